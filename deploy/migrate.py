@@ -1,0 +1,44 @@
+"""Create or update the schema and the role of every service: `python -m deploy.migrate`.
+
+Reads HEELER_ADMIN_DATABASE_URL (a role that may create roles and schemas) and
+HEELER_SERVICE_PASSWORDS (JSON, service to password). Safe to run at every start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import psycopg
+
+from libs.eventstore.migrations import create_reader, migrate
+
+OWNERS = ("memory", "agent")
+READERS = ("api",)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def migrate_all(url: str, passwords: dict[str, str]) -> dict[str, list[str]]:
+    """Migrate every service; returns what was applied now, per service."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for service in READERS:
+            create_reader(connection, service, passwords[service])
+        return {
+            service: migrate(
+                connection,
+                service,
+                passwords[service],
+                (ROOT / "services" / service / "adapters" / "migrations").glob("*.sql"),
+            )
+            for service in OWNERS
+        }
+
+
+if __name__ == "__main__":
+    done = migrate_all(
+        os.environ["HEELER_ADMIN_DATABASE_URL"],
+        json.loads(os.environ["HEELER_SERVICE_PASSWORDS"]),
+    )
+    for name, files in done.items():
+        print(f"{name}: {', '.join(files) or 'up to date'}")

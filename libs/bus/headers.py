@@ -1,0 +1,56 @@
+"""The context and the log columns of a message as NATS headers, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from libs.contracts.message import DEFAULT_ORG, Command, Context
+from libs.eventstore.ports import StoredEvent
+
+REPLY_TO = "heeler-reply-to"
+
+
+def of_command(command: Command, context: Context, reply_to: str) -> dict[str, str]:
+    """The headers of a command."""
+    return {
+        "ce-id": context.message_id,
+        "ce-type": f"{command.service}.{command.topic}",
+        "ce-subject": command.target,
+        "heeler-org": context.org,
+        "heeler-actor": context.actor,
+        "correlation-id": context.correlation_id,
+        "causation-id": context.causation_id,
+        REPLY_TO: reply_to,
+    }
+
+
+def context_of(headers: Mapping[str, str]) -> Context:
+    """The context of a command, from its headers."""
+    return Context(
+        message_id=headers["ce-id"],
+        org=headers.get("heeler-org", DEFAULT_ORG),
+        actor=headers.get("heeler-actor", ""),
+        correlation_id=headers.get("correlation-id", ""),
+        causation_id=headers.get("causation-id", ""),
+    )
+
+
+def of_event(service: str, event: StoredEvent) -> dict[str, str]:
+    """The headers of an event. The id is what JetStream deduplicates by."""
+    identity = f"{event.aggregate_id}.{event.version}"
+    return {
+        "Nats-Msg-Id": identity,
+        "ce-id": identity,
+        "ce-type": f"{service}.{event.topic}",
+        "ce-source": service,
+        "ce-subject": event.about,
+        "ce-time": event.occurred_at.isoformat(),
+        "correlation-id": str(event.metadata.get("correlation_id", "")),
+        "causation-id": str(event.metadata.get("command_id", "")),
+        "heeler-actor": str(event.metadata.get("actor", "")),
+        "heeler-org": event.org,
+        "heeler-position": str(event.position),
+        "heeler-aggregate": event.aggregate_id,
+        "heeler-version": str(event.version),
+        "heeler-schema-version": str(event.schema_version),
+    }
+

@@ -1,0 +1,333 @@
+"""The bus on NATS JetStream, with FastStream holding the subscriptions.
+
+Commands go by core publish into a work-queue stream and are pushed to a queue group, one subject
+for each service; they are sent again until they are answered, so a NATS that lost its store costs
+a second, not a command. Acknowledgement is by hand: FastStream's own policies end a message after
+one exception, or redeliver it without a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from faststream import AckPolicy
+from faststream.nats import NatsBroker
+from faststream.nats.message import NatsMessage
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription as NatsSubscription
+from nats.errors import Error as NatsError
+from nats.js.api import (
+    AckPolicy as JetStreamAck,
+    ConsumerConfig,
+    DiscardPolicy,
+    RetentionPolicy,
+    StreamConfig,
+)
+from nats.js.errors import BadRequestError
+
+from libs.bus import headers
+from libs.bus.ports import (
+    REQUEST_SECONDS_MAX,
+    Answer,
+    BusUnavailable,
+    Deliver,
+    IncomingCommand,
+    Ring,
+)
+from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected, event_subject
+from libs.contracts.streams import (
+    COMMAND_ACK_WAIT_SECONDS,
+    COMMANDS_STREAM,
+    COMMANDS_UNACKED_MAX,
+    DELIVERIES_OF_COMMANDS,
+    EVENT_DEDUPLICATION_SECONDS,
+    StreamSpec,
+    streams,
+)
+from libs.eventstore.ports import StoredEvent
+
+log = logging.getLogger(__name__)
+
+RESEND_SECONDS = (0.5, 1.0, 2.0)
+REDELIVERY_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
+COMMANDS_IN_FLIGHT_MAX = 256
+DECLARE_EVERY_SECONDS = 5.0
+DECLARE_RETRY_SECONDS = 0.2
+PUBLISH_ACK_SECONDS_MAX = 5.0
+DRAIN_SECONDS_MAX = 8.0
+
+
+class NatsBus:
+    """Keeps the contract of `ports.Bus`. `holder` names this process and its reply subject."""
+
+    def __init__(self, url: str, holder: str) -> None:
+        self.holder = holder
+        self.inbox = f"_INBOX.{holder}"
+        self.replies: dict[str, asyncio.Future[bytes]] = {}
+        self.tokens = count(1)
+        self.served: list[str] = []
+        self.in_flight: set[asyncio.Task[None]] = set()
+        self.room = asyncio.Semaphore(COMMANDS_IN_FLIGHT_MAX)
+        self.declared = asyncio.Event()
+        self.declaring: asyncio.Task[None] | None = None
+        self.client = Client()
+        self.broker = NatsBroker(
+            url,
+            apply_types=False,
+            logger=None,
+            name=holder,
+            reconnect_time_wait=0.2,  # type: ignore[arg-type]
+            max_reconnect_attempts=-1,
+            ping_interval=5,
+            reconnected_cb=self.reconnected,
+            disconnected_cb=self.disconnected,
+        )
+        self.broker.subscriber(f"{self.inbox}.*", decoder=as_is, no_reply=True)(self.on_reply)
+
+    @property
+    def connected(self) -> bool:
+        """Whether NATS can be reached now."""
+        return bool(self.client.is_connected)
+
+    async def start(self) -> None:
+        """Connect, declare streams and consumers, begin to deliver."""
+        self.client = await self.broker.connect()
+        await self.declare()
+        await self.broker.start()
+        self.declaring = asyncio.create_task(self.keep_declared())
+
+    async def stop(self) -> None:
+        """Take nothing new, finish what is in flight, disconnect."""
+        if self.declaring:
+            self.declaring.cancel()
+        if self.in_flight:
+            await asyncio.wait(self.in_flight, timeout=DRAIN_SECONDS_MAX)
+        await self.broker.stop()
+
+    # Streams and consumers
+
+    async def reconnected(self) -> None:
+        """NATS is back, perhaps without its store: declare everything again, now."""
+        log.info("nats reconnected")
+        self.declared.clear()
+
+    async def disconnected(self) -> None:
+        """Say so once."""
+        log.warning("nats disconnected")
+
+    async def keep_declared(self) -> None:
+        """Declare again after every reconnect, and from time to time."""
+        while True:
+            try:
+                async with asyncio.timeout(DECLARE_EVERY_SECONDS):
+                    while self.declared.is_set():
+                        await asyncio.sleep(DECLARE_RETRY_SECONDS)
+            except TimeoutError:
+                pass
+            try:
+                await self.declare()
+            except (NatsError, TimeoutError, OSError) as problem:
+                log.warning("cannot declare streams: %s", problem)
+                await asyncio.sleep(DECLARE_RETRY_SECONDS)
+
+    async def declare(self) -> None:
+        """Make sure that every stream exists, and a consumer for each service served here."""
+        jetstream = self.client.jetstream(timeout=2)
+        for spec in streams():
+            try:
+                await jetstream.add_stream(stream_config(spec))
+            except BadRequestError:
+                await jetstream.update_stream(stream_config(spec))
+        for service in self.served:
+            await jetstream.add_consumer(COMMANDS_STREAM, commands_consumer(service))
+        self.declared.set()
+
+    # Commands
+
+    async def request(
+        self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        """Send a command until it is answered."""
+        token = str(next(self.tokens))
+        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.replies[token] = reply
+        subject = command.subject(context.org)
+        payload = command.model_dump_json().encode()
+        sent_headers = headers.of_command(command, context, f"{self.inbox}.{token}")
+        try:
+            async with asyncio.timeout(seconds_max):
+                for pause in resend_pauses():
+                    await self.client.publish(subject, payload, headers=sent_headers)
+                    await asyncio.wait([reply], timeout=pause)
+                    if reply.done():
+                        return REPLY.validate_json(reply.result())
+        except (TimeoutError, NatsError) as problem:
+            raise BusUnavailable(f"{command.service}.{command.topic}: no answer") from problem
+        finally:
+            del self.replies[token]
+        raise AssertionError("resending never ends")
+
+    async def on_reply(self, message: NatsMessage) -> None:
+        """Wake the request that this answers; a second answer finds nobody, which is fine."""
+        waiting = self.replies.get(message.raw_message.subject.rpartition(".")[2])
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message.raw_message.data)
+
+    async def serve(self, service: str, answer: Answer) -> None:
+        """Answer the commands of a service. Call it before `start`."""
+        self.served.append(service)
+
+        async def take(message: NatsMessage) -> None:
+            await self.room.acquire()
+            task = asyncio.create_task(self.answer_one(message.raw_message, answer))
+            self.in_flight.add(task)
+            task.add_done_callback(self.finished)
+
+        self.broker.subscriber(
+            DELIVERIES_OF_COMMANDS.format(service=service),
+            queue=service,
+            decoder=as_is,
+            no_reply=True,
+            ack_policy=AckPolicy.MANUAL,
+        )(take)
+
+    def finished(self, task: asyncio.Task[None]) -> None:
+        """Make room for the next command."""
+        self.in_flight.discard(task)
+        self.room.release()
+
+    async def answer_one(self, message: Msg, answer: Answer) -> None:
+        """Answer and acknowledge one command, or ask for it again later. A process edge: whatever
+        goes wrong is logged here, and the command is not lost."""
+        sent = message.headers or {}
+        try:
+            context = headers.context_of(sent)
+            reply = await answer(IncomingCommand(sent["ce-type"], message.data, context))
+            if sent.get(headers.REPLY_TO):
+                await self.client.publish(
+                    sent[headers.REPLY_TO], reply.model_dump_json().encode()
+                )
+            await self.client.publish(message.reply, b"+ACK")
+        except Exception:
+            delay = redelivery_delay(message.reply)
+            log.exception("command %s failed, again in %s s", sent.get("ce-type"), delay)
+            nak = b'-NAK {"delay": %d}' % int(delay * 1e9)
+            await self.client.publish(message.reply, nak)
+
+    # Events
+
+    async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
+        """Publish in order on one connection; the last one waits for the stream to say that it
+        has it, which it only can after the ones before."""
+        if not self.connected:
+            raise BusUnavailable("nats is not connected")
+        *leading, last = events
+        for event in leading:
+            await self.client.publish(*published(service, event))
+        subject, payload, reply, sent = published(service, last)
+        try:
+            await self.client.jetstream(timeout=PUBLISH_ACK_SECONDS_MAX).publish(
+                subject, payload, headers=sent
+            )
+        except (TimeoutError, NatsError) as problem:
+            raise BusUnavailable(f"events of {service} were not taken") from problem
+
+    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+        """Ring whenever such an event is published. Call it before `start`."""
+
+        async def on_event(message: NatsMessage) -> None:
+            ring()
+
+        subject = f"{service}.event.{topic}.>"
+        self.broker.subscriber(subject, decoder=as_is, no_reply=True)(on_event)
+
+    # Deltas
+
+    async def publish_delta(self, subject: str, payload: bytes) -> None:
+        """Tell whoever listens now."""
+        try:
+            await self.client.publish(subject, payload)
+        except NatsError as problem:
+            log.debug("delta dropped: %s", problem)
+
+    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> DeltaSubscription:
+        """Hear the deltas of a subject from now on."""
+
+        async def on_delta(message: Msg) -> None:
+            deliver(message.data)
+
+        return DeltaSubscription(await self.client.subscribe(subject, cb=on_delta))
+
+
+class DeltaSubscription:
+    """A core subscription that can be ended, also while NATS is away."""
+
+    def __init__(self, subscription: NatsSubscription) -> None:
+        self.subscription = subscription
+
+    async def end(self) -> None:
+        """Stop delivering."""
+        try:
+            await self.subscription.unsubscribe()
+        except NatsError as problem:
+            log.debug("unsubscribing failed: %s", problem)
+
+
+async def as_is(message: Any) -> Any:
+    """Hand the message to the handler as it came, undecoded."""
+    return message
+
+
+def resend_pauses() -> Iterator[float]:
+    """How long to wait for an answer before sending again, without end."""
+    yield from RESEND_SECONDS
+    while True:
+        yield RESEND_SECONDS[-1]
+
+
+def redelivery_delay(ack_subject: str) -> float:
+    """Seconds to wait before the next attempt; JetStream counts attempts in the ack subject:
+    `$JS.ACK.<stream>.<consumer>.<delivered>...`."""
+    attempt = int(ack_subject.split(".")[4])
+    return REDELIVERY_SECONDS[min(attempt, len(REDELIVERY_SECONDS)) - 1]
+
+
+def published(service: str, event: StoredEvent) -> tuple[str, bytes, str, dict[str, str]]:
+    """Subject, payload, reply subject (none) and headers of an event."""
+    subject = event_subject(service, event.topic, event.org, event.about)
+    payload = json.dumps(event.payload, separators=(",", ":")).encode()
+    return subject, payload, "", headers.of_event(service, event)
+
+
+def stream_config(spec: StreamSpec) -> StreamConfig:
+    """A declared stream in NATS terms."""
+    return StreamConfig(
+        name=spec.name,
+        subjects=list(spec.subjects),
+        retention=RetentionPolicy.WORK_QUEUE if spec.work_queue else RetentionPolicy.LIMITS,
+        max_age=spec.age_seconds_max,
+        max_bytes=spec.bytes_max,
+        discard=DiscardPolicy.OLD,
+        duplicate_window=EVENT_DEDUPLICATION_SECONDS,
+    )
+
+
+def commands_consumer(service: str) -> ConsumerConfig:
+    """The push consumer that feeds the queue group of a service."""
+    return ConsumerConfig(
+        durable_name=service,
+        deliver_subject=DELIVERIES_OF_COMMANDS.format(service=service),
+        deliver_group=service,
+        filter_subject=f"{service}.command.>",
+        ack_policy=JetStreamAck.EXPLICIT,
+        ack_wait=COMMAND_ACK_WAIT_SECONDS,
+        max_ack_pending=COMMANDS_UNACKED_MAX,
+    )
+
+

@@ -1,0 +1,97 @@
+"""What a service may ask of the world besides its store: the bus, the clock, fresh ids."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from libs.contracts.message import Accepted, Command, Context, Rejected
+from libs.eventstore.ports import StoredEvent
+
+REQUEST_SECONDS_MAX = 10.0
+
+
+class BusUnavailable(Exception):
+    """Nobody answered in time; whether the command took effect is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingCommand:
+    """A command as it arrives: its full name `<service>.<topic>`, its JSON, its context."""
+
+    name: str
+    payload: bytes
+    context: Context
+
+
+Answer = Callable[[IncomingCommand], Awaitable[Accepted | Rejected]]
+Deliver = Callable[[bytes], None]
+Ring = Callable[[], None]
+
+
+class Subscription(Protocol):
+    """Something that can be ended."""
+
+    async def end(self) -> None:
+        """Stop delivering."""
+        ...
+
+
+class Bus(Protocol):
+    """The bus as one process sees it. Adapters: `nats.NatsBus` and `memory.MemoryBus`."""
+
+    async def request(
+        self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        """Send a command until it is answered; raises BusUnavailable when time is up.
+
+        The command may arrive more than once; the receiver's inbox makes that harmless.
+        """
+        ...
+
+    async def serve(self, service: str, answer: Answer) -> None:
+        """Answer the commands of a service; with several processes each command goes to one."""
+        ...
+
+    async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
+        """Publish events in order and return when the stream has them; may publish again."""
+        ...
+
+    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+        """Ring when an event of this topic is published; some may be missed. The log is the truth:
+        read it when the bell rings, and now and then without."""
+        ...
+
+    async def publish_delta(self, subject: str, payload: bytes) -> None:
+        """Tell whoever listens now; nobody waits and nothing is kept."""
+        ...
+
+    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscription:
+        """Hear the deltas of a subject from now on."""
+        ...
+
+
+class Clock(Protocol):
+    """Time."""
+
+    def now(self) -> datetime:
+        """Now, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class Ids(Protocol):
+    """Fresh ids."""
+
+    def new(self, prefix: str) -> str:
+        """`<prefix>-<uuid4>`, never seen before."""
+        ...

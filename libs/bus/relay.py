@@ -1,0 +1,50 @@
+"""The relay: gives committed events their dense positions and publishes them in that order."""
+
+from __future__ import annotations
+
+from libs.bus.background import Bell, Leadership
+from libs.bus.ports import Bus
+from libs.eventstore.ports import LOG_PAGE_EVENTS_MAX, EventStore
+
+POLL_SECONDS = 1.0
+
+
+class Relay:
+    """Publishes the event stream of one service; of several processes one does it.
+
+    What is published twice (a crash between publishing and remembering) carries the same
+    `Nats-Msg-Id` and the same position. What is lost on the way, consumers read from the log.
+    """
+
+    def __init__(self, store: EventStore, bus: Bus, service: str) -> None:
+        self.store = store
+        self.bus = bus
+        self.service = service
+        self.bell = Bell()
+        self.leadership = Leadership(store, "relay")
+        self.published: int | None = None
+
+    async def turn(self) -> None:
+        """Wait for a commit, then publish everything that is not published yet."""
+        await self.bell.wait(POLL_SECONDS)
+        if not await self.leadership.held():
+            self.published = None
+            return
+        while await self.publish_page():
+            pass
+
+    async def publish_page(self) -> bool:
+        """Number and publish one page; returns whether there may be more."""
+        if self.published is None:
+            self.published = await self.store.published()
+        numbered = await self.store.number_log()
+        events = await self.store.read_log(self.published)
+        if not events:
+            return False
+        positions = [event.position for event in events]
+        expected = list(range(self.published + 1, self.published + 1 + len(events)))
+        assert positions == expected, f"the log of {self.service} has a hole: {positions}"
+        await self.bus.publish_events(self.service, events)
+        self.published = events[-1].position
+        await self.store.mark_published(self.published)
+        return len(events) == LOG_PAGE_EVENTS_MAX or numbered == LOG_PAGE_EVENTS_MAX

@@ -1,0 +1,104 @@
+"""What every service process is: a store, a bus, a shell, a relay, and loops that keep leases."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from libs.bus.background import Leadership, forever
+from libs.bus.consumer import LogConsumer, React
+from libs.bus.ports import Bus, Clock
+from libs.bus.relay import Relay
+from libs.bus.shell import CommandShell, Handler
+from libs.contracts.message import Command, Event
+from libs.eventstore.ports import LEASE_RENEWAL_SECONDS, EventStore
+from libs.eventstore.work import Repository
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 2.0
+
+
+class Service:
+    """The running parts of one service in one process; the adapters are handed in.
+
+    The same object runs on Postgres and NATS and on their twins.
+    """
+
+    def __init__(
+        self, name: str, repository: Repository, bus: Bus, clock: Clock
+    ) -> None:
+        self.name = name
+        self.repository = repository
+        self.store: EventStore = repository.store
+        self.bus = bus
+        self.clock = clock
+        self.relay = Relay(self.store, bus, name)
+        self.consumers: list[LogConsumer] = []
+        self.sweepers: list[Callable[[], Awaitable[None]]] = []
+        self.lease_watchers: list[Callable[[set[str]], None]] = []
+        self.loops: list[asyncio.Task[None]] = []
+
+    async def handle(self, handlers: Mapping[type[Command], Handler]) -> None:
+        """Answer these commands."""
+        shell = CommandShell(self.repository, handlers)
+
+        async def answer(incoming):  # type: ignore[no-untyped-def]
+            reply = await shell.answer(incoming)
+            self.relay.bell.ring()
+            return reply
+
+        await self.bus.serve(self.name, answer)
+
+    async def follow(self, upstream: str, reactions: dict[type[Event], React]) -> None:
+        """React to the events of another service."""
+        consumer = LogConsumer(self.store, self.bus, upstream, reactions)
+        await consumer.start()
+        self.consumers.append(consumer)
+
+    def start(self) -> None:
+        """Begin the loops; the bus must be started."""
+        turns: dict[str, Callable[[], Awaitable[None]]] = {
+            "relay": self.relay.turn,
+            "leases": self.renew,
+            **{f"consumer of {each.upstream}": each.turn for each in self.consumers},
+            **{f"sweeper {n}": self.sweep_with(sweep) for n, sweep in enumerate(self.sweepers)},
+        }
+        self.loops = [
+            asyncio.create_task(forever(f"{self.name} {name}", turn, self.clock))
+            for name, turn in turns.items()
+        ]
+
+    async def stop(self) -> None:
+        """End the loops and give back the leases that they hold."""
+        for loop in self.loops:
+            loop.cancel()
+        await asyncio.gather(*self.loops, return_exceptions=True)
+        self.loops = []
+
+    @property
+    def leaderships(self) -> list[Leadership]:
+        """The jobs that one process of this service does."""
+        return [self.relay.leadership, *(each.leadership for each in self.consumers)]
+
+    async def renew(self) -> None:
+        """Prolong all leases of this process in one statement, and tell who lost theirs."""
+        await self.clock.sleep(LEASE_RENEWAL_SECONDS)
+        held = await self.store.renew_leases()
+        for leadership in self.leaderships:
+            leadership.keep(held)
+        for watch in self.lease_watchers:
+            watch(held)
+
+    def sweep_with(self, sweep: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """One turn of a sweeper: sweep, then rest."""
+
+        async def turn() -> None:
+            await sweep()
+            await self.clock.sleep(SWEEP_SECONDS)
+
+        return turn
+
+

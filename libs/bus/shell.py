@@ -1,0 +1,66 @@
+"""The shell around the command handlers of a service: load, decide, save, reply; exactly once.
+
+A handler only decides. The shell commits what it decided together with the reply, decides again
+when somebody else wrote first, and gives a message that comes twice the answer it got before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from libs.bus.logs import correlation
+from libs.bus.ports import IncomingCommand
+from libs.contracts.message import COMMANDS, INVALID, REPLY, Accepted, Command, Rejected
+from libs.eventstore.ports import DuplicateMessage, VersionConflict
+from libs.eventstore.work import Repository, Work
+
+log = logging.getLogger(__name__)
+
+DECISIONS_MAX = 20
+
+Handler = Callable[[Any, Work], Awaitable[Accepted | Rejected]]
+
+
+class TooManyConflicts(Exception):
+    """Somebody else wrote first each time; the command will be delivered again."""
+
+
+class CommandShell:
+    """Answers the commands of one service with a table of handlers."""
+
+    def __init__(self, repository: Repository, handlers: Mapping[type[Command], Handler]) -> None:
+        self.repository = repository
+        self.handlers = handlers
+
+    async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
+        """The reply to a command, after everything it decided is durable."""
+        correlation.set(incoming.context.correlation_id)
+        kind = COMMANDS.get(incoming.name)
+        if kind is None or kind not in self.handlers:
+            return Rejected(code=INVALID, reason=f"No such command: {incoming.name}")
+        try:
+            command = kind.model_validate_json(incoming.payload)
+        except ValidationError as invalid:
+            return Rejected(code=INVALID, reason=f"{incoming.name}: {invalid}")
+        for _ in range(DECISIONS_MAX):
+            work = self.repository.work(incoming.context)
+            reply = await self.handlers[kind](command, work)
+            if isinstance(reply, Rejected):
+                return await self.earlier_answer(incoming.context.message_id) or reply
+            try:
+                await work.commit(reply=reply)
+            except VersionConflict:
+                continue
+            except DuplicateMessage as seen:
+                return REPLY.validate_json(seen.reply_json)
+            return reply
+        raise TooManyConflicts(f"{incoming.name} {command.target}")
+
+    async def earlier_answer(self, message_id: str) -> Accepted | Rejected | None:
+        """What the message was answered when it took effect, if this is not its first delivery."""
+        stored = await self.repository.store.stored_reply(message_id)
+        return REPLY.validate_json(stored) if stored else None

@@ -1,0 +1,49 @@
+"""What every aggregate is made of: a blank state, events that evolve it, nothing else.
+
+An aggregate of version 0 does not exist yet. Its state is one pydantic model, so a snapshot is the
+state as JSON and an older snapshot is read with the defaults of the fields it lacks.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Self
+
+from eventsourcing.domain import BaseAggregate
+from pydantic import BaseModel
+
+from libs.contracts.message import Event
+
+NEVER = datetime.fromtimestamp(0, UTC)
+
+
+class Aggregate[S: BaseModel](BaseAggregate[str]):
+    """One consistency boundary. Subclasses name their `State` and say `when` each event happens."""
+
+    State: ClassVar[type[BaseModel]]
+    state: S
+
+    @classmethod
+    def blank(cls, aggregate_id: str, *, version: int = 0, state: Any = None) -> Self:
+        """The aggregate before its first event, or as a snapshot (`state`, `version`) says."""
+        aggregate = cls.__new__(cls)
+        aggregate.__base_init__(aggregate_id, version, NEVER)
+        aggregate.state = cls.State.model_validate(state or {})  # type: ignore[assignment]
+        return aggregate
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything ever happened to it."""
+        return self.version > 0
+
+    def happened[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
+        """Record an event as the next of this aggregate and let it evolve the state."""
+        self.trigger_event(event, timestamp=at, **fields)
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        raise NotImplementedError
+
+    def collected(self) -> list[Event]:
+        """The events since the last call, to be committed."""
+        return list(self.collect_events())  # type: ignore[arg-type]

@@ -1,0 +1,161 @@
+"""What every message is: a command, an event, a delta; and the replies to commands.
+
+Names. A class has one topic (`run.start`), and from the topic come the NATS subject
+(`agent.command.run.start.<org>.<id>`), the topic column in Postgres and the heading in the docs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from eventsourcing.domain import CanMutateAggregate
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+
+Json: TypeAlias = JsonValue
+JsonObject: TypeAlias = dict[str, JsonValue]
+
+DEFAULT_ORG = "org-00000000-0000-4000-8000-000000000000"
+DEFAULT_USER = "user-00000000-0000-4000-8000-000000000000"
+
+
+class Value(BaseModel):
+    """An immutable part of a message; unknown fields are ignored, so that additions are safe."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who sent a message, for whom, and what it belongs to. Travels in the headers."""
+
+    message_id: str
+    org: str = DEFAULT_ORG
+    actor: str = DEFAULT_USER
+    correlation_id: str = ""
+    causation_id: str = ""
+
+    def caused(self, message_id: str) -> Context:
+        """The context of a message that was sent because of this one."""
+        return replace(self, message_id=message_id, causation_id=self.message_id)
+
+
+class Command(Value):
+    """An imperative. It may be refused; handled twice it has the effect of once."""
+
+    service: ClassVar[str]
+    topic: ClassVar[str]
+
+    @property
+    def target(self) -> str:
+        """The id that the command is about; the last token of its subject."""
+        raise NotImplementedError
+
+    def subject(self, org: str) -> str:
+        """`<service>.command.<topic>.<org>.<target>`."""
+        return f"{self.service}.command.{self.topic}.{org}.{self.target}"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "topic" in vars(cls):
+            register(COMMANDS, cls.service, cls.topic, cls)
+
+
+class Event(BaseModel, CanMutateAggregate[str]):
+    """A fact about one aggregate, in the past tense. It may not be refused.
+
+    The three originator fields are columns of the log; everything else is the payload.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    service: ClassVar[str]
+    topic: ClassVar[str]
+    schema_version: ClassVar[int] = 1
+
+    originator_id: str
+    originator_version: int
+    timestamp: datetime
+
+    def apply(self, aggregate: Any) -> None:
+        """Evolve the aggregate: its `when` says how."""
+        aggregate.when(self)
+
+    @property
+    def about(self) -> str:
+        """The id that stands last in the subject: the aggregate's, unless the event says better."""
+        return self.originator_id
+
+    def payload_json(self) -> str:
+        """The payload as JSON text, without the columns of the log."""
+        return self.model_dump_json(exclude=LOG_COLUMNS)
+
+    @classmethod
+    def upcast(cls, payload: JsonObject, from_version: int) -> JsonObject:
+        """Bring an older payload to `schema_version`, one `upcast_v1_v2` step at a time."""
+        for version in range(from_version, cls.schema_version):
+            payload = getattr(cls, f"upcast_v{version}_v{version + 1}")(payload)
+        return payload
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if "topic" in vars(cls):
+            register(EVENTS, cls.service, cls.topic, cls)
+
+
+LOG_COLUMNS = {"originator_id", "originator_version", "timestamp"}
+
+
+class Accepted(Value):
+    """The command took effect (now or when it was first seen)."""
+
+    outcome: Literal["accepted"] = "accepted"
+    result: JsonObject = Field(default_factory=dict)
+
+
+class Rejected(Value):
+    """The command was refused and nothing changed. `code` is one of `REFUSALS`."""
+
+    outcome: Literal["rejected"] = "rejected"
+    code: str
+    reason: str
+
+
+Reply = Annotated[Accepted | Rejected, Field(discriminator="outcome")]
+REPLY: TypeAdapter[Accepted | Rejected] = TypeAdapter(Reply)
+
+NOT_FOUND = "not_found"
+INVALID = "invalid"
+UNPROCESSABLE = "unprocessable"
+CONFLICT = "conflict"
+UNAVAILABLE = "unavailable"
+REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE)
+
+COMMANDS: dict[str, type[Command]] = {}
+EVENTS: dict[str, type[Event]] = {}
+
+
+def register[M](registry: dict[str, type[M]], service: str, topic: str, cls: type[M]) -> None:
+    """Remember which class a name on the bus means; a name means one class."""
+    key = f"{service}.{topic}"
+    known = registry.setdefault(key, cls)
+    assert known.__qualname__ == cls.__qualname__, f"{key} is both {known} and {cls}"
+
+
+def events_of(service: str) -> Iterable[type[Event]]:
+    """Every event class that a service owns, by topic."""
+    return (cls for key, cls in sorted(EVENTS.items()) if key.startswith(f"{service}."))
+
+
+def event_subject(service: str, topic: str, org: str, about: str) -> str:
+    """`<service>.event.<topic>.<org>.<about>`."""
+    return f"{service}.event.{topic}.{org}.{about}"
+
+
+def delta_subject(service: str, aggregate: str, org: str, about: str) -> str:
+    """`<service>.delta.<aggregate>.progress.<org>.<about>`: what a stream shows before it is
+    history."""
+    return f"{service}.delta.{aggregate}.progress.{org}.{about}"

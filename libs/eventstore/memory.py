@@ -1,0 +1,206 @@
+"""The event store's twin in memory: the same contract, for tests and for the simulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from libs.contracts.message import Json, JsonObject
+from libs.eventstore.ports import (
+    LEASE_SECONDS,
+    LOG_PAGE_EVENTS_MAX,
+    Commit,
+    DuplicateMessage,
+    Fence,
+    History,
+    Snapshot,
+    StaleLease,
+    StoredEvent,
+    UpstreamPage,
+    VersionConflict,
+)
+from libs.eventstore.rows import RowWrites, merge
+
+
+@dataclass(slots=True)
+class Lease:
+    """Who holds a key, since which take-over, until when (seconds of the store's clock)."""
+
+    holder: str
+    epoch: int
+    expires_at: float
+
+
+@dataclass(slots=True)
+class MemoryDatabase:
+    """What several stores (processes) of several services share."""
+
+    clock: Callable[[], float]
+    services: dict[str, MemorySchema] = field(default_factory=dict)
+
+    def schema(self, service: str) -> MemorySchema:
+        """The schema of a service, made at first sight."""
+        return self.services.setdefault(service, MemorySchema())
+
+
+@dataclass(slots=True)
+class MemorySchema:
+    """What one service stored."""
+
+    streams: dict[str, list[StoredEvent]] = field(default_factory=dict)
+    committed: list[StoredEvent] = field(default_factory=list)
+    log: list[StoredEvent] = field(default_factory=list)
+    inbox: dict[str, str] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    leases: dict[str, Lease] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
+    published: int = 0
+    tables: dict[str, dict[tuple[Json, ...], JsonObject]] = field(default_factory=dict)
+
+    def rows(self, table: str) -> list[JsonObject]:
+        """The rows of a read model."""
+        return list(self.tables.get(table, {}).values())
+
+
+class MemoryEventStore:
+    """Keeps the contract of `ports.EventStore`; one instance is one process of one service."""
+
+    def __init__(self, database: MemoryDatabase, service: str, holder: str) -> None:
+        self.database = database
+        self.service = service
+        self.holder = holder
+        self.schema = database.schema(service)
+
+    async def load(self, aggregate_id: str, after: int = 0) -> History:
+        """Everything about an aggregate that is newer than `after`."""
+        snapshot = self.schema.snapshots.get(aggregate_id)
+        if snapshot and snapshot.version <= after:
+            snapshot = None
+        newest = snapshot.version if snapshot else after
+        stream = self.schema.streams.get(aggregate_id, [])
+        return History(snapshot, [event for event in stream if event.version > newest])
+
+    async def commit(self, commit: Commit) -> int | None:
+        """Make a decision durable; see `ports.EventStore.commit`."""
+        schema = self.schema
+        if commit.inbox and commit.inbox.message_id in schema.inbox:
+            raise DuplicateMessage(schema.inbox[commit.inbox.message_id])
+        self.pass_gate(commit)
+        self.append(commit)
+        if commit.inbox:
+            schema.inbox[commit.inbox.message_id] = commit.inbox.reply_json
+        for snapshot in commit.snapshots:
+            schema.snapshots[snapshot.aggregate_id] = snapshot
+        if commit.move:
+            schema.positions[commit.move.upstream] = commit.move.to
+        if commit.fence and commit.release_lease:
+            schema.leases[commit.fence.key].expires_at = float("-inf")
+        self.write(commit.rows)
+        return await self.take_lease(commit.take_lease) if commit.take_lease else None
+
+    def pass_gate(self, commit: Commit) -> None:
+        """Raise StaleLease where the condition of the commit does not hold."""
+        if commit.fence:
+            lease = self.schema.leases.get(commit.fence.key)
+            if lease is None or lease.epoch != commit.fence.epoch:
+                raise StaleLease(commit.fence.key)
+        if commit.move:
+            stands_at = self.schema.positions.get(commit.move.upstream, 0)
+            if stands_at != commit.move.expected:
+                raise StaleLease(commit.move.upstream)
+
+    def append(self, commit: Commit) -> None:
+        """Append the events, all or none."""
+        for event in commit.events:
+            stream = self.schema.streams.get(event.aggregate_id, [])
+            if any(stored.version == event.version for stored in stream):
+                raise VersionConflict(event.topic)
+        for event in commit.events:
+            stored = StoredEvent(
+                event.aggregate_id, event.version, event.topic, event.schema_version, event.org,
+                event.about, json.loads(event.payload_json), event.metadata, event.occurred_at,
+            )
+            self.schema.streams.setdefault(event.aggregate_id, []).append(stored)
+            self.schema.committed.append(stored)
+
+    def write(self, rows: RowWrites) -> None:
+        """Apply the read-model rows of a commit."""
+        for table, column, value in rows.deletions:
+            stored = self.schema.tables.setdefault(table.name, {})
+            for key in [key for key, row in stored.items() if row.get(column) == value]:
+                del stored[key]
+        for table, upserts in rows.upserts.items():
+            stored = self.schema.tables.setdefault(table.name, {})
+            for key, row in upserts.items():
+                stored[key] = {**stored.get(key, {}), **row}
+        for table, patches in rows.patches.items():
+            stored = self.schema.tables.setdefault(table.name, {})
+            for key, fields in patches.items():
+                if key in stored:
+                    merge(stored[key], fields)
+
+    async def stored_reply(self, message_id: str) -> str | None:
+        """The reply that a message was answered with, if it was handled."""
+        return self.schema.inbox.get(message_id)
+
+    async def take_lease(self, key: str) -> int | None:
+        """The new epoch if nobody holds the lease, else None."""
+        now = self.database.clock()
+        lease = self.schema.leases.get(key)
+        if lease and lease.expires_at >= now:
+            return None
+        epoch = lease.epoch + 1 if lease else 1
+        self.schema.leases[key] = Lease(self.holder, epoch, now + LEASE_SECONDS)
+        return epoch
+
+    async def renew_leases(self) -> set[str]:
+        """Prolong every lease of this process; returns the keys that it still holds."""
+        until = self.database.clock() + LEASE_SECONDS
+        held = {
+            key: lease
+            for key, lease in self.schema.leases.items()
+            if lease.holder == self.holder and lease.expires_at > float("-inf")
+        }
+        for lease in held.values():
+            lease.expires_at = until
+        return set(held)
+
+    async def release_lease(self, fence: Fence) -> None:
+        """Give a lease back, if it is still ours."""
+        lease = self.schema.leases.get(fence.key)
+        if lease and lease.epoch == fence.epoch and lease.holder == self.holder:
+            lease.expires_at = float("-inf")
+
+    async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
+        """Give committed events their dense positions; returns how many."""
+        schema = self.schema
+        fresh = schema.committed[len(schema.log) : len(schema.log) + limit]
+        for event in fresh:
+            schema.log.append(replace(event, position=len(schema.log) + 1))
+        return len(fresh)
+
+    async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
+        """The service's own log behind a position, in order, without holes."""
+        return self.schema.log[after : after + limit]
+
+    async def read_upstream(
+        self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
+    ) -> UpstreamPage:
+        """The events of some topics in another service's log."""
+        log = self.database.schema(upstream).log
+        found = [event for event in log[after:] if event.topic in topics][:limit]
+        seen = found[-1].position if len(found) == limit else max(len(log), after)
+        return UpstreamPage(found, seen)
+
+    async def published(self) -> int:
+        """How far the relay has published."""
+        return self.schema.published
+
+    async def mark_published(self, position: int) -> None:
+        """Remember how far the relay has published."""
+        self.schema.published = max(self.schema.published, position)
+
+    async def position(self, upstream: str) -> int:
+        """Where the consumer of another service's log stands."""
+        return self.schema.positions.setdefault(upstream, 0)

@@ -1,0 +1,67 @@
+"""Bring a service's schema up to date: numbered SQL files, each applied once, each all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+STORE_SCHEMA = Path(__file__).with_name("schema.sql")
+MIGRATION_LOCK = 4_815_162_342
+
+GRANTS = """
+grant usage on schema {schema} to {role}, heeler_reader;
+grant select, insert on {schema}.events to {role};
+grant select, insert, update, delete on all tables in schema {schema} to {role};
+revoke update, delete, truncate on {schema}.events from {role};
+"""
+
+
+def migrate(
+    connection: psycopg.Connection[object], service: str, password: str, files: Iterable[Path]
+) -> list[str]:
+    """Create or update the schema `service` and its role `heeler_<service>`.
+
+    Returns the names of what was applied now. Safe to run again and from several processes.
+    """
+    applied: list[str] = []
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        create_reader(connection, service, password)
+        connection.execute(f"create schema if not exists {service}")
+        connection.execute(
+            f"create table if not exists {service}.migrations"
+            " (name text primary key, applied_at timestamptz not null default now())"
+        )
+        rows = connection.execute(f"select name from {service}.migrations").fetchall()
+        known = {row[0] for row in rows}  # type: ignore[index]
+        for file in (STORE_SCHEMA, *sorted(files)):
+            if file.name in known:
+                continue
+            connection.execute(file.read_text().replace("{schema}", service).encode())
+            connection.execute(f"insert into {service}.migrations (name) values (%s)", [file.name])
+            applied.append(file.name)
+        grants = GRANTS.format(schema=service, role=f"heeler_{service}")
+        connection.execute(grants.encode())
+    return applied
+
+
+def create_reader(connection: psycopg.Connection[object], service: str, password: str) -> None:
+    """A role `heeler_<service>` that may read what the services publish."""
+    create_role(connection, "heeler_reader", None)
+    create_role(connection, f"heeler_{service}", password)
+    connection.execute(f"grant heeler_reader to heeler_{service}")
+
+
+def create_role(connection: psycopg.Connection[object], role: str, password: str | None) -> None:
+    """A role of this name with this password (None: one that only carries rights)."""
+    exists = connection.execute("select 1 from pg_roles where rolname = %s", [role]).fetchone()
+    name = sql.Identifier(role)
+    if not exists:
+        connection.execute(sql.SQL("create role {}").format(name))
+    if password is not None:
+        connection.execute(
+            sql.SQL("alter role {} login password {}").format(name, sql.Literal(password))
+        )

@@ -1,0 +1,193 @@
+"""What a service may ask of its event store, and the values that travel through that door.
+
+Two adapters keep this contract: `postgres.PostgresEventStore` and `memory.MemoryEventStore`. The
+contract suite in `tests/contract/test_eventstore.py` runs over both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from libs.contracts.message import JsonObject
+from libs.eventstore.rows import RowWrites
+
+LEASE_SECONDS = 10.0
+LEASE_RENEWAL_SECONDS = 3.0
+LOG_PAGE_EVENTS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to be appended at exactly `version` of its aggregate."""
+
+    aggregate_id: str
+    version: int
+    topic: str
+    schema_version: int
+    org: str
+    about: str
+    payload_json: str
+    metadata: JsonObject
+    occurred_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as read back. `position` is its dense place in the service's log, once it has one."""
+
+    aggregate_id: str
+    version: int
+    topic: str
+    schema_version: int
+    org: str
+    about: str
+    payload: JsonObject
+    metadata: JsonObject
+    occurred_at: datetime
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of an aggregate at a version."""
+
+    aggregate_id: str
+    version: int
+    state: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is needed to bring an aggregate up to date: maybe a snapshot, and what came after it."""
+
+    snapshot: Snapshot | None
+    events: list[StoredEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamPage:
+    """Events of a foreign log, and the position up to which there are no others to be seen."""
+
+    events: list[StoredEvent]
+    seen_up_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class InboxEntry:
+    """The message that this commit answers, and the reply, for whoever asks again."""
+
+    message_id: str
+    reply_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Commit only while this epoch of the lease is the newest."""
+
+    key: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Commit only if the consumer of `upstream` still stands at `expected`; then stand at `to`."""
+
+    upstream: str
+    expected: int
+    to: int
+
+
+@dataclass(slots=True)
+class Commit:
+    """One decision: everything in it becomes durable together, or nothing does."""
+
+    events: list[NewEvent] = field(default_factory=list)
+    rows: RowWrites = field(default_factory=RowWrites)
+    inbox: InboxEntry | None = None
+    snapshots: list[Snapshot] = field(default_factory=list)
+    fence: Fence | None = None
+    move: Move | None = None
+    take_lease: str | None = None
+    release_lease: bool = False
+
+
+class VersionConflict(Exception):
+    """Somebody else appended to the aggregate first: load it again and decide again."""
+
+
+class DuplicateMessage(Exception):
+    """The message was handled before; `reply_json` is what it was answered."""
+
+    def __init__(self, reply_json: str) -> None:
+        super().__init__("message was handled before")
+        self.reply_json = reply_json
+
+
+class StaleLease(Exception):
+    """The lease was taken over (or the consumer moved on elsewhere): stop, silently."""
+
+
+class StoreUnavailable(Exception):
+    """Postgres cannot be reached, or a commit's outcome is unknown: try again."""
+
+
+class EventStore(Protocol):
+    """The door. One instance serves one service (one schema); `holder` names this process."""
+
+    holder: str
+
+    async def load(self, aggregate_id: str, after: int = 0) -> History:
+        """Everything about an aggregate that is newer than `after`."""
+        ...
+
+    async def commit(self, commit: Commit) -> int | None:
+        """Make a decision durable. Returns the epoch of `take_lease`, or None when it was not free.
+
+        Raises VersionConflict, DuplicateMessage, StaleLease or StoreUnavailable; after the first
+        three nothing of the commit exists.
+        """
+        ...
+
+    async def stored_reply(self, message_id: str) -> str | None:
+        """The reply that a message was answered with, if it was handled."""
+        ...
+
+    async def take_lease(self, key: str) -> int | None:
+        """The new epoch if nobody holds the lease, else None."""
+        ...
+
+    async def renew_leases(self) -> set[str]:
+        """Prolong every lease of this process; returns the keys that it still holds."""
+        ...
+
+    async def release_lease(self, fence: Fence) -> None:
+        """Give a lease back, if it is still ours."""
+        ...
+
+    async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
+        """Give committed events their dense positions, in commit-safe order; returns how many."""
+        ...
+
+    async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
+        """The service's own log behind a position, in order, without holes."""
+        ...
+
+    async def published(self) -> int:
+        """How far the relay has published."""
+        ...
+
+    async def mark_published(self, position: int) -> None:
+        """Remember how far the relay has published."""
+        ...
+
+    async def position(self, upstream: str) -> int:
+        """Where the consumer of another service's log stands (0 before the first event)."""
+        ...
+
+    async def read_upstream(
+        self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
+    ) -> UpstreamPage:
+        """The events of some topics in another service's log, from the view that it publishes."""
+        ...

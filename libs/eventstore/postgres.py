@@ -1,0 +1,270 @@
+"""The event store on Postgres: asynchronous, lock-free, one statement per commit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg.errors import UniqueViolation
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from libs.eventstore import failpoints
+from libs.eventstore.ports import (
+    LEASE_SECONDS,
+    LOG_PAGE_EVENTS_MAX,
+    Commit,
+    DuplicateMessage,
+    Fence,
+    History,
+    Snapshot,
+    StaleLease,
+    StoredEvent,
+    StoreUnavailable,
+    UpstreamPage,
+    VersionConflict,
+)
+from libs.eventstore.statement import TAKE_LEASE, commit_statement, lease_parameters
+
+POOL_CONNECTIONS_MAX = 8
+POOL_WAIT_SECONDS_MAX = 5.0
+CONNECT_SECONDS_MAX = 3
+
+HISTORY = """
+select null::text, s.version, null::int, null::text, null::text, s.state, null::jsonb, null::timestamptz
+from {schema}.snapshots s where s.aggregate_id = %(id)s and s.version > %(after)s
+union all
+(select e.topic, e.version, e.schema_version, e.org, e.about, e.payload, e.metadata, e.occurred_at
+from {schema}.events e where e.aggregate_id = %(id)s and e.version > greatest(%(after)s, (
+    select s.version from {schema}.snapshots s where s.aggregate_id = %(id)s))
+order by e.version)"""
+
+# The columns are qualified on purpose: an output alias `xid::text` would sort as text and lose
+# events when the number of digits grows. The horizon is what makes the order safe: below it no
+# transaction is still open, so nothing can appear later in what was already numbered.
+NUMBER_LOG = """
+with relay as (
+    select r.xid, r.event_position, r.position from {schema}.relay r for update
+), fresh as (
+    select e.xid, e.position from {schema}.events e
+    where (e.xid, e.position) > (
+        (select r.xid from relay r), (select r.event_position from relay r))
+      and e.xid < pg_snapshot_xmin(pg_current_snapshot())
+    order by e.xid, e.position limit %(limit)s
+), numbered as (
+    select f.xid, f.position as event_position,
+           (select r.position from relay r) + row_number() over (order by f.xid, f.position)
+               as position
+    from fresh f
+), logged as (
+    insert into {schema}.log (position, event_position)
+    select n.position, n.event_position from numbered n
+), moved as (
+    update {schema}.relay r
+    set xid = n.xid, event_position = n.event_position, position = n.position
+    from (select * from numbered order by position desc limit 1) n
+)
+select count(*) from numbered"""
+
+READ_LOG = """
+select aggregate_id, version, topic, schema_version, org, about, payload, metadata, occurred_at,
+       position
+from {schema}.event_log
+where position > %(after)s and (%(topics)s::text[] is null or topic = any(%(topics)s))
+order by position limit %(limit)s"""
+
+LOG_HEAD = "select coalesce(max(position), 0) from {schema}.event_log"
+
+
+def open_pool(url: str) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
+    """A small pool of autocommit connections; open it with `async with` or `open()`."""
+    return AsyncConnectionPool(
+        url,
+        min_size=1,
+        max_size=POOL_CONNECTIONS_MAX,
+        timeout=POOL_WAIT_SECONDS_MAX,
+        reconnect_timeout=5,
+        open=False,
+        kwargs={
+            "autocommit": True,
+            "prepare_threshold": 0,
+            "connect_timeout": CONNECT_SECONDS_MAX,
+            "options": "-c timezone=UTC -c statement_timeout=30s",
+        },
+    )
+
+
+class Database:
+    """Queries on a pool, with every way of losing Postgres turned into `StoreUnavailable`."""
+
+    def __init__(self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]]) -> None:
+        self.pool = pool
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """A connection for as long as a query takes; never across a model or tool call."""
+        try:
+            async with self.pool.connection() as connection:
+                yield connection
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed) as lost:
+            await self.drop_broken_connections()
+            raise StoreUnavailable(str(lost)) from lost
+
+    async def drop_broken_connections(self) -> None:
+        """After Postgres died every pooled connection is broken: find out now, not one by one."""
+        if not self.pool.closed:
+            await self.pool.check()
+
+    async def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        async with self.connection() as connection:
+            cursor = await connection.execute(query, parameters)  # type: ignore[call-overload]
+            return await cursor.fetchall() if cursor.description else []
+
+    async def fetch_one(self, query: str, parameters: Any = None) -> tuple[Any, ...] | None:
+        """The first row of a query, or None."""
+        async with self.connection() as connection:
+            cursor = await connection.execute(query, parameters)  # type: ignore[call-overload]
+            row: tuple[Any, ...] | None = await cursor.fetchone()
+            return row
+
+
+class PostgresEventStore:
+    """Keeps the contract of `ports.EventStore` in one schema of a Postgres database."""
+
+    def __init__(self, database: Database, schema: str, holder: str) -> None:
+        self.database = database
+        self.schema = schema
+        self.holder = holder
+        self.history = HISTORY.format(schema=schema)
+
+    def sql(self, text: str) -> str:
+        """The statement for this service's schema."""
+        return text.format(schema=self.schema)
+
+    async def load(self, aggregate_id: str, after: int = 0) -> History:
+        """Everything about an aggregate that is newer than `after`."""
+        rows = await self.database.fetch(self.history, {"id": aggregate_id, "after": after})
+        snapshot: Snapshot | None = None
+        events: list[StoredEvent] = []
+        for topic, version, schema_version, org, about, payload, metadata, occurred_at in rows:
+            if topic is None:
+                snapshot = Snapshot(aggregate_id, version, payload)
+            else:
+                events.append(
+                    StoredEvent(
+                        aggregate_id, version, topic, schema_version, org, about,
+                        payload, metadata, occurred_at,
+                    )
+                )
+        return History(snapshot, events)
+
+    async def commit(self, commit: Commit) -> int | None:
+        """Make a decision durable in one statement; see `ports.EventStore.commit`."""
+        statement, parameters = commit_statement(self.schema, self.holder, commit)
+        last_topic = commit.events[-1].topic if commit.events else "nothing"
+        failpoints.reached(f"before_commit.{last_topic}")
+        try:
+            row = await self.database.fetch_one(statement, parameters)
+        except UniqueViolation as violation:
+            constraint = violation.diag.constraint_name
+            if constraint == "inbox_message_key" and commit.inbox:
+                reply = await self.stored_reply(commit.inbox.message_id)
+                assert reply is not None, "a message in the inbox has a reply"
+                raise DuplicateMessage(reply) from violation
+            if constraint == "events_version_key":
+                raise VersionConflict(last_topic) from violation
+            raise
+        failpoints.reached(f"after_commit.{last_topic}")
+        if row is None:
+            raise StaleLease(commit.fence.key if commit.fence else "position")
+        epoch: int | None = row[0]
+        return epoch
+
+    async def stored_reply(self, message_id: str) -> str | None:
+        """The reply that a message was answered with, if it was handled."""
+        row = await self.database.fetch_one(
+            self.sql("select reply from {schema}.inbox where message_id = %s"), [message_id]
+        )
+        return row[0] if row else None
+
+    async def take_lease(self, key: str) -> int | None:
+        """The new epoch if nobody holds the lease, else None."""
+        row = await self.database.fetch_one(
+            f"with gate as (select 1) {self.sql(TAKE_LEASE)}", lease_parameters(key, self.holder)
+        )
+        return row[0] if row else None
+
+    async def renew_leases(self) -> set[str]:
+        """Prolong every lease of this process; returns the keys that it still holds."""
+        rows = await self.database.fetch(
+            self.sql(
+                "update {schema}.leases set expires_at = now() + make_interval(secs => %s)"
+                " where holder = %s and expires_at > '-infinity' returning key"
+            ),
+            [LEASE_SECONDS, self.holder],
+        )
+        return {key for (key,) in rows}
+
+    async def release_lease(self, fence: Fence) -> None:
+        """Give a lease back, if it is still ours."""
+        await self.database.fetch(
+            self.sql(
+                "update {schema}.leases set expires_at = '-infinity'"
+                " where key = %s and epoch = %s and holder = %s"
+            ),
+            [fence.key, fence.epoch, self.holder],
+        )
+
+    async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
+        """Give committed events their dense positions, in commit-safe order; returns how many."""
+        row = await self.database.fetch_one(self.sql(NUMBER_LOG), {"limit": limit})
+        assert row is not None
+        return int(row[0])
+
+    async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
+        """The service's own log behind a position, in order, without holes."""
+        rows = await self.database.fetch(
+            self.sql(READ_LOG), {"after": after, "limit": limit, "topics": None}
+        )
+        return [StoredEvent(*row) for row in rows]
+
+    async def read_upstream(
+        self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
+    ) -> UpstreamPage:
+        """The events of some topics in another service's log, from the view that it publishes."""
+        head = await self.database.fetch_one(LOG_HEAD.format(schema=upstream))
+        rows = await self.database.fetch(
+            READ_LOG.format(schema=upstream), {"after": after, "limit": limit, "topics": topics}
+        )
+        events = [StoredEvent(*row) for row in rows]
+        assert head is not None
+        seen = events[-1].position if len(events) == limit else max(int(head[0]), after)
+        return UpstreamPage([event for event in events if event.position <= seen], seen)
+
+    async def published(self) -> int:
+        """How far the relay has published."""
+        row = await self.database.fetch_one(self.sql("select published from {schema}.relay"))
+        assert row is not None
+        return int(row[0])
+
+    async def mark_published(self, position: int) -> None:
+        """Remember how far the relay has published."""
+        await self.database.fetch(
+            self.sql("update {schema}.relay set published = %s where published < %s"),
+            [position, position],
+        )
+
+    async def position(self, upstream: str) -> int:
+        """Where the consumer of another service's log stands (0 before the first event)."""
+        row = await self.database.fetch_one(
+            self.sql(
+                "insert into {schema}.positions as p values (%s, 0)"
+                " on conflict (upstream) do update set position = p.position returning p.position"
+            ),
+            [upstream],
+        )
+        assert row is not None
+        return int(row[0])
+

@@ -1,0 +1,164 @@
+"""Load aggregates, collect what happened to them, and commit it as one decision."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from libs.contracts.aggregate import Aggregate
+from libs.contracts.message import EVENTS, Accepted, Context, Event, JsonObject
+from libs.eventstore.ports import (
+    Commit,
+    EventStore,
+    Fence,
+    History,
+    InboxEntry,
+    NewEvent,
+    Snapshot,
+    StoredEvent,
+)
+from libs.eventstore.rows import RowWrites
+
+SNAPSHOT_EVERY_EVENTS = 100
+CACHED_AGGREGATES_MAX = 2_000
+
+Projection = Callable[[Event, str, RowWrites], None]
+
+
+class Repository:
+    """Aggregates of one service, with the recently used ones kept in memory.
+
+    A cached aggregate is never trusted: it is brought up to the stored version on every load,
+    because another process may have written. It leaves the cache while somebody works on it, so
+    an object that was changed by a failed decision is never seen again.
+    """
+
+    def __init__(self, store: EventStore, service: str, project: Projection) -> None:
+        self.store = store
+        self.service = service
+        self.project = project
+        self.cache: OrderedDict[str, Aggregate[Any]] = OrderedDict()
+
+    async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
+        """The aggregate as of now; blank (version 0) if nothing ever happened to it."""
+        cached = self.cache.pop(aggregate_id, None)
+        if cached is not None and not isinstance(cached, kind):
+            cached = None
+        history = await self.store.load(aggregate_id, cached.version if cached else 0)
+        return replay(self.service, kind, aggregate_id, history, cached)
+
+    def keep(self, aggregate: Aggregate[Any]) -> None:
+        """Remember an aggregate whose events are all committed."""
+        known = self.cache.get(aggregate.id)
+        if known is None or known.version < aggregate.version:
+            self.cache[aggregate.id] = aggregate
+        self.cache.move_to_end(aggregate.id)
+        while len(self.cache) > CACHED_AGGREGATES_MAX:
+            self.cache.popitem(last=False)
+
+    def work(self, context: Context) -> Work:
+        """A new decision in the name of a message."""
+        return Work(self, context)
+
+
+class Work:
+    """One decision: the aggregates it loaded, and what the commit must hold besides their events."""
+
+    def __init__(self, repository: Repository, context: Context) -> None:
+        self.repository = repository
+        self.context = context
+        self.loaded: dict[str, Aggregate[Any]] = {}
+        self.take_lease: str | None = None
+        self.after_commit: list[Callable[[int | None], None]] = []
+
+    async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
+        """The aggregate as of now, watched: what happens to it is part of this decision."""
+        aggregate = self.loaded.get(aggregate_id)
+        if aggregate is None:
+            aggregate = await self.repository.load(kind, aggregate_id)
+            self.loaded[aggregate_id] = aggregate
+        assert isinstance(aggregate, kind)
+        return aggregate
+
+    async def commit(
+        self,
+        *,
+        reply: Accepted | None = None,
+        fence: Fence | None = None,
+        release_lease: bool = False,
+    ) -> int | None:
+        """Make the decision durable; with a reply, also that the context's message was answered.
+
+        Returns the epoch of the lease that was asked for, if it was free.
+        """
+        events, commit = [], Commit(fence=fence, release_lease=release_lease)
+        for aggregate in self.loaded.values():
+            fresh = aggregate.collected()
+            events += fresh
+            if fresh and crosses_snapshot(aggregate.version, len(fresh)):
+                commit.snapshots.append(snapshot_of(aggregate))
+        for event in events:
+            self.repository.project(event, self.context.org, commit.rows)
+            commit.events.append(self.envelope(event))
+        if reply is not None:
+            commit.inbox = InboxEntry(self.context.message_id, reply.model_dump_json())
+        commit.take_lease = self.take_lease
+        epoch = await self.repository.store.commit(commit)
+        for aggregate in self.loaded.values():
+            self.repository.keep(aggregate)
+        for then in self.after_commit:
+            then(epoch)
+        return epoch
+
+    def envelope(self, event: Event) -> NewEvent:
+        """The event with the columns of the log around it."""
+        metadata: JsonObject = {
+            "actor": self.context.actor,
+            "correlation_id": self.context.correlation_id,
+            "command_id": self.context.message_id,
+        }
+        return NewEvent(
+            event.originator_id, event.originator_version, event.topic, event.schema_version,
+            self.context.org, event.about, event.payload_json(), metadata, event.timestamp,
+        )
+
+
+def crosses_snapshot(version: int, fresh: int) -> bool:
+    """Whether a multiple of `SNAPSHOT_EVERY_EVENTS` lies within the last `fresh` versions."""
+    return version // SNAPSHOT_EVERY_EVENTS > (version - fresh) // SNAPSHOT_EVERY_EVENTS
+
+
+def snapshot_of(aggregate: Aggregate[Any]) -> Snapshot:
+    """The state of an aggregate as plain JSON."""
+    return Snapshot(aggregate.id, aggregate.version, aggregate.state.model_dump(mode="json"))
+
+
+def replay[A: Aggregate[Any]](
+    service: str, kind: type[A], aggregate_id: str, history: History, base: A | None = None
+) -> A:
+    """Bring an aggregate up to date with what the store knows that `base` does not."""
+    if history.snapshot is not None:
+        base = kind.blank(
+            aggregate_id, version=history.snapshot.version, state=history.snapshot.state
+        )
+    aggregate = base if base is not None else kind.blank(aggregate_id)
+    for stored in history.events:
+        event_of(service, stored).mutate(aggregate)
+    return aggregate
+
+
+def event_of(service: str, stored: StoredEvent) -> Event:
+    """The event as today's class reads it, older payloads brought up to date."""
+    kind = EVENTS[f"{service}.{stored.topic}"]
+    payload = stored.payload
+    if stored.schema_version < kind.schema_version:
+        payload = kind.upcast(payload, stored.schema_version)
+    return kind.model_validate(
+        {
+            **payload,
+            "originator_id": stored.aggregate_id,
+            "originator_version": stored.version,
+            "timestamp": stored.occurred_at,
+        }
+    )

@@ -111,7 +111,7 @@ class Server:
         self.stats.counts["tool_calls"] += len(reply.calls)
 
         def done(whole: bool) -> None:
-            if whole and not answer.cut:
+            if whole:
                 self.stats.answer(turn.text, turn.step)
             else:
                 self._left(whole)
@@ -123,11 +123,9 @@ class Server:
             usage = bool(options.get("include_usage"))
             events = wire.chunk_events(reply, model, serial, length, include_usage=usage)
             parts = [wire.STREAM_HEAD + events[0], *events[1:-1], events[-1] + wire.STREAM_END]
-            answer = Answer(parts, drip_ms=step.drip_ms, done=done)
-        else:
-            written = wire.completion(reply, model, serial, length)
-            answer = Answer([wire.ok(written, serial)], done=done)
-        return answer
+            return Answer(parts, drip_ms=step.drip_ms, done=done)
+        written = wire.completion(reply, model, serial, length)
+        return Answer([wire.ok(written, serial)], done=done)
 
     def _left(self, whole: bool) -> None:
         if not whole:
@@ -233,7 +231,7 @@ def _garbage(stream: bool) -> Answer:
 
 def _cut(answer: Answer) -> None:
     """Keeps the first half of the answer: of its stream events, or of the bytes of its body."""
-    answer.cut = True
+    answer.cut, answer.done = True, None  # neither answered nor abandoned
     if len(answer.parts) > 1:
         answer.parts = answer.parts[: len(answer.parts) // 2]
         return

@@ -1,5 +1,6 @@
 """Refuses tool lists that the OpenAI API refuses: names, types and JSON schemas."""
 
+import marshal
 from collections import OrderedDict
 from typing import Any
 
@@ -9,12 +10,12 @@ TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", 
 TOOLS_MAX = 128
 TOOL_LISTS_CACHED_MAX = 256
 
-_valid_tool_lists: OrderedDict[str, None] = OrderedDict()
+_valid_tool_lists: OrderedDict[bytes, None] = OrderedDict()
 
 
 def check_tools_once(tools: Any) -> None:
     """Agents send the same tools with every request, so a list found valid is remembered."""
-    written = repr(tools)
+    written = marshal.dumps(tools, 2)  # version 2 writes equal values as equal bytes
     if written in _valid_tool_lists:
         return
     _check_tools(tools)

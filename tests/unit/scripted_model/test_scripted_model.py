@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.scripted_model.asking import (
     DEFAULT,
+    MODEL,
     ask,
     joined,
     results,

@@ -20,6 +20,10 @@ FAULT_USES_KEPT_MAX = 50_000
 GARBAGE = b'{"id": "chatcmpl-garbage", "object": "chat.completion", "choices": [{"mess'
 
 
+class BadAdminRequest(ValueError):
+    """An admin route got a body that it cannot use; the message says what it needs."""
+
+
 class Server:
     """The scripted model itself. `answer` is what a Connection calls for every request."""
 
@@ -52,6 +56,8 @@ class Server:
             if route is not None:
                 return route(body, query)
             return self._other(method, path, target)
+        except BadAdminRequest as error:
+            return _invalid(str(error))
         except Exception as error:
             traceback.print_exc()
             self.stats.counts["defects"] += 1
@@ -198,16 +204,27 @@ class Server:
         return _ok("{}")
 
     def _set_delay(self, body: bytes, _query: str) -> Answer:
-        self._delay_ms = float(json.loads(body)["ms"])
+        asked = _admin_body(body, "ms")
+        self._delay_ms = float(asked["ms"])
         return _ok(json.dumps({"ms": self._delay_ms}))
 
     def _set_fail(self, body: bytes, _query: str) -> Answer:
-        asked = json.loads(body)
+        asked = _admin_body(body, "status")
         code, kind = str(asked["status"]), asked.get("kind", "chat")
         if wire.scripted_error(code) is None or kind not in ("chat", "embeddings"):
             return _invalid("'status' must be 400 to 599, 'kind' chat or embeddings.")
         self._fails[kind] = (code, int(asked.get("count", 1)))
         return _ok(json.dumps({"status": code, "count": self._fails[kind][1], "kind": kind}))
+
+
+def _admin_body(body: bytes, needed: str) -> dict[str, Any]:
+    try:
+        asked = json.loads(body)
+    except ValueError as error:
+        raise BadAdminRequest(f"The body must be JSON: {error}") from error
+    if not isinstance(asked, dict) or needed not in asked:
+        raise BadAdminRequest(f"The body must be an object with '{needed}'.")
+    return asked
 
 
 def _ok(body: bytes | str) -> Answer:

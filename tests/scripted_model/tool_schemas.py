@@ -8,6 +8,12 @@ from tests.scripted_model.refusal import Invalid, check_name, empty_array, expec
 
 TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 TOOLS_MAX = 128
+_GROUPS = ("properties", "$defs")
+_UNIONS = ("anyOf", "oneOf", "allOf")
+_SHAPES: dict[str, type] = {
+    **dict.fromkeys(_GROUPS, dict),
+    **dict.fromkeys((*_UNIONS, "enum"), list),
+}
 TOOL_LISTS_CACHED_MAX = 256
 
 _valid_tool_lists: OrderedDict[bytes, None] = OrderedDict()
@@ -74,6 +80,9 @@ def _node_problem(node: Any, at: tuple[str, ...], strict: bool) -> str | None:
             return f"{each!r} is not valid under any of the given schemas."
     if "array" in kinds and "items" not in node:
         return f"In context={at}, array schema missing items."
+    for group, wanted in _SHAPES.items():
+        if not isinstance(node.get(group, wanted()), wanted):
+            return f"In context={at}, {node[group]!r} is not a valid '{group}'."
     return _object_problem(node, at, strict and "object" in kinds) or _children_problem(
         node, at, strict
     )
@@ -81,8 +90,6 @@ def _node_problem(node: Any, at: tuple[str, ...], strict: bool) -> str | None:
 
 def _object_problem(node: dict[str, Any], at: tuple[str, ...], strict: bool) -> str | None:
     properties, required = node.get("properties", {}), node.get("required", [])
-    if not isinstance(properties, dict):
-        return f"In context={at}, {properties!r} is not of type 'object'."
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         return f"In context={at}, {required!r} is not of type 'array' of strings."
     if strict and node.get("additionalProperties") is not False:
@@ -98,13 +105,13 @@ def _object_problem(node: dict[str, Any], at: tuple[str, ...], strict: bool) -> 
 def _children_problem(node: dict[str, Any], at: tuple[str, ...], strict: bool) -> str | None:
     children = [
         ((*at, group, name), child)
-        for group in ("properties", "$defs")
-        for name, child in (node.get(group) or {}).items()
+        for group in _GROUPS
+        for name, child in node.get(group, {}).items()
     ]
     children += [
         ((*at, union, str(index)), child)
-        for union in ("anyOf", "oneOf", "allOf")
-        for index, child in enumerate(node.get(union) or ())
+        for union in _UNIONS
+        for index, child in enumerate(node.get(union, ()))
     ]
     if "items" in node:
         children.append(((*at, "items"), node["items"]))

@@ -130,7 +130,9 @@ def _arguments(call: Call, schemas: dict[str, JSONObject]) -> str:
     return json.dumps(_example(schema | {"type": "object"}))
 
 
-def _example(schema: JSONObject) -> object:
+def _example(schema: JSONObject | bool) -> object:
+    if isinstance(schema, bool):
+        return "text"
     for fixed in ("default", "const"):
         if fixed in schema:
             return schema[fixed]

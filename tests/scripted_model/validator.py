@@ -55,6 +55,7 @@ def _check_options(body: dict[str, Any], tools: list[Any] | None) -> None:
             raise Invalid(f"'{option}' is only allowed when 'tools' are specified.", option)
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and "function" in choice:
+        expect(choice["function"], dict, "tool_choice.function")
         name = choice["function"].get("name")
         if all(tool["function"]["name"] != name for tool in tools or ()):
             raise Invalid(f"Tool choice '{name}' not found in 'tools' parameter.", "tool_choice")
@@ -65,6 +66,8 @@ def _check_options(body: dict[str, Any], tools: list[Any] | None) -> None:
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
             "stream_options",
         )
+    if body.get("stream_options") is not None:
+        expect(body["stream_options"], dict, "stream_options")
 
 
 def _check_messages(messages: list[Any]) -> None:
@@ -73,7 +76,7 @@ def _check_messages(messages: list[Any]) -> None:
         where = f"messages[{index}]"
         expect(message, dict, where)
         role = message.get("role")
-        if role not in ROLES:
+        if not isinstance(role, str) or role not in ROLES:
             raise Invalid(
                 f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', "
                 "'user', 'function', 'tool', and 'developer'.",
@@ -151,6 +154,8 @@ def _check_content(message: dict[str, Any], role: str, where: str) -> None:
         for index, part in enumerate(content):
             expect(part, dict, f"{where}.content[{index}]")
             expect(part.get("type"), str, f"{where}.content[{index}].type")
+            if part["type"] == "text":
+                expect(part.get("text"), str, f"{where}.content[{index}].text")
     elif content is None:
         if role != "assistant" or not (message.get("tool_calls") or message.get("refusal")):
             raise Invalid(

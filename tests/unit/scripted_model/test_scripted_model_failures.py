@@ -216,6 +216,28 @@ class TestAdmin:
             await model.fail(200)
 
 
+def written(text: str) -> bytes:
+    body = json.dumps({"model": "m", "messages": user(text)}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def test_one_connection_is_answered_in_order(model):
+    port = int(model.origin.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    both = written("SLOW:50 SAY:first") + written("SAY:second")
+    writer.write(both[:40])
+    await writer.drain()
+    writer.write(both[40:])
+    for text in ("first", "second"):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.partition(b"content-length: ")[2].split(b"\r")[0])
+        body = json.loads(await reader.readexactly(length))
+        assert body["choices"][0]["message"]["content"] == text
+    writer.close()
+    await writer.wait_closed()
+
+
 async def test_a_process_of_its_own_answers_and_ends(client):
     async with ScriptedModelProcess() as model:
         there = client.with_options(base_url=model.base_url)

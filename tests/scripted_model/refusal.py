@@ -1,4 +1,4 @@
-"""Why a request is refused, in the words of the OpenAI API, and the checks that all share."""
+"""Why a request is refused, and the checks that all validators share."""
 
 import re
 from dataclasses import dataclass

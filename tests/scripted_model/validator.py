@@ -1,7 +1,8 @@
-"""Refuses what the OpenAI chat API refuses, in its own words.
+"""Refuses what the OpenAI chat API refuses.
 
-Source: the error bodies that api.openai.com sends with status 400. `check` looks at the shape
-of the request, the pairing of tool calls with their results, and the tools' schemas.
+The wording follows api.openai.com from memory, not from a recording: assert on the status and
+the counts, not on whole sentences. `check` looks at the shape of the request, the pairing of
+tool calls with their results, and the tools' schemas.
 """
 
 import re

@@ -1,0 +1,178 @@
+"""Bytes of the OpenAI wire: completions, stream events, errors and HTTP heads."""
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+from tests.scripted_model.turn import Reply
+
+CREATED = 1_700_000_000
+PIECE_LENGTH = 16  # characters of text or arguments in one stream event
+RETRY_AFTER_MS = 20
+
+MODELS = [
+    "gpt-4o-mini",
+    "gpt-4o",
+    "gpt-4.1",
+    "gpt-4.1-mini",
+    "gpt-4.1-nano",
+    "gpt-5",
+    "gpt-5-mini",
+    "gpt-5.1",
+    "o3",
+    "o4-mini",
+    "text-embedding-3-small",
+    "text-embedding-3-large",
+]
+
+# What FAIL names: (status, message, type, code).
+ERRORS: dict[str, tuple[int, str, str, str | None]] = {
+    "400": (400, "The scripted model refuses this request.", "invalid_request_error", None),
+    "401": (401, "Incorrect API key provided.", "invalid_request_error", "invalid_api_key"),
+    "403": (403, "You are not allowed to use this model.", "invalid_request_error", None),
+    "404": (404, "The model does not exist.", "invalid_request_error", "model_not_found"),
+    "429": (429, "Rate limit reached for requests.", "requests", "rate_limit_exceeded"),
+    "500": (500, "The server had an error processing your request.", "server_error", None),
+    "503": (503, "The engine is currently overloaded.", "server_error", None),
+    "insufficient_quota": (
+        429,
+        "You exceeded your current quota, please check your plan and billing details.",
+        "insufficient_quota",
+        "insufficient_quota",
+    ),
+    "context_length_exceeded": (
+        400,
+        "This model's maximum context length is 128000 tokens. Please reduce the length of the "
+        "messages.",
+        "invalid_request_error",
+        "context_length_exceeded",
+    ),
+}
+
+_ok_head = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-request-id: req_%d\r\n"
+    b"content-length: %d\r\n\r\n"
+)
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+    b"cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+STREAM_END = b"0\r\n\r\n"
+
+
+def ok(body: bytes, serial: int = 0) -> bytes:
+    """A whole HTTP response with status 200 and this JSON body."""
+    return _ok_head % (serial, len(body)) + body
+
+
+def error(
+    status: int, message: str, kind: str, code: str | None = None, param: str | None = None
+) -> bytes:
+    """A whole HTTP response with an OpenAI error body."""
+    fields = {"message": message, "type": kind, "param": param, "code": code}
+    body = json.dumps({"error": fields}).encode()
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus else "Unknown"
+    head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\n"
+    if status == 429 or status >= 500:
+        head += f"retry-after-ms: {RETRY_AFTER_MS}\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+def scripted_error(code: str) -> bytes | None:
+    """The response that FAIL:<code> asks for, None where the code names no failure."""
+    if code in ERRORS:
+        status, message, kind, name = ERRORS[code]
+        return error(status, message, kind, name)
+    if not (code.isdecimal() and 400 <= int(code) <= 599):
+        return None
+    kind = "server_error" if int(code) >= 500 else "invalid_request_error"
+    return error(int(code), f"The scripted model fails with {code}.", kind)
+
+
+def usage(reply: Reply, prompt_length: int) -> dict[str, Any]:
+    """Token counts: a quarter of the bytes of the request, and of the characters said."""
+    said = len(reply.text) + sum(len(call[1]) + len(call[2]) for call in reply.calls)
+    prompt, completion = max(1, prompt_length // 4), max(1, said // 4)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+
+
+def completion(reply: Reply, model: str, serial: int, prompt_length: int) -> bytes:
+    """The JSON body of a chat.completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if reply.calls:
+        message["content"] = None
+        message["tool_calls"] = [
+            {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for call_id, name, arguments in reply.calls
+        ]
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": reply.finish_reason,
+    }
+    return json.dumps(
+        {
+            "id": f"chatcmpl-{serial}",
+            "object": "chat.completion",
+            "created": CREATED,
+            "model": model,
+            "choices": [choice],
+            "usage": usage(reply, prompt_length),
+            "system_fingerprint": "fp_scripted",
+        }
+    ).encode()
+
+
+def chunk_events(
+    reply: Reply, model: str, serial: int, prompt_length: int, *, include_usage: bool
+) -> list[bytes]:
+    """The server-sent events of a streamed chat.completion, each framed as an HTTP chunk."""
+    prefix = (
+        f'data: {{"id": "chatcmpl-{serial}", "object": "chat.completion.chunk", '
+        f'"created": {CREATED}, "model": {json.dumps(model)}, '
+        '"system_fingerprint": "fp_scripted", "choices": ['
+    )
+    suffix = ', "usage": null}\n\n' if include_usage else "}\n\n"
+    events = []
+    for delta in _deltas(reply):
+        choice = f'{{"index": 0, "delta": {json.dumps(delta)}, "logprobs": null, "finish_reason": '
+        events.append(f"{prefix}{choice}null}}]{suffix}")
+    last = '{"index": 0, "delta": {}, "logprobs": null, "finish_reason": '
+    events.append(f'{prefix}{last}"{reply.finish_reason}"}}]{suffix}')
+    if include_usage:
+        counted = json.dumps(usage(reply, prompt_length))
+        events.append(f'{prefix}], "usage": {counted}}}\n\n')
+    events.append("data: [DONE]\n\n")
+    return [http_chunk(event.encode()) for event in events]
+
+
+def http_chunk(data: bytes) -> bytes:
+    """One chunk of a chunked HTTP body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _deltas(reply: Reply) -> list[dict[str, Any]]:
+    if not reply.calls:
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": "", "refusal": None}]
+        return deltas + [{"content": piece} for piece in _pieces(reply.text)]
+    deltas = [{"role": "assistant", "content": None}]
+    for index, (call_id, name, arguments) in enumerate(reply.calls):
+        opened = {"name": name, "arguments": ""}
+        call = {"index": index, "id": call_id, "type": "function", "function": opened}
+        deltas.append({"tool_calls": [call]})
+        deltas += [
+            {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+            for piece in _pieces(arguments)
+        ]
+    return deltas
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + PIECE_LENGTH] for start in range(0, len(text), PIECE_LENGTH)]

@@ -1,0 +1,208 @@
+"""The language of the agent service, second half: a conversation, its messages and its runs.
+
+Everything that the lease of a conversation guards is in one stream: who was heard, what the model
+said, which tools ran. Events about a run carry its id last in their subject.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.ids import derived_id
+from libs.contracts.letta.runs import RunConfig
+from libs.contracts.message import Command, Event, Json, Value
+
+SERVICE = "agent"
+
+Role = Literal["system", "user", "assistant", "tool"]
+ToolStatus = Literal["success", "error"]
+
+
+class ToolCall(Value):
+    """A tool call as the model asked for it; `arguments` is JSON text, maybe malformed."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(Value):
+    """One message, the same for every provider. `content` is text or V1 content parts."""
+
+    id: str
+    role: Role
+    content: Json = None
+    created_at: datetime
+    otid: str | None = None
+    name: str | None = None
+    sender_id: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCall] = Field(default_factory=list)
+    tool_call_id: str | None = None
+    tool_status: ToolStatus | None = None
+
+
+class Usage(Value):
+    """Tokens, as the provider counted them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of two."""
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+def main_conversation(agent_id: str) -> str:
+    """The id of the conversation that an agent always has; clients know it by the agent's id."""
+    return derived_id("conv", agent_id)
+
+
+class StartRun(Command):
+    """Answer these messages.
+
+    `retry` says that the client sent the same request before and lost the answer: then the latest
+    run with the same `request_hash` is meant.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "run.start"
+    agent_id: str
+    run: RunConfig
+    messages: list[Message]
+    max_steps: int
+    request_hash: str
+    retry: bool = False
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class ConversationEvent(Event):
+    """A fact about one conversation."""
+
+    service: ClassVar[str] = SERVICE
+
+
+class RunEvent(ConversationEvent):
+    """A fact about one run of a conversation."""
+
+    run_id: str
+
+    @property
+    def about(self) -> str:
+        return self.run_id
+
+
+class MessageAppended(ConversationEvent):
+    """A message is part of the history, and of what the model sees."""
+
+    topic: ClassVar[str] = "message.appended"
+    agent_id: str
+    message: Message
+    run_id: str | None = None
+    step_id: str | None = None
+
+
+class SystemPromptRebuilt(ConversationEvent):
+    """The system message was rebuilt, because a block that it shows has changed."""
+
+    topic: ClassVar[str] = "system_prompt.rebuilt"
+    agent_id: str
+    message_id: str
+    content: str
+    block_versions: dict[str, int]
+
+
+class ConversationDeleted(ConversationEvent):
+    """A conversation is gone."""
+
+    topic: ClassVar[str] = "conversation.deleted"
+
+
+class RunAccepted(RunEvent):
+    """These messages will be answered."""
+
+    topic: ClassVar[str] = "run.accepted"
+    run: RunConfig
+    messages: list[Message]
+    max_steps: int
+    request_hash: str
+
+
+class RunStarted(RunEvent):
+    """It is this run's turn."""
+
+    topic: ClassVar[str] = "run.started"
+
+
+class ModelReplied(RunEvent):
+    """The model answered a step."""
+
+    topic: ClassVar[str] = "model.replied"
+    step_id: str
+    model: str
+    usage: Usage
+    finish_reason: str
+    tool_calls: list[ToolCall] = Field(default_factory=list)
+
+
+class ToolCallStarted(RunEvent):
+    """A tool is about to run."""
+
+    topic: ClassVar[str] = "tool_call.started"
+    step_id: str
+    tool_call_id: str
+    tool: str
+
+
+class ToolCallFinished(RunEvent):
+    """A tool gave its result."""
+
+    topic: ClassVar[str] = "tool_call.finished"
+    step_id: str
+    tool_call_id: str
+    status: ToolStatus
+
+
+class ToolCallInterrupted(RunEvent):
+    """The process died while a tool ran, and the tool may not run twice."""
+
+    topic: ClassVar[str] = "tool_call.interrupted"
+    step_id: str
+    tool_call_id: str
+
+
+class RunCompleted(RunEvent):
+    """A run ended as it should."""
+
+    topic: ClassVar[str] = "run.completed"
+    stop_reason: str
+    usage: Usage
+    step_count: int
+    context_tokens: int
+
+
+class RunFailed(RunEvent):
+    """A run ended with an error, which is never empty."""
+
+    topic: ClassVar[str] = "run.failed"
+    stop_reason: str
+    error_type: str
+    message: str
+    detail: str | None = None
+    usage: Usage
+    step_count: int

@@ -1,0 +1,115 @@
+"""The language of the memory service: blocks, and who changed them why."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.message import Command, Event, JsonObject, Value
+
+SERVICE = "memory"
+
+
+class Cause(Value):
+    """The tool call that asked for an edit; without one the caller in the metadata did."""
+
+    agent_id: str
+    run_id: str
+    tool_call_id: str
+    tool: str
+
+
+class CreateBlocks(Command):
+    """Make memory blocks, all or none."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "blocks.create"
+    blocks: list[BlockState]
+
+    @property
+    def target(self) -> str:
+        return self.blocks[0].id
+
+
+class UpdateBlock(Command):
+    """Change the given fields of a block."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.update"
+    block_id: str
+    changes: JsonObject
+
+    @property
+    def target(self) -> str:
+        return self.block_id
+
+
+class ReplaceText(Value):
+    """Replace the one place where a text stands."""
+
+    kind: Literal["replace"] = "replace"
+    old_text: str
+    new_text: str
+
+
+class InsertText(Value):
+    """Insert lines after a line; 0 is the beginning, -1 the end."""
+
+    kind: Literal["insert"] = "insert"
+    new_text: str
+    after_line: int = -1
+
+
+Edit = Annotated[ReplaceText | InsertText, Field(discriminator="kind")]
+
+
+class EditBlock(Command):
+    """Edit the value of a block as a tool call asks."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.edit"
+    block_id: str
+    edit: Edit
+    cause: Cause
+
+    @property
+    def target(self) -> str:
+        return self.block_id
+
+
+class DeleteBlock(Command):
+    """Remove a block."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.delete"
+    block_id: str
+
+    @property
+    def target(self) -> str:
+        return self.block_id
+
+
+class BlockCreated(Event):
+    """A memory block exists."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.created"
+    block: BlockState
+
+
+class BlockChanged(Event):
+    """Fields of a memory block have new values."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.changed"
+    changes: JsonObject
+    cause: Cause | None = None
+
+
+class BlockDeleted(Event):
+    """A memory block is gone."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.deleted"

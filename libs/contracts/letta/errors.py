@@ -19,9 +19,6 @@ _UUID4 = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _EXAMPLE = "123e4567-e89b-42d3-8456-426614174000"
 UUID_CHARS = 36
 
-# The path parameter names the resource; two resources keep another prefix in their ids.
-ID_PREFIXES = {"folder": "source", "conversation": "conv"}
-
 MESSAGES_EMPTY: JsonObject = {"detail": "Messages must not be empty"}
 UNKNOWN: JsonObject = {"detail": "An unknown error occurred"}
 

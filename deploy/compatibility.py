@@ -1,0 +1,165 @@
+"""Writes docs/compatibility.md: `python -m deploy.compatibility`.
+
+What works is what a test proved, and everything else is listed as missing: the page is made
+from the operations of the V1 API, the results of the test suite, and the hand-kept differences.
+"""
+
+import csv
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OPERATIONS = ROOT / "services/api/http/operations.tsv"
+RESULTS = ROOT / "tests/compatibility.json"
+DIFFERENCES = ROOT / "docs/differences.toml"
+PAGE = ROOT / "docs/compatibility.md"
+
+# Clients probe these and go without them on a 404; any other error would stop them.
+PROBED = ("/schedule", "/v1/environments", "/v1/metadata")
+
+INTRODUCTION = """\
+# Compatibility with the Letta V1 REST API
+
+This page is generated (`python -m deploy.compatibility`): do not edit it.
+
+An operation **works** if a test of this repository calls it and it answers as the genuine \
+server does, and **differs** if such a test passes but the answer is deliberately another one. \
+All others are **missing**: they answer 501, or 404 where clients probe for them.
+"""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One row of the V1 API."""
+
+    method: str
+    path: str
+    group: str
+    operation_id: str
+    sdk_call: str
+    scope: str
+    deprecated: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the tests proved of one operation."""
+
+    status: str
+    why: str = ""
+    tests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that we do otherwise than the genuine server, on purpose."""
+
+    area: str
+    genuine: str
+    ours: str
+
+
+def main() -> None:
+    page = render(read_operations(), read_results(), read_differences())
+    PAGE.write_text(page)
+
+
+def read_operations() -> list[Operation]:
+    with OPERATIONS.open() as table:
+        rows = csv.DictReader(table, delimiter="\t")
+        return [Operation(**{**row, "deprecated": row["deprecated"] == "yes"}) for row in rows]
+
+
+def read_results() -> dict[str, Result]:
+    results = json.loads(RESULTS.read_text())
+    return {
+        name: Result(entry["status"], entry["why"], tuple(entry["tests"]))
+        for name, entry in results.items()
+    }
+
+
+def read_differences() -> list[Difference]:
+    listed = tomllib.loads(DIFFERENCES.read_text())["difference"]
+    return [Difference(**entry) for entry in listed]
+
+
+def render(
+    operations: Sequence[Operation],
+    results: Mapping[str, Result],
+    differences: Sequence[Difference],
+) -> str:
+    """The whole page as Markdown."""
+    unknown = results.keys() - {operation.name for operation in operations}
+    assert not unknown, f"results for operations that the V1 API does not have: {sorted(unknown)}"
+    proven = {operation: _result(operation, results) for operation in operations}
+    sections = [
+        INTRODUCTION,
+        _summary(proven),
+        _differences(differences),
+        *(_group(group, proven) for group in dict.fromkeys(o.group for o in operations)),
+    ]
+    return "\n".join(sections)
+
+
+def _result(operation: Operation, results: Mapping[str, Result]) -> Result:
+    probed = any(part in operation.path for part in PROBED)
+    missing = Result(f"missing ({404 if probed else 501})")
+    return results.get(operation.name, missing)
+
+
+def _summary(proven: Mapping[Operation, Result]) -> str:
+    kinds = {
+        "in the SDK": [o for o in proven if o.sdk_call],
+        "server only": [o for o in proven if not o.sdk_call and o.scope != "cloud-only"],
+        "cloud only": [o for o in proven if not o.sdk_call and o.scope == "cloud-only"],
+    }
+    lines = ["| operations | all | work | differ | missing |", "|---|---|---|---|---|"]
+    for kind, operations in kinds.items():
+        counts = Counter(proven[o].status.split()[0] for o in operations)
+        row = (kind, len(operations), counts["works"], counts["differs"], counts["missing"])
+        lines.append("| " + " | ".join(map(str, row)) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _differences(differences: Sequence[Difference]) -> str:
+    lines = [
+        "## Deliberate differences",
+        "",
+        "| area | genuine server | here |",
+        "|---|---|---|",
+        *(f"| {d.area} | {d.genuine} | {d.ours} |" for d in differences),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _group(group: str, proven: Mapping[Operation, Result]) -> str:
+    rows = {o: result for o, result in proven.items() if o.group == group}
+    lines = [
+        f"## {group}",
+        "",
+        "| operation | SDK | status | tests |",
+        "|---|---|---|---|",
+        *(_row(operation, result) for operation, result in rows.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _row(operation: Operation, result: Result) -> str:
+    call = f"`{operation.sdk_call}`" if operation.sdk_call else ""
+    name = f"`{operation.name}`" + (" (deprecated)" if operation.deprecated else "")
+    status = f"{result.status}: {result.why}" if result.why else result.status
+    return f"| {name} | {call} | {status} | {len(result.tests) or ''} |"
+
+
+if __name__ == "__main__":
+    main()

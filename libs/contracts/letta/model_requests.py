@@ -1,0 +1,197 @@
+"""How requests configure models: the deprecated configs and the settings of each provider."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from libs.contracts.letta.kinds import Effort, ReasoningEffort, Verbosity
+
+
+class TextResponseFormat(BaseModel):
+    type: Literal["text"] = "text"
+
+
+class JsonSchemaResponseFormat(BaseModel):
+    type: Literal["json_schema"] = "json_schema"
+    json_schema: dict[str, JsonValue]
+
+
+class JsonObjectResponseFormat(BaseModel):
+    type: Literal["json_object"] = "json_object"
+
+
+type ResponseFormat = Annotated[
+    TextResponseFormat | JsonSchemaResponseFormat | JsonObjectResponseFormat,
+    Field(discriminator="type"),
+]
+
+
+class LLMConfig(BaseModel):
+    """Which language model an agent uses and how; its fields are in the recorded order."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    model: str
+    display_name: str | None = None
+    model_endpoint_type: str
+    model_endpoint: str | None = None
+    provider_name: str | None = None
+    provider_category: Literal["base", "byok"] | None = None
+    model_wrapper: str | None = None
+    context_window: int
+    put_inner_thoughts_in_kwargs: bool | None = False
+    handle: str | None = None
+    temperature: float = 1.0
+    max_tokens: int | None = None
+    enable_reasoner: bool = True
+    reasoning_effort: ReasoningEffort | None = None
+    max_reasoning_tokens: int = 0
+    effort: Effort | None = None
+    frequency_penalty: float | None = None
+    compatibility_type: Literal["gguf", "mlx"] | None = None
+    verbosity: Verbosity | None = None
+    tier: str | None = None
+    parallel_tool_calls: bool | None = False
+    response_format: ResponseFormat | None = None
+    strict: bool = False
+    return_logprobs: bool = False
+    top_logprobs: int | None = None
+    return_token_ids: bool = False
+    tool_call_parser: str | None = None
+
+
+class EmbeddingConfig(BaseModel):
+    """Which embedding model an agent uses; its fields are in the recorded order."""
+
+    embedding_endpoint_type: str
+    embedding_endpoint: str | None = None
+    embedding_model: str
+    embedding_dim: int
+    embedding_chunk_size: int | None = 300
+    handle: str | None = None
+    batch_size: int = 32
+    azure_endpoint: str | None = None
+    azure_version: str | None = None
+    azure_deployment: str | None = None
+
+
+class ModelSettings(BaseModel):
+    max_output_tokens: int = 4096
+    parallel_tool_calls: bool = True
+
+
+class OpenAIReasoning(BaseModel):
+    reasoning_effort: ReasoningEffort = "minimal"
+
+
+class OpenAIModelSettings(ModelSettings):
+    provider_type: Literal["openai"] = "openai"
+    temperature: float = 0.7
+    reasoning: OpenAIReasoning = OpenAIReasoning(reasoning_effort="high")
+    response_format: ResponseFormat | None = None
+    strict: bool = True
+
+
+class SGLangModelSettings(ModelSettings):
+    provider_type: Literal["sglang"] = "sglang"
+    temperature: float = 0.7
+    reasoning: OpenAIReasoning = OpenAIReasoning(reasoning_effort="high")
+    response_format: ResponseFormat | None = None
+    strict: bool = True
+    tool_call_parser: str | None = None
+
+
+class AnthropicThinking(BaseModel):
+    type: Literal["enabled", "disabled"] = "enabled"
+    budget_tokens: int = 1024
+
+
+class AnthropicModelSettings(ModelSettings):
+    provider_type: Literal["anthropic", "moonshot_coding"] = "anthropic"
+    temperature: float = 1.0
+    thinking: AnthropicThinking = AnthropicThinking()
+    response_format: ResponseFormat | None = None
+    verbosity: Verbosity | None = None
+    effort: Effort | None = None
+    strict: bool = False
+
+
+class GeminiThinkingConfig(BaseModel):
+    include_thoughts: bool = True
+    thinking_budget: int = 1024
+
+
+class GoogleAIModelSettings(ModelSettings):
+    max_output_tokens: int = 65536
+    provider_type: Literal["google_ai", "google_vertex"] = "google_ai"
+    temperature: float = 0.7
+    thinking_config: GeminiThinkingConfig = GeminiThinkingConfig()
+    response_schema: ResponseFormat | None = None
+
+
+class CompatibleModelSettings(ModelSettings):
+    """A provider that speaks OpenAI's protocol and has no settings of its own."""
+
+    provider_type: Literal[
+        "azure", "xai", "groq", "deepseek", "together", "bedrock", "openrouter", "moonshot"
+    ]
+    temperature: float = 0.7
+    response_format: ResponseFormat | None = None
+
+
+class ZAIThinking(BaseModel):
+    type: Literal["enabled", "disabled"] = "enabled"
+    clear_thinking: bool = False
+
+
+class ZAIModelSettings(ModelSettings):
+    provider_type: Literal["zai"] = "zai"
+    temperature: float = 0.7
+    response_format: ResponseFormat | None = None
+    thinking: ZAIThinking = ZAIThinking()
+
+
+class ChatGPTOAuthReasoning(BaseModel):
+    reasoning_effort: Literal["none", "low", "medium", "high", "xhigh"] = "medium"
+
+
+class ChatGPTOAuthModelSettings(ModelSettings):
+    provider_type: Literal["chatgpt_oauth"] = "chatgpt_oauth"
+    temperature: float = 0.7
+    reasoning: ChatGPTOAuthReasoning = ChatGPTOAuthReasoning()
+
+
+class BasetenModelSettings(ModelSettings):
+    provider_type: Literal["baseten"] = "baseten"
+    temperature: float = 0.7
+
+
+type AnyModelSettings = Annotated[
+    OpenAIModelSettings
+    | SGLangModelSettings
+    | AnthropicModelSettings
+    | GoogleAIModelSettings
+    | CompatibleModelSettings
+    | ZAIModelSettings
+    | ChatGPTOAuthModelSettings
+    | BasetenModelSettings,
+    Field(discriminator="provider_type"),
+]
+
+type CompactionMode = Literal[
+    "all", "sliding_window", "self_compact_all", "self_compact_sliding_window"
+]
+
+
+class CompactionSettings(BaseModel):
+    """When and how a conversation is summarised; its fields are in the recorded order."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    model: str | None = None
+    model_settings: AnyModelSettings | None = None
+    prompt: str | None = None
+    prompt_acknowledgement: bool = False
+    clip_chars: int | None = 50000
+    mode: CompactionMode = "sliding_window"
+    sliding_window_percentage: float = 0.3

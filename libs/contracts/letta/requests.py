@@ -1,0 +1,53 @@
+"""Every request body of the V1 API that this server reads, by the API's own names."""
+
+from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
+from libs.contracts.letta.block_requests import BlockUpdate, CreateBlock
+from libs.contracts.letta.message_requests import (
+    ApprovalCreate,
+    ApprovalReturn,
+    ClientSkillSchema,
+    ClientToolSchema,
+    ConversationMessageRequest,
+    CreateBatch,
+    LettaAsyncRequest,
+    LettaBatchRequest,
+    LettaRequest,
+    LettaStreamingRequest,
+    MessageCreate,
+    MessageInput,
+    RetrieveStreamRequest,
+    ToolReturn,
+    ToolReturnCreate,
+)
+from libs.contracts.letta.model_requests import (
+    AnyModelSettings,
+    CompactionSettings,
+    EmbeddingConfig,
+    LLMConfig,
+)
+
+__all__ = [
+    "AnyModelSettings",
+    "ApprovalCreate",
+    "ApprovalReturn",
+    "BlockUpdate",
+    "ClientSkillSchema",
+    "ClientToolSchema",
+    "CompactionSettings",
+    "ConversationMessageRequest",
+    "CreateAgent",
+    "CreateBatch",
+    "CreateBlock",
+    "EmbeddingConfig",
+    "LLMConfig",
+    "LettaAsyncRequest",
+    "LettaBatchRequest",
+    "LettaRequest",
+    "LettaStreamingRequest",
+    "MessageCreate",
+    "MessageInput",
+    "RetrieveStreamRequest",
+    "ToolReturn",
+    "ToolReturnCreate",
+    "UpdateAgent",
+]

@@ -1,0 +1,83 @@
+"""Collects which V1 operations passed their tests, for the compatibility page.
+
+Mark a test with `@pytest.mark.operation("POST /v1/agents/")`, or with `differs="why"` where we
+deliberately answer otherwise than the genuine server. A run with `--write-compatibility` writes
+the results; any other run checks nothing.
+"""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OPERATIONS = ROOT / "services/api/http/operations.tsv"
+RESULTS = ROOT / "tests/compatibility.json"
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-compatibility",
+        action="store_true",
+        help="write which V1 operations passed their tests to tests/compatibility.json",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "operation(name, differs=None): the test proves this V1 operation"
+    )
+    if config.getoption("--write-compatibility"):
+        config.pluginmanager.register(CompatibilityWriter(known_operations()))
+
+
+def known_operations() -> frozenset[str]:
+    """Every operation of the V1 API, as `<METHOD> <path>`."""
+    with OPERATIONS.open() as table:
+        rows = csv.DictReader(table, delimiter="\t")
+        return frozenset(f"{row['method']} {row['path']}" for row in rows)
+
+
+class CompatibilityWriter:
+    """An operation counts if a test of it passed and none failed."""
+
+    def __init__(self, known: frozenset[str]) -> None:
+        self.known = known
+        self.marks: dict[str, list[tuple[str, str | None]]] = {}
+        self.failed: set[str] = set()
+        self.passed: dict[str, dict[str, str | None]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            marks = [
+                (mark.args[0], mark.kwargs.get("differs"))
+                for mark in item.iter_markers("operation")
+            ]
+            for name, _ in marks:
+                if name not in self.known:
+                    raise pytest.UsageError(f"{item.nodeid}: '{name}' is not a V1 operation")
+            self.marks[item.nodeid] = marks
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, differs in self.marks.get(report.nodeid, []):
+            if report.failed:
+                self.failed.add(name)
+            elif report.passed and report.when == "call":
+                self.passed.setdefault(name, {})[report.nodeid] = differs
+
+    def pytest_sessionfinish(self) -> None:
+        RESULTS.write_text(json.dumps(self.results(), indent=2) + "\n")
+
+    def results(self) -> dict[str, dict[str, object]]:
+        """The proven operations by name, each with its status, reasons and tests."""
+        proven = {name: self.passed[name] for name in sorted(self.passed.keys() - self.failed)}
+        return {name: _result(tests) for name, tests in proven.items()}
+
+
+def _result(tests: dict[str, str | None]) -> dict[str, object]:
+    whys = sorted({why for why in tests.values() if why})
+    return {
+        "status": "differs" if whys else "works",
+        "why": "; ".join(whys),
+        "tests": sorted(tests),
+    }

@@ -75,7 +75,7 @@ def test_a_key_that_looks_like_a_validator_is_left_alone() -> None:
 
 def test_both_input_and_messages_are_refused() -> None:
     sent = {"input": "a", "messages": [{"role": "user", "content": "b"}]}
-    assert "Cannot specify both 'input' and 'messages'" in str(
+    assert "Send either 'input' or 'messages', not both" in str(
         refusal(LettaRequest, sent)["detail"]
     )
 

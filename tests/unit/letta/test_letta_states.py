@@ -129,8 +129,21 @@ def test_relationships_are_left_out_unless_included() -> None:
     assert whole.only(()) == Relationships()
     assert whole.only(["agent.tools"]) == Relationships(tools=[{"id": "t"}])
     assert whole.only(["agent.blocks"]).blocks == whole.blocks
-    lean = one(body("agent_retrieve"))
-    assert lean["blocks"] == lean["tools"] == one(lean["memory"])["blocks"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "include"),
+    [("agent_retrieve", []), ("agent_retrieve_include_blocks", ["agent.blocks"])],
+)
+def test_an_agent_is_retrieved_with_what_is_included_as_recorded(
+    name: str, include: list[str]
+) -> None:
+    recorded = one(body(name))
+    whole = related(one(body("agent_create")))
+    fields = {key: recorded[key] for key in AgentConfig.model_fields if key in recorded}
+    state = agent_state(AgentConfig.model_validate(fields), whole.only(include))
+    texts_have_changed = [at for at in differences(state, recorded) if ".value:" not in at]
+    assert texts_have_changed == []
 
 
 def test_memory_is_rebuilt_as_recorded() -> None:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 OPERATIONS = ROOT / "services/api/http/operations.tsv"
 RESULTS = ROOT / "tests/compatibility.json"
 
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--write-compatibility",

@@ -53,13 +53,13 @@ def _is_handle(handle: str) -> bool:
 
 def _model_handle(handle: str | None) -> str | None:
     if handle and not _is_handle(handle):
-        raise InvalidArgument("The model handle should be in the format provider/model-name")
+        raise InvalidArgument(f"'{handle}' is not a model handle: write provider/model-name")
     return handle
 
 
 def _embedding_handle(handle: str | None) -> str | None:
     if handle and not _is_handle(handle):
-        raise ValueError("The embedding handle should be in the format provider/model-name")
+        raise ValueError(f"'{handle}' is not a model handle: write provider/model-name")
     return handle
 
 
@@ -74,14 +74,14 @@ def _agent_name(name: str) -> str:
 
 def _files_open(count: int | None) -> int | None:
     if count is not None and count > FILES_OPEN_MAX:
-        raise InvalidArgument(f"max_files_open cannot exceed {FILES_OPEN_MAX}. Got: {count}")
+        raise InvalidArgument(f"max_files_open is {count}, but at most {FILES_OPEN_MAX}")
     return count
 
 
 def _file_view_chars(chars: int | None) -> int | None:
     if chars is not None and chars > FILE_VIEW_CHARS_MAX:
         raise InvalidArgument(
-            f"per_file_view_window_char_limit cannot exceed {FILE_VIEW_CHARS_MAX}. Got: {chars}"
+            f"per_file_view_window_char_limit is {chars}, but at most {FILE_VIEW_CHARS_MAX}"
         )
     return chars
 
@@ -149,7 +149,7 @@ class CreateAgent(BaseModel):
     @model_validator(mode="after")
     def _voice_needs_sleeptime(self) -> Self:
         if self.agent_type == AgentType.voice_convo_agent and not self.enable_sleeptime:
-            raise ValueError(f"Agent type {self.agent_type} requires enable_sleeptime to be True")
+            raise ValueError(f"a {self.agent_type.value} needs enable_sleeptime")
         return self
 
 

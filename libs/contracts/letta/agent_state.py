@@ -109,6 +109,7 @@ def file_limits(context_window: int | None) -> tuple[int, int]:
 
 def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) -> JsonObject:
     """The agent as clients read it."""
+    reason = config.last_stop_reason
     return {
         "created_by_id": config.created_by_id,
         "last_updated_by_id": config.last_updated_by_id,
@@ -139,7 +140,7 @@ def agent_state(config: AgentConfig, related: Relationships = NO_RELATIONSHIPS) 
         "managed_group": related.managed_group,
         "last_run_completion": _moment(config.last_run_completion),
         "last_run_duration_ms": config.last_run_duration_ms,
-        "last_stop_reason": config.last_stop_reason,
+        "last_stop_reason": None if reason is None else reason.value,
         "timezone": config.timezone,
         **_file_limits(config),
         "hidden": config.hidden,

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.base_tool import BaseTool
+from libs.contracts.letta.kinds import AgentType
 from libs.contracts.letta.memory_tools import CORE_TOOLS, MEMORY_TOOLS
 from libs.contracts.letta.world_tools import (
     BUILTIN_TOOLS,
@@ -14,7 +15,6 @@ from libs.contracts.letta.world_tools import (
     MULTI_AGENT_TOOLS,
     VOICE_TOOLS,
 )
-from libs.contracts.letta.kinds import AgentType
 
 TOOL_RETURN_CHARS_MAX = 50_000
 

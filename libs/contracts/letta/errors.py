@@ -144,8 +144,9 @@ def _located(error: ErrorDetails, location: Location) -> dict[str, object]:
 
 def _class_name(step: int | str) -> int | str:
     """The model of a union that was tried, without the validators pydantic wraps it in."""
-    wrapped = re.search(r"(\w+)\]+$", step) if isinstance(step, str) else None
-    return wrapped.group(1) if wrapped else step
+    if not isinstance(step, str) or not step.startswith("function-"):
+        return step
+    return step.rstrip("]").split(", ")[-1]
 
 
 def _stringified(errors: Iterable[dict[str, object]]) -> JsonObject:

@@ -131,7 +131,7 @@ class LettaRequest(BaseModel):
     @validate_model(mode="after")
     def _exactly_one_source(self) -> Self:
         if self.input is not None and self.messages is not None:
-            raise ValueError("Cannot specify both 'input' and 'messages'. Use one or the other.")
+            raise ValueError("Send either 'input' or 'messages', not both.")
         if self.input is None and self.messages is None:
             raise ValueError("Must specify either 'input' or 'messages'.")
         if self.input is not None:

@@ -145,8 +145,8 @@ def _from_catalogue(request: CreateAgent, base: LLMConfig) -> LLMConfig:
     if request.max_reasoning_tokens is not None:
         if not request.max_tokens or request.max_reasoning_tokens > request.max_tokens:
             raise InvalidArgument(
-                f"Max reasoning tokens ({request.max_reasoning_tokens}) must be less than max "
-                f"tokens ({request.max_tokens})"
+                f"max_reasoning_tokens is {request.max_reasoning_tokens}, but at most max_tokens, "
+                f"which is {request.max_tokens}"
             )
         update["max_reasoning_tokens"] = request.max_reasoning_tokens
     if request.enable_reasoner is not None:

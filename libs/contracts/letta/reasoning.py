@@ -40,6 +40,8 @@ def with_reasoning(config: LLMConfig, reasoning: bool, agent_type: AgentType) ->
         changes |= {"enable_reasoner": reasoning, **(_claude(config) if reasoning else {})}
     elif _is_gemini(config):
         changes |= {"enable_reasoner": reasoning, **(_budget(config) if reasoning else {})}
+        inner = reasoning and agent_type != AgentType.letta_v1_agent
+        changes["put_inner_thoughts_in_kwargs"] = inner
     elif _is_switchable(config):
         changes["enable_reasoner"] = reasoning
     elif agent_type == AgentType.letta_v1_agent:

@@ -67,6 +67,7 @@ def run_config(
 def run_state(run: RunConfig) -> JsonObject:
     """The run as clients read it."""
     types = run.include_return_message_types
+    reason = run.stop_reason
     return {
         "id": run.id,
         "status": run.status.value,
@@ -81,9 +82,9 @@ def run_state(run: RunConfig) -> JsonObject:
             "use_assistant_message": run.use_assistant_message,
             "assistant_message_tool_name": run.assistant_message_tool_name,
             "assistant_message_tool_kwarg": run.assistant_message_tool_kwarg,
-            "include_return_message_types": None if types is None else [*types],
+            "include_return_message_types": None if types is None else [t.value for t in types],
         },
-        "stop_reason": run.stop_reason,
+        "stop_reason": None if reason is None else reason.value,
         "callback_url": run.callback_url,
         "callback_sent_at": _moment(run.callback_sent_at),
         "callback_status_code": run.callback_status_code,

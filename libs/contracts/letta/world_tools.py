@@ -145,9 +145,7 @@ FILE_TOOLS = (
         arguments=(
             Argument("pattern", "The word or regular expression."),
             optional("include", "Only files whose name matches this."),
-            optional(
-                "context_lines", "How many lines to show around each (1).", INTEGER
-            ),
+            optional("context_lines", "How many lines to show around each (1).", INTEGER),
             optional("offset", "How many matches to skip, to see the next ones.", INTEGER),
         ),
         idempotent=True,

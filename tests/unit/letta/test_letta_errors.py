@@ -4,7 +4,6 @@ import json
 
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from recordings import SHORTENED, body, exchange
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.errors import (
@@ -21,6 +20,7 @@ from libs.contracts.letta.errors import (
 )
 from libs.contracts.letta.model_config import created_config
 from libs.contracts.letta.requests import CreateAgent, LettaRequest
+from tests.unit.letta.recordings import SHORTENED, body, exchange
 
 AGENT = "agent-00000000-0000-4000-8000-000000000000"
 
@@ -66,9 +66,18 @@ def test_an_unknown_role_is_refused_naming_each_kind_of_message() -> None:
     assert "<MessageRole.user: 'user'>" in detail
 
 
+def test_a_key_that_looks_like_a_validator_is_left_alone() -> None:
+    class Names(BaseModel):
+        names: dict[str, int]
+
+    assert "'a, b]'" in str(refusal(Names, {"names": {"a, b]": "x"}})["detail"])
+
+
 def test_both_input_and_messages_are_refused() -> None:
     sent = {"input": "a", "messages": [{"role": "user", "content": "b"}]}
-    assert "Cannot specify both 'input' and 'messages'" in str(refusal(LettaRequest, sent))
+    assert "Send either 'input' or 'messages', not both" in str(
+        refusal(LettaRequest, sent)["detail"]
+    )
 
 
 def test_a_query_parameter_of_the_wrong_type_is_refused_as_recorded() -> None:

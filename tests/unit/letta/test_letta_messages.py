@@ -5,7 +5,6 @@ from datetime import datetime
 import pytest
 from letta_client.types.agents import LettaResponse, LettaStreamingResponse, Message
 from pydantic import JsonValue, TypeAdapter
-from recordings import body, differences, events
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.kinds import MessageType, StopReasonType
@@ -36,6 +35,7 @@ from libs.contracts.letta.replies import (
     stop_reason,
     usage_statistics,
 )
+from tests.unit.letta.recordings import body, differences, events
 
 STREAMED: TypeAdapter[object] = TypeAdapter(LettaStreamingResponse)
 LISTED: TypeAdapter[object] = TypeAdapter(Message)

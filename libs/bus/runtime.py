@@ -1,0 +1,89 @@
+"""Run a service on Postgres and NATS: open the adapters, start, wait for a signal, drain, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import nats.micro
+import uvloop
+
+from libs.bus.logs import configure_logs
+from libs.bus.nats import NatsBus
+from libs.bus.service import Service
+from libs.bus.settings import ServiceSettings
+from libs.bus.system import RandomIds, SystemClock
+from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
+from libs.eventstore.work import Projection, Repository
+
+VERSION = "0.1.0"
+
+
+@dataclass(slots=True)
+class Runtime:
+    """The adapters of one service process."""
+
+    service: Service
+    database: Database
+    bus: NatsBus
+    clock: SystemClock
+    ids: RandomIds
+
+
+Wire = Callable[[Runtime], Awaitable[Callable[[], Awaitable[None]] | None]]
+
+
+@asynccontextmanager
+async def running(
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+) -> AsyncIterator[Runtime]:
+    """A started service. `wire` registers what it does, and may return what drains it."""
+    ids, clock = RandomIds(), SystemClock()
+    holder = ids.new(name)
+    pool = open_pool(settings.database_url)
+    await pool.open()
+    try:
+        database = Database(pool)
+        store = PostgresEventStore(database, name, holder)
+        bus = NatsBus(settings.nats_url, holder)
+        repository = Repository(store, name, project)
+        runtime = Runtime(Service(name, repository, bus, clock), database, bus, clock, ids)
+        drain = await wire(runtime)
+        await bus.start()
+        await nats.micro.add_service(
+            bus.client, name=name, version=VERSION, description=f"Heeler {name}"
+        )
+        runtime.service.start()
+        try:
+            yield runtime
+        finally:
+            await bus.stop_serving()
+            if drain:
+                await drain()
+            await runtime.service.stop()
+            await bus.stop()
+    finally:
+        await pool.close()
+
+
+async def run(
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running(name, settings, project, wire):
+        await stop.wait()
+
+
+def main(name: str, settings: ServiceSettings, project: Projection, wire: Wire) -> None:
+    """The whole life of a service process."""
+    configure_logs(name, settings.log_level)
+    with contextlib.suppress(KeyboardInterrupt):
+        uvloop.run(run(name, settings, project, wire))

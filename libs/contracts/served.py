@@ -1,0 +1,85 @@
+"""Stored messages as the V1 messages that clients are served: one may become several."""
+
+from __future__ import annotations
+
+from libs.contracts.conversation import Message
+from libs.contracts.letta.messages import (
+    Envelope,
+    ToolCall,
+    ToolReturned,
+    assistant_message,
+    otid_of,
+    reasoning_message,
+    system_message,
+    tool_call_message,
+    tool_return_message,
+    user_message,
+)
+from libs.contracts.message import JsonObject
+
+
+def served_messages(
+    message: Message, *, run_id: str | None, step_id: str | None
+) -> list[JsonObject]:
+    """The V1 messages of a stored one, in the order in which clients see them."""
+    envelope = Envelope(
+        id=message.id,
+        date=message.created_at,
+        otid=message.otid,
+        run_id=run_id,
+        step_id=step_id,
+        sender_id=message.sender_id,
+        name=message.name,
+    )
+    match message.role:
+        case "system":
+            return [system_message(envelope, text_of(message))]
+        case "user":
+            return [user_message(envelope, message.content)]
+        case "tool":
+            returned = ToolReturned(
+                tool_call_id=message.tool_call_id or "",
+                content=text_of(message),
+                status=message.tool_status or "success",
+            )
+            return [tool_return_message(part(envelope, 0), [returned])]
+        case "assistant":
+            return assistant_parts(message, envelope)
+
+
+def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
+    """What the model thought, said and called."""
+    parts: list[JsonObject] = []
+    if message.reasoning:
+        parts.append(reasoning_message(part(envelope, len(parts)), message.reasoning))
+    if message.content is not None:
+        parts.append(assistant_message(part(envelope, len(parts)), message.content))
+    if message.tool_calls:
+        calls = [
+            ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+            for call in message.tool_calls
+        ]
+        parts.append(tool_call_message(part(envelope, len(parts)), calls))
+    return parts
+
+
+def part(envelope: Envelope, index: int) -> Envelope:
+    """The envelope of one part of a message; its otid tells the parts apart."""
+    return Envelope(
+        id=envelope.id,
+        date=envelope.date,
+        otid=otid_of(envelope.id, index),
+        run_id=envelope.run_id,
+        step_id=envelope.step_id,
+        sender_id=envelope.sender_id,
+        name=envelope.name,
+    )
+
+
+def text_of(message: Message) -> str:
+    """The words of a message."""
+    content = message.content
+    if isinstance(content, list):
+        texts = [str(part["text"]) for part in content if isinstance(part, dict) and "text" in part]
+        return "\n".join(texts)
+    return "" if content is None else str(content)

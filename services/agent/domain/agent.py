@@ -1,0 +1,218 @@
+"""An agent: its configuration, its tools, and which blocks it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel
+
+from libs.contracts.agent import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    BlockAttached,
+    BlockDetached,
+)
+from libs.contracts.aggregate import Aggregate
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.message import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
+
+AGENT_BLOCKS_MAX = 500
+
+Phase = Literal["unknown", "requested", "abandoned", "present", "deleted"]
+
+
+class Design(BaseModel):
+    """What an agent is to be, or is."""
+
+    config: AgentConfig
+    tools: list[str]
+    tags: list[str]
+    block_ids: list[str]
+    new_blocks: list[BlockState] = []
+
+
+class AgentLife(BaseModel):
+    """What is known of an agent."""
+
+    phase: Phase = "unknown"
+    design: Design | None = None
+    own_block_ids: list[str] = []
+
+
+class Agent(Aggregate[AgentLife]):
+    """One agent."""
+
+    State = AgentLife
+
+    @property
+    def design(self) -> Design | None:
+        """What the agent is, while it is there."""
+        return self.state.design if self.state.phase == "present" else None
+
+    @property
+    def requested(self) -> Design | None:
+        """What the agent is to be, while its blocks are being made."""
+        return self.state.design if self.state.phase == "requested" else None
+
+    def request(self, design: Design, *, at: datetime) -> Rejected | None:
+        """Remember what is to be made, before the blocks are asked for."""
+        if self.state.phase != "unknown":
+            return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
+        self.happened(
+            AgentRequested,
+            at=at,
+            config=design.config,
+            tools=design.tools,
+            tags=design.tags,
+            new_blocks=design.new_blocks,
+            block_ids=design.block_ids,
+        )
+        return None
+
+    def create(self, design: Design, *, at: datetime) -> Rejected | None:
+        """Begin to exist; the blocks are there."""
+        if self.state.phase not in ("unknown", "requested"):
+            return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
+        own = [block.id for block in design.new_blocks]
+        self.happened(
+            AgentCreated,
+            at=at,
+            config=design.config,
+            tools=design.tools,
+            tags=design.tags,
+            block_ids=[*own, *design.block_ids],
+            own_block_ids=own,
+        )
+        return None
+
+    def abandon(self, refused: Rejected, *, at: datetime) -> None:
+        """Give up, because the blocks could not be made."""
+        assert self.state.phase == "requested", "only what was asked for is given up"
+        self.happened(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
+
+    def update(self, changed: list[str], design: Design, *, at: datetime) -> Rejected | None:
+        """Have a new configuration."""
+        if self.design is None:
+            return missing(self.id)
+        self.happened(
+            AgentUpdated,
+            at=at,
+            changed=changed,
+            config=design.config,
+            tools=design.tools,
+            tags=design.tags,
+            block_ids=design.block_ids,
+        )
+        return None
+
+    def delete(self, *, at: datetime) -> Rejected | None:
+        """Stop existing."""
+        if self.design is None:
+            return missing(self.id)
+        self.happened(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
+        return None
+
+    def attach(
+        self, block_id: str, labels: Mapping[str, str], *, at: datetime
+    ) -> Rejected | None:
+        """See a block. `labels` has the label of that block and of those seen already."""
+        if self.design is None:
+            return missing(self.id)
+        if block_id in self.design.block_ids:
+            return None
+        refused = too_many(len(self.design.block_ids) + 1) or clash(
+            [*self.design.block_ids, block_id], labels
+        )
+        if refused:
+            return refused
+        self.happened(BlockAttached, at=at, block_id=block_id)
+        return None
+
+    def detach(self, block_id: str, *, at: datetime) -> Rejected | None:
+        """See a block no more."""
+        if self.design is None:
+            return missing(self.id)
+        if block_id not in self.design.block_ids:
+            reason = f"Block with id '{block_id}' is not attached to agent '{self.id}'"
+            return Rejected(code=NOT_FOUND, reason=reason)
+        self.happened(BlockDetached, at=at, block_id=block_id)
+        return None
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        life = self.state
+        match event:
+            case AgentRequested():
+                life.phase = "requested"
+                life.design = Design(
+                    config=event.config,
+                    tools=event.tools,
+                    tags=event.tags,
+                    block_ids=event.block_ids,
+                    new_blocks=event.new_blocks,
+                )
+            case AgentCreated():
+                life.phase = "present"
+                life.own_block_ids = event.own_block_ids
+                life.design = Design(
+                    config=event.config,
+                    tools=event.tools,
+                    tags=event.tags,
+                    block_ids=event.block_ids,
+                )
+            case AgentUpdated():
+                life.design = Design(
+                    config=event.config,
+                    tools=event.tools,
+                    tags=event.tags,
+                    block_ids=event.block_ids,
+                )
+            case AgentAbandoned():
+                life.phase = "abandoned"
+                life.design = None
+            case AgentDeleted():
+                life.phase = "deleted"
+                life.design = None
+            case BlockAttached():
+                assert life.design is not None, "blocks are attached to an agent that exists"
+                life.design.block_ids = [*life.design.block_ids, event.block_id]
+            case BlockDetached():
+                assert life.design is not None, "blocks are detached from an agent that exists"
+                left = [one for one in life.design.block_ids if one != event.block_id]
+                life.design.block_ids = left
+
+
+def missing(agent_id: str) -> Rejected:
+    """The refusal for an agent that is not there."""
+    return Rejected(code=NOT_FOUND, reason=f"Agent with ID {agent_id} not found")
+
+
+def too_many(blocks: int) -> Rejected | None:
+    """An agent sees a bounded number of blocks."""
+    if blocks <= AGENT_BLOCKS_MAX:
+        return None
+    reason = f"An agent can have at most {AGENT_BLOCKS_MAX} blocks: detach one first"
+    return Rejected(code=UNPROCESSABLE, reason=reason)
+
+
+def clash(block_ids: list[str], labels: Mapping[str, str]) -> Rejected | None:
+    """An agent names its blocks by label, so two may not have the same."""
+    seen: dict[str, str] = {}
+    for block_id in block_ids:
+        label = labels.get(block_id)
+        if label is None:
+            return Rejected(code=NOT_FOUND, reason=f"Block with id '{block_id}' not found")
+        if label in seen:
+            reason = (
+                f"Blocks '{seen[label]}' and '{block_id}' both have the label '{label}', and an "
+                "agent's labels must differ: rename or detach one"
+            )
+            return Rejected(code=CONFLICT, reason=reason)
+        seen[label] = block_id
+    return None

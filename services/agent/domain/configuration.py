@@ -1,0 +1,232 @@
+"""From a V1 request to the design of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from libs.contracts.ids import derived_id
+from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.base_tools import (
+    BASE_TOOLS,
+    default_tool_rules,
+    default_tools,
+    tool_id,
+)
+from libs.contracts.letta.blocks import created_block, described
+from libs.contracts.letta.model_config import compaction_settings, created_config, updated_config
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.prompts import default_system_prompt
+from libs.contracts.message import INVALID, NOT_FOUND, Rejected
+from services.agent.domain.agent import Design, clash, too_many
+from services.agent.domain.names import made_up_name
+
+TOOL_NAMES = {tool_id(name): name for name in BASE_TOOLS}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the outside knows that a design depends on; None means that there is no such model."""
+
+    llm: LLMConfig | None
+    embedding: EmbeddingConfig | None
+    labels: Mapping[str, str]
+    actor: str
+    now: datetime
+
+
+UNBUILT_FIELDS = {
+    "source_ids": "folders",
+    "folder_ids": "folders",
+    "identity_ids": "identities",
+    "secrets": "tool secrets",
+    "tool_exec_environment_variables": "tool secrets",
+    "from_template": "templates",
+}
+
+
+def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> Design | Rejected:
+    """The design of a new agent, or why it cannot be."""
+    llm = created_config(request, facts.llm)
+    tools = chosen_tools(request)
+    if isinstance(tools, Rejected):
+        return tools
+    problem = unbuilt(request) or unknown_time_zone(request.timezone)
+    if problem:
+        return problem
+    system = request.system or default_system_prompt(request.agent_type)
+    if system is None:
+        reason = f"An agent of type {request.agent_type.value} needs a `system` prompt of its own"
+        return Rejected(code=INVALID, reason=reason)
+    rules = [rule.model_dump(mode="json") for rule in request.tool_rules or []]
+    defaults = default_tool_rules(
+        tools,
+        agent_type=request.agent_type,
+        model=llm.model,
+        include_base_tool_rules=request.include_base_tool_rules,
+        has_own_rules=bool(rules),
+    )
+    config = AgentConfig(
+        id=agent_id,
+        name=request.name or made_up_name(agent_id),
+        system=system,
+        agent_type=request.agent_type,
+        llm_config=llm,
+        embedding_config=request.embedding_config or facts.embedding,
+        compaction_settings=compaction_settings(llm, request.compaction_settings),
+        parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
+        response_format=request.response_format,
+        tool_rules=[*rules, *defaults],
+        description=request.description,
+        metadata=request.metadata,
+        project_id=request.project_id,
+        template_id=request.template_id,
+        base_template_id=request.base_template_id,
+        message_buffer_autoclear=request.message_buffer_autoclear,
+        enable_sleeptime=request.enable_sleeptime,
+        timezone=request.timezone or "UTC",
+        max_files_open=request.max_files_open,
+        per_file_view_window_char_limit=request.per_file_view_window_char_limit,
+        hidden=request.hidden,
+        created_by_id=facts.actor,
+        last_updated_by_id=facts.actor,
+        created_at=facts.now,
+        updated_at=facts.now,
+    )
+    new_blocks = [
+        described(created_block(block, derived_id("block", agent_id, str(index))))
+        for index, block in enumerate(request.memory_blocks or [])
+    ]
+    block_ids = list(dict.fromkeys(request.block_ids or []))
+    labels = {**facts.labels, **{block.id: block.label or "" for block in new_blocks}}
+    seen = [block.id for block in new_blocks] + block_ids
+    refused = too_many(len(seen)) or clash(seen, labels)
+    if refused:
+        return refused
+    return Design(
+        config=config,
+        tools=tools,
+        tags=sorted(set(request.tags or [])),
+        block_ids=block_ids,
+        new_blocks=new_blocks,
+    )
+
+
+def updated_design(
+    design: Design, request: UpdateAgent, facts: Facts
+) -> tuple[list[str], Design] | Rejected:
+    """The names of the fields that change and the new design, or why it cannot be."""
+    asked = request.model_fields_set
+    old = design.config
+    problem = unbuilt(request) or unknown_time_zone(request.timezone)
+    if problem:
+        return problem
+    changes: dict[str, object] = {
+        name: getattr(request, name)
+        for name in asked & AgentConfig.model_fields.keys() - CONVERTED
+        if getattr(request, name) is not None or name in CLEARABLE
+    }
+    if asked & MODEL_FIELDS:
+        changes["llm_config"] = updated_config(request, old.llm_config, facts.llm, old.agent_type)
+    if request.parallel_tool_calls is not None or request.model_settings is not None:
+        llm = changes.get("llm_config", old.llm_config)
+        assert isinstance(llm, LLMConfig)
+        changes["parallel_tool_calls"] = llm.parallel_tool_calls
+    if request.embedding_config or facts.embedding:
+        changes["embedding_config"] = request.embedding_config or facts.embedding
+    if request.compaction_settings is not None:
+        llm = changes.get("llm_config", old.llm_config)
+        assert isinstance(llm, LLMConfig)
+        changes["compaction_settings"] = compaction_settings(llm, request.compaction_settings)
+    if request.tool_rules is not None:
+        changes["tool_rules"] = [rule.model_dump(mode="json") for rule in request.tool_rules]
+    tools = design.tools if request.tool_ids is None else named_tools(request.tool_ids)
+    if isinstance(tools, Rejected):
+        return tools
+    block_ids = design.block_ids
+    if request.block_ids is not None:
+        block_ids = list(dict.fromkeys(request.block_ids))
+        refused = too_many(len(block_ids)) or clash(block_ids, facts.labels)
+        if refused:
+            return refused
+    changes |= {"updated_at": facts.now, "last_updated_by_id": facts.actor}
+    config = AgentConfig.model_validate({**old.model_dump(), **plain(changes)})
+    tags = design.tags if request.tags is None else sorted(set(request.tags))
+    return sorted(asked), Design(config=config, tools=tools, tags=tags, block_ids=block_ids)
+
+
+CONVERTED = {
+    "llm_config", "embedding_config", "compaction_settings", "parallel_tool_calls", "tool_rules",
+    "message_ids",
+}
+MODEL_FIELDS = {
+    "model", "llm_config", "model_settings", "context_window_limit", "max_tokens", "reasoning",
+    "parallel_tool_calls", "response_format",
+}
+CLEARABLE = {
+    "description", "metadata", "project_id", "template_id", "base_template_id", "response_format",
+    "hidden",
+}  # fmt: skip
+
+
+def plain(changes: Mapping[str, object]) -> dict[str, object]:
+    """Models as dictionaries, as validation wants them."""
+    return {
+        name: value.model_dump() if hasattr(value, "model_dump") else value
+        for name, value in changes.items()
+    }
+
+
+def says_parallel(request: CreateAgent) -> bool:
+    """Whether the client said anything about parallel tool calls."""
+    return request.parallel_tool_calls is not None or request.model_settings is not None
+
+
+def chosen_tools(request: CreateAgent) -> list[str] | Rejected:
+    """The names of a new agent's tools: those asked for and those of its type."""
+    by_id = named_tools(request.tool_ids or [])
+    if isinstance(by_id, Rejected):
+        return by_id
+    wanted = [*(request.tools or []), *by_id]
+    unknown = [name for name in wanted if name not in BASE_TOOLS]
+    if unknown:
+        reason = f"`tools`: there is no tool named {', '.join(unknown)}: create it first"
+        return Rejected(code=NOT_FOUND, reason=reason)
+    wanted += default_tools(
+        request.agent_type,
+        enable_sleeptime=bool(request.enable_sleeptime),
+        include_base_tools=request.include_base_tools,
+        include_multi_agent_tools=request.include_multi_agent_tools,
+    )
+    return sorted(set(wanted))
+
+
+def named_tools(tool_ids: list[str]) -> list[str] | Rejected:
+    """The names of tools by id."""
+    unknown = [one for one in tool_ids if one not in TOOL_NAMES]
+    if unknown:
+        reason = f"`tool_ids`: there is no tool {', '.join(unknown)}"
+        return Rejected(code=NOT_FOUND, reason=reason)
+    return [TOOL_NAMES[one] for one in tool_ids]
+
+
+def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
+    """Say so where a request asks for what is not there yet, instead of dropping it."""
+    for field, what in UNBUILT_FIELDS.items():
+        if getattr(request, field, None):
+            reason = f"`{field}`: {what} are not built yet: leave the field out"
+            return Rejected(code=INVALID, reason=reason)
+    return None
+
+
+def unknown_time_zone(name: str | None) -> Rejected | None:
+    """A time zone must be one that exists."""
+    try:
+        ZoneInfo(name or "UTC")
+    except (KeyError, ValueError, OSError):
+        reason = f"`timezone`: there is no time zone '{name}': use an IANA name as Europe/Berlin"
+        return Rejected(code=INVALID, reason=reason)
+    return None

@@ -1,0 +1,82 @@
+"""What the model is shown: the system prompt with the blocks as they are now, and the window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from libs.contracts.conversation import Message
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.prompts import (
+    TYPES_WITH_LINE_NUMBERS,
+    TYPES_WITHOUT_BLOCKS,
+    compile_system_prompt,
+)
+from libs.contracts.message import JsonObject
+from services.agent.domain.conversation import SystemPrompt, Talk, paired
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBlock:
+    """A memory block as an agent sees it now."""
+
+    id: str
+    version: int
+    label: str
+    value: str
+    description: str | None
+    limit: int
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One question to a model. `tools` are OpenAI function schemas."""
+
+    config: AgentConfig
+    messages: list[Message]
+    tools: list[JsonObject]
+    parallel: bool
+
+
+def system_prompt(
+    config: AgentConfig,
+    blocks: list[SeenBlock],
+    *,
+    previous_messages: int,
+    at: datetime,
+) -> SystemPrompt:
+    """The system message of an agent, and which versions of its blocks it shows."""
+    numbered = (
+        config.agent_type in TYPES_WITH_LINE_NUMBERS
+        and config.llm_config.model_endpoint_type == "anthropic"
+    )
+    content = compile_system_prompt(
+        config.system,
+        [] if config.agent_type in TYPES_WITHOUT_BLOCKS else blocks,
+        agent_id=config.id,
+        conversation_id=None,
+        previous_message_count=previous_messages,
+        recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
+        line_numbers=numbered,
+    )
+    return SystemPrompt(content=content, block_versions={b.id: b.version for b in blocks})
+
+
+def rebuilt_prompt(
+    talk: Talk, config: AgentConfig, blocks: list[SeenBlock], *, at: datetime
+) -> SystemPrompt | None:
+    """A new system message if a block that it shows, or which blocks it shows, has changed."""
+    versions = {block.id: block.version for block in blocks}
+    if versions == talk.block_versions:
+        return None
+    return system_prompt(config, blocks, previous_messages=len(talk.window) - 1, at=at)
+
+
+def shown_messages(talk: Talk, rebuilt: SystemPrompt | None) -> list[Message]:
+    """The window as the model sees it, with the newest system message."""
+    window = paired(talk.window)
+    if rebuilt is not None:
+        window[0] = window[0].model_copy(update={"content": rebuilt.content})
+    return window

@@ -1,0 +1,106 @@
+"""One turn of a conversation: where it stands, and what has to be done next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel
+
+from libs.contracts.conversation import Message, ToolCall, Usage
+from libs.contracts.ids import derived_id
+from libs.contracts.letta.runs import RunConfig
+
+
+class PendingCall(BaseModel):
+    """A tool call that the model asked for in this step."""
+
+    call: ToolCall
+    state: Literal["waiting", "started", "finished"] = "waiting"
+
+
+class QueuedRun(BaseModel):
+    """A run that was accepted and waits for its turn."""
+
+    run: RunConfig
+    messages: list[Message]
+    max_steps: int
+
+
+class Turn(BaseModel):
+    """The run whose turn it is."""
+
+    run: RunConfig
+    max_steps: int
+    started_at: datetime
+    steps: int = 0
+    step_id: str = ""
+    calls: list[PendingCall] = []
+    usage: Usage = Usage()
+    context_tokens: int = 0
+    served: int = 0
+
+    @property
+    def next_step_id(self) -> str:
+        """The id of the step that the model is asked for next: the same however often asked."""
+        return derived_id("step", self.run.id, str(self.steps + 1))
+
+    @property
+    def open_call(self) -> PendingCall | None:
+        """The first tool call that has no result yet."""
+        return next((call for call in self.calls if call.state != "finished"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Ask the model for the step `step_id`."""
+
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartTool:
+    """Record that this call starts."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Run this call, whose start is recorded."""
+
+    step_id: str
+    call: ToolCall
+
+
+NextAction = AskModel | StartTool | RunTool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a model answered, the same for every provider."""
+
+    text: str
+    tool_calls: list[ToolCall]
+    finish_reason: str
+    usage: Usage
+    reasoning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool gave back; `text` is what clients see."""
+
+    status: Literal["success", "error"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run cannot go on. `error_type` is one of V1's, e.g. `llm_timeout`."""
+
+    error_type: str
+    message: str
+    detail: str | None = None
+    stop_reason: str = "llm_api_error"

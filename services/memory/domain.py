@@ -1,0 +1,192 @@
+"""A memory block: a labelled text with a limit, whose every edit is an event."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ValidationError
+
+from libs.contracts.aggregate import Aggregate
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory import (
+    BlockChanged,
+    BlockCreated,
+    BlockDeleted,
+    Cause,
+    Edit,
+    InsertText,
+    ReplaceText,
+)
+from libs.contracts.message import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    JsonObject,
+    Rejected,
+)
+
+LABEL_CHARS_MAX = 200
+UNCHANGEABLE = {"id", "created_by_id"}
+
+
+class BlockLife(BaseModel):
+    """What is known of a block."""
+
+    block: BlockState | None = None
+    deleted: bool = False
+
+
+class Block(Aggregate[BlockLife]):
+    """One memory block."""
+
+    State = BlockLife
+
+    @property
+    def present(self) -> BlockState | None:
+        """The block, unless it is gone or was never there."""
+        return None if self.state.deleted else self.state.block
+
+    def create(self, block: BlockState, *, at: datetime) -> Rejected | None:
+        """Begin to exist."""
+        if self.exists:
+            return Rejected(code=CONFLICT, reason=f"Block {block.id} exists already")
+        problem = unfit(block)
+        if problem:
+            return problem
+        self.happened(BlockCreated, at=at, block=block)
+        return None
+
+    def update(
+        self, changes: JsonObject, *, at: datetime, cause: Cause | None = None
+    ) -> Rejected | None:
+        """Change fields; changing nothing is not an event."""
+        block = self.present
+        if block is None:
+            return missing(self.id)
+        changed = {
+            name: value
+            for name, value in changes.items()
+            if name not in UNCHANGEABLE and name in BlockState.model_fields
+        }
+        try:
+            after = BlockState.model_validate({**block.model_dump(), **changed})
+        except ValidationError as invalid:
+            return Rejected(code=INVALID, reason=f"Block {self.id}: {invalid}")
+        if after == block:
+            return None
+        problem = unfit(after)
+        if problem:
+            return problem
+        self.happened(BlockChanged, at=at, changes=changed, cause=cause)
+        return None
+
+    def edit(self, edit: Edit, cause: Cause, *, at: datetime) -> Rejected | None:
+        """Edit the value as a tool call asks; the refusal is written for the model."""
+        block = self.present
+        if block is None:
+            return missing(self.id)
+        if block.read_only:
+            return Rejected(
+                code=UNPROCESSABLE,
+                reason=f"The memory block '{block.label}' is read-only and cannot be edited.",
+            )
+        value = edited(block, edit)
+        if isinstance(value, Rejected):
+            return value
+        return self.update({"value": value}, at=at, cause=cause)
+
+    def delete(self, *, at: datetime) -> Rejected | None:
+        """Stop existing."""
+        if self.present is None:
+            return missing(self.id)
+        self.happened(BlockDeleted, at=at)
+        return None
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        match event:
+            case BlockCreated():
+                self.state.block = event.block
+            case BlockChanged():
+                assert self.state.block is not None, "a block is created before it changes"
+                self.state.block = BlockState.model_validate(
+                    {**self.state.block.model_dump(), **event.changes}
+                )
+            case BlockDeleted():
+                self.state.deleted = True
+
+
+def missing(block_id: str) -> Rejected:
+    """The refusal for a block that is not there."""
+    return Rejected(code=NOT_FOUND, reason=f"Block with id '{block_id}' not found")
+
+
+def unfit(block: BlockState) -> Rejected | None:
+    """Why a block cannot be as it is, if so."""
+    if not block.label:
+        return Rejected(code=UNPROCESSABLE, reason="`label` must not be empty: give the block one")
+    if len(block.label) > LABEL_CHARS_MAX:
+        return Rejected(
+            code=UNPROCESSABLE,
+            reason=f"`label` may have at most {LABEL_CHARS_MAX} characters: shorten it",
+        )
+    if block.limit < 1:
+        return Rejected(code=UNPROCESSABLE, reason="`limit` must be at least 1 character")
+    if len(block.value) > block.limit:
+        return Rejected(
+            code=UNPROCESSABLE,
+            reason=(
+                f"`value` of block '{block.label}' has {len(block.value)} characters, more than "
+                f"its `limit` of {block.limit}: shorten the value or raise the limit"
+            ),
+        )
+    return None
+
+
+def edited(block: BlockState, edit: Edit) -> str | Rejected:
+    """The value after an edit, or what the model should do differently."""
+    match edit:
+        case ReplaceText():
+            return replaced(block, edit)
+        case InsertText():
+            return inserted(block, edit)
+
+
+def replaced(block: BlockState, edit: ReplaceText) -> str | Rejected:
+    """The value with the one occurrence of a text replaced."""
+    found = block.value.count(edit.old_text) if edit.old_text else 0
+    if found == 1:
+        return block.value.replace(edit.old_text, edit.new_text)
+    if found == 0:
+        reason = (
+            f"Nothing was replaced: the text `{edit.old_text}` does not stand in the memory block "
+            f"'{block.label}' exactly like that."
+        )
+    else:
+        lines = [
+            number
+            for number, line in enumerate(block.value.split("\n"), start=1)
+            if edit.old_text in line
+        ]
+        reason = (
+            f"Nothing was replaced: the text `{edit.old_text}` stands {found} times in the memory "
+            f"block '{block.label}' (lines {lines}). Give a longer text that stands there once."
+        )
+    return Rejected(code=UNPROCESSABLE, reason=reason)
+
+
+def inserted(block: BlockState, edit: InsertText) -> str | Rejected:
+    """The value with lines inserted; an empty block has no lines."""
+    lines = block.value.split("\n") if block.value else []
+    after = len(lines) if edit.after_line == -1 else edit.after_line
+    if not 0 <= after <= len(lines):
+        return Rejected(
+            code=UNPROCESSABLE,
+            reason=(
+                f"`insert_line` is {edit.after_line}, but the memory block '{block.label}' has "
+                f"{len(lines)} lines: use 0 to {len(lines)}, or -1 for the end."
+            ),
+        )
+    return "\n".join([*lines[:after], *edit.new_text.split("\n"), *lines[after:]])

@@ -1,0 +1,56 @@
+"""Commands to the memory service: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.ports import Clock
+from libs.bus.shell import Handler
+from libs.contracts.memory import CreateBlocks, DeleteBlock, EditBlock, UpdateBlock
+from libs.contracts.message import Accepted, Command, Rejected
+from libs.eventstore.work import Work
+from services.memory.domain import Block
+
+
+class Handlers:
+    """What the memory service does when it is told to."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {
+            CreateBlocks: self.create_blocks,
+            UpdateBlock: self.update_block,
+            EditBlock: self.edit_block,
+            DeleteBlock: self.delete_block,
+        }
+
+    async def create_blocks(self, command: CreateBlocks, work: Work) -> Accepted | Rejected:
+        """Make memory blocks, all or none."""
+        for wanted in command.blocks:
+            block = await work.load(Block, wanted.id)
+            refused = block.create(wanted, at=self.clock.now())
+            if refused:
+                return refused
+        return Accepted()
+
+    async def update_block(self, command: UpdateBlock, work: Work) -> Accepted | Rejected:
+        """Change the given fields of a block."""
+        block = await work.load(Block, command.block_id)
+        return block.update(command.changes, at=self.clock.now()) or Accepted()
+
+    async def edit_block(self, command: EditBlock, work: Work) -> Accepted | Rejected:
+        """Edit the value of a block as a tool call asks; the result is the new value."""
+        block = await work.load(Block, command.block_id)
+        refused = block.edit(command.edit, command.cause, at=self.clock.now())
+        if refused:
+            return refused
+        assert block.present is not None
+        return Accepted(result={"value": block.present.value})
+
+    async def delete_block(self, command: DeleteBlock, work: Work) -> Accepted | Rejected:
+        """Remove a block."""
+        block = await work.load(Block, command.block_id)
+        return block.delete(at=self.clock.now()) or Accepted()

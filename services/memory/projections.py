@@ -1,0 +1,39 @@
+"""Events of the memory service as rows that clients and other services read."""
+
+from __future__ import annotations
+
+from libs.contracts.letta.blocks import block_state
+from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.message import Event, JsonObject
+from libs.eventstore.rows import RowWrites, Table
+
+BLOCKS = Table("blocks")
+
+
+def project(event: Event, org: str, rows: RowWrites) -> None:
+    """What an event does to the read models."""
+    match event:
+        case BlockCreated():
+            state = block_state(event.block)
+            rows.upsert(
+                BLOCKS,
+                {
+                    "id": event.originator_id,
+                    "org": org,
+                    "created_at": event.timestamp.isoformat(),
+                    "version": event.originator_version,
+                    "label": event.block.label,
+                    "doc": state,
+                },
+            )
+        case BlockChanged():
+            fields: JsonObject = {
+                "id": event.originator_id,
+                "version": event.originator_version,
+                "doc": event.changes,
+            }
+            if "label" in event.changes:
+                fields["label"] = event.changes["label"]
+            rows.patch(BLOCKS, fields)
+        case BlockDeleted():
+            rows.delete(BLOCKS, "id", event.originator_id)

@@ -129,16 +129,18 @@ class AgentDeleted(Event):
 
 
 class BlockAttached(Event):
-    """An agent sees a block."""
+    """An agent sees a block; `block_ids` are all that it sees now."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.block_attached"
     block_id: str
+    block_ids: list[str]
 
 
 class BlockDetached(Event):
-    """An agent sees a block no more."""
+    """An agent sees a block no more; `block_ids` are those it still sees."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.block_detached"
     block_id: str
+    block_ids: list[str]

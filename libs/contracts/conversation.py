@@ -118,13 +118,12 @@ class MessageAppended(ConversationEvent):
 
 
 class SystemPromptRebuilt(ConversationEvent):
-    """The system message was rebuilt, because a block that it shows has changed."""
+    """The system message was rebuilt, because something that it shows has changed."""
 
     topic: ClassVar[str] = "system_prompt.rebuilt"
     agent_id: str
-    message_id: str
-    content: str
-    block_versions: dict[str, int]
+    message: Message
+    shows: dict[str, int]
 
 
 class ConversationDeleted(ConversationEvent):
@@ -147,6 +146,7 @@ class RunStarted(RunEvent):
     """It is this run's turn."""
 
     topic: ClassVar[str] = "run.started"
+    agent_id: str
 
 
 class ModelReplied(RunEvent):
@@ -194,6 +194,7 @@ class RunCompleted(RunEvent):
     usage: Usage
     step_count: int
     context_tokens: int
+    total_duration_ns: int
 
 
 class RunFailed(RunEvent):
@@ -206,3 +207,4 @@ class RunFailed(RunEvent):
     detail: str | None = None
     usage: Usage
     step_count: int
+    total_duration_ns: int

@@ -48,6 +48,11 @@ class Repository:
         history = await self.store.load(aggregate_id, cached.version if cached else 0)
         return replay(self.service, kind, aggregate_id, history, cached)
 
+    def claim[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A | None:
+        """The cached aggregate, no longer cached, as its last commit here left it."""
+        cached = self.cache.pop(aggregate_id, None)
+        return cached if isinstance(cached, kind) else None
+
     def keep(self, aggregate: Aggregate[Any]) -> None:
         """Remember an aggregate whose events are all committed."""
         known = self.cache.get(aggregate.id)
@@ -69,6 +74,8 @@ class Work:
         self.repository = repository
         self.context = context
         self.loaded: dict[str, Aggregate[Any]] = {}
+        self.events: list[Event] = []
+        self.private: str | None = None
         self.take_lease: str | None = None
         self.after_commit: list[Callable[[int | None], None]] = []
 
@@ -81,6 +88,11 @@ class Work:
         assert isinstance(aggregate, kind)
         return aggregate
 
+    def adopt(self, aggregate: Aggregate[Any]) -> None:
+        """Decide about an aggregate that the caller holds, and goes on to hold alone."""
+        self.loaded[aggregate.id] = aggregate
+        self.private = aggregate.id
+
     async def commit(
         self,
         *,
@@ -92,13 +104,13 @@ class Work:
 
         Returns the epoch of the lease that was asked for, if it was free.
         """
-        events, commit = [], Commit(fence=fence, release_lease=release_lease)
+        commit = Commit(fence=fence, release_lease=release_lease)
         for aggregate in self.loaded.values():
             fresh = aggregate.collected()
-            events += fresh
+            self.events += fresh
             if fresh and crosses_snapshot(aggregate.version, len(fresh)):
                 commit.snapshots.append(snapshot_of(aggregate))
-        for event in events:
+        for event in self.events:
             self.repository.project(event, self.context.org, commit.rows)
             commit.events.append(self.envelope(event))
         if reply is not None:
@@ -106,7 +118,8 @@ class Work:
         commit.take_lease = self.take_lease
         epoch = await self.repository.store.commit(commit)
         for aggregate in self.loaded.values():
-            self.repository.keep(aggregate)
+            if aggregate.id != self.private:
+                self.repository.keep(aggregate)
         for then in self.after_commit:
             then(epoch)
         return epoch

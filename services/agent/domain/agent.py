@@ -43,6 +43,7 @@ class AgentLife(BaseModel):
     phase: Phase = "unknown"
     design: Design | None = None
     own_block_ids: list[str] = []
+    refused: Rejected | None = None
 
 
 class Agent(Aggregate[AgentLife]):
@@ -126,12 +127,11 @@ class Agent(Aggregate[AgentLife]):
             return missing(self.id)
         if block_id in self.design.block_ids:
             return None
-        refused = too_many(len(self.design.block_ids) + 1) or clash(
-            [*self.design.block_ids, block_id], labels
-        )
+        seen = [*self.design.block_ids, block_id]
+        refused = too_many(len(seen)) or clash(seen, labels)
         if refused:
             return refused
-        self.happened(BlockAttached, at=at, block_id=block_id)
+        self.happened(BlockAttached, at=at, block_id=block_id, block_ids=seen)
         return None
 
     def detach(self, block_id: str, *, at: datetime) -> Rejected | None:
@@ -141,7 +141,8 @@ class Agent(Aggregate[AgentLife]):
         if block_id not in self.design.block_ids:
             reason = f"Block with id '{block_id}' is not attached to agent '{self.id}'"
             return Rejected(code=NOT_FOUND, reason=reason)
-        self.happened(BlockDetached, at=at, block_id=block_id)
+        left = [one for one in self.design.block_ids if one != block_id]
+        self.happened(BlockDetached, at=at, block_id=block_id, block_ids=left)
         return None
 
     def when(self, event: Event) -> None:
@@ -176,16 +177,13 @@ class Agent(Aggregate[AgentLife]):
             case AgentAbandoned():
                 life.phase = "abandoned"
                 life.design = None
+                life.refused = Rejected(code=event.code, reason=event.reason)
             case AgentDeleted():
                 life.phase = "deleted"
                 life.design = None
-            case BlockAttached():
-                assert life.design is not None, "blocks are attached to an agent that exists"
-                life.design.block_ids = [*life.design.block_ids, event.block_id]
-            case BlockDetached():
-                assert life.design is not None, "blocks are detached from an agent that exists"
-                left = [one for one in life.design.block_ids if one != event.block_id]
-                life.design.block_ids = left
+            case BlockAttached() | BlockDetached():
+                assert life.design is not None, "only an agent that exists sees blocks"
+                life.design.block_ids = event.block_ids
 
 
 def missing(agent_id: str) -> Rejected:

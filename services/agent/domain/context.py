@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from zoneinfo import ZoneInfo
 
 from libs.contracts.conversation import Message
@@ -47,7 +48,7 @@ def system_prompt(
     previous_messages: int,
     at: datetime,
 ) -> SystemPrompt:
-    """The system message of an agent, and which versions of its blocks it shows."""
+    """The system message of an agent, and what it was made from."""
     numbered = (
         config.agent_type in TYPES_WITH_LINE_NUMBERS
         and config.llm_config.model_endpoint_type == "anthropic"
@@ -61,15 +62,20 @@ def system_prompt(
         recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
         line_numbers=numbered,
     )
-    return SystemPrompt(content=content, block_versions={b.id: b.version for b in blocks})
+    return SystemPrompt(content=content, shows=shown_versions(config, blocks))
+
+
+def shown_versions(config: AgentConfig, blocks: list[SeenBlock]) -> dict[str, int]:
+    """What a system message is made from: the agent's own text, and each block's version."""
+    text = sha256(config.system.encode()).hexdigest()[:16]
+    return {f"system-{text}": 1, **{block.id: block.version for block in blocks}}
 
 
 def rebuilt_prompt(
     talk: Talk, config: AgentConfig, blocks: list[SeenBlock], *, at: datetime
 ) -> SystemPrompt | None:
-    """A new system message if a block that it shows, or which blocks it shows, has changed."""
-    versions = {block.id: block.version for block in blocks}
-    if versions == talk.block_versions:
+    """A new system message, if something that it shows has changed since it was made."""
+    if shown_versions(config, blocks) == talk.shown:
         return None
     return system_prompt(config, blocks, previous_messages=len(talk.window) - 1, at=at)
 

@@ -54,7 +54,7 @@ class Talk(BaseModel):
 
     agent_id: str = ""
     window: list[Message] = []
-    block_versions: dict[str, int] | None = None
+    shown: dict[str, int] | None = None
     queue: list[QueuedRun] = []
     turn: Turn | None = None
     deleted: bool = False
@@ -97,7 +97,9 @@ class Conversation(Aggregate[Talk]):
         if self.state.turn is not None or not self.state.queue:
             return
         waiting = self.state.queue[0]
-        self.happened(RunStarted, at=at, run_id=waiting.run.id)
+        self.happened(
+            RunStarted, at=at, run_id=waiting.run.id, agent_id=self.state.agent_id
+        )
         for message in waiting.messages:
             self.happened(
                 MessageAppended,
@@ -246,6 +248,7 @@ class Conversation(Aggregate[Talk]):
             detail=failure.detail,
             usage=turn.usage,
             step_count=turn.steps,
+            total_duration_ns=nanoseconds(turn.run.created_at, at),
         )
         self.start_next(at=at)
 
@@ -260,6 +263,7 @@ class Conversation(Aggregate[Talk]):
             usage=turn.usage,
             step_count=turn.steps,
             context_tokens=turn.context_tokens,
+            total_duration_ns=nanoseconds(turn.run.created_at, at),
         )
         self.start_next(at=at)
 
@@ -272,13 +276,13 @@ class Conversation(Aggregate[Talk]):
 
     def rebuild(self, prompt: SystemPrompt, *, at: datetime) -> None:
         """Replace the system message."""
+        message = self.state.window[0].model_copy(update={"content": prompt.content})
         self.happened(
             SystemPromptRebuilt,
             at=at,
             agent_id=self.state.agent_id,
-            message_id=self.state.window[0].id,
-            content=prompt.content,
-            block_versions=prompt.block_versions,
+            message=message,
+            shows=prompt.shows,
         )
 
     def append_in_step(self, message: Message, *, at: datetime) -> None:
@@ -316,9 +320,8 @@ class Conversation(Aggregate[Talk]):
                 if talk.turn is not None and event.step_id is not None:
                     talk.turn.served += served_parts(event.message)
             case SystemPromptRebuilt():
-                old = talk.window[0]
-                talk.window[0] = old.model_copy(update={"content": event.content})
-                talk.block_versions = event.block_versions
+                talk.window[0] = event.message
+                talk.shown = event.shows
             case RunAccepted():
                 talk.queue.append(
                     QueuedRun(run=event.run, messages=event.messages, max_steps=event.max_steps)
@@ -347,10 +350,15 @@ class Conversation(Aggregate[Talk]):
 
 
 class SystemPrompt(BaseModel):
-    """A system message and the versions of the blocks that it shows."""
+    """A system message, and the versions of everything that it was made from."""
 
     content: str
-    block_versions: dict[str, int]
+    shows: dict[str, int]
+
+
+def nanoseconds(since: datetime, until: datetime) -> int:
+    """How long something took."""
+    return round((until - since).total_seconds() * 1e9)
 
 
 def mark(turn: Turn, old: str, new: str) -> None:

@@ -1,0 +1,163 @@
+"""What the agent service reads in SQL: its own rows, and the view of blocks that memory publishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from libs.eventstore.postgres import Database
+from services.agent.domain.context import SeenBlock
+
+SWEPT_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message that a search found."""
+
+    role: str
+    created_at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What `conversation_search` looks for; None means anything."""
+
+    agent_id: str
+    text: str | None
+    roles: list[str]
+    since: datetime | None
+    until: datetime | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Something that should be worked on, and that nobody works on."""
+
+    id: str
+    org: str
+    actor: str
+
+
+class Queries(Protocol):
+    """The reads of the agent service."""
+
+    async def seen_blocks(self, block_ids: list[str]) -> list[SeenBlock]:
+        """These blocks as they are now, in this order, without those that are gone."""
+        ...
+
+    async def labels(self, block_ids: list[str]) -> dict[str, str]:
+        """The labels of those of these blocks that are there."""
+        ...
+
+    async def agents_seeing(self, block_id: str) -> list[str]:
+        """The agents that a block is attached to."""
+        ...
+
+    async def latest_run(
+        self, agent_id: str, request_hash: str, since: datetime
+    ) -> str | None:
+        """The newest run that the same request started."""
+        ...
+
+    async def search_messages(self, search: Search) -> list[FoundMessage]:
+        """Messages of an agent's history, the newest first."""
+        ...
+
+    async def orphaned_turns(self) -> list[Orphan]:
+        """Conversations whose turn nobody drives."""
+        ...
+
+    async def orphaned_creations(self, before: datetime) -> list[Orphan]:
+        """Agents whose making began before, and is not done."""
+        ...
+
+
+class PostgresQueries:
+    """Keeps the contract of `Queries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def seen_blocks(self, block_ids: list[str]) -> list[SeenBlock]:
+        """These blocks as they are now, in this order, without those that are gone."""
+        rows = await self.database.fetch(
+            "select b.id, b.version, b.label, b.doc->>'value', b.doc->>'description',"
+            " (b.doc->>'limit')::int, (b.doc->>'read_only')::boolean"
+            " from unnest(%s::text[]) with ordinality as wanted(id, n)"
+            " join memory.block_view b on b.id = wanted.id order by wanted.n",
+            [block_ids],
+        )
+        return [SeenBlock(*row) for row in rows]
+
+    async def labels(self, block_ids: list[str]) -> dict[str, str]:
+        """The labels of those of these blocks that are there."""
+        rows = await self.database.fetch(
+            "select id, label from memory.block_view where id = any(%s)", [block_ids]
+        )
+        return {block_id: label for block_id, label in rows}
+
+    async def agents_seeing(self, block_id: str) -> list[str]:
+        """The agents that a block is attached to."""
+        rows = await self.database.fetch(
+            "select id from agent.agents where block_ids @> array[%s]", [block_id]
+        )
+        return [agent_id for (agent_id,) in rows]
+
+    async def latest_run(
+        self, agent_id: str, request_hash: str, since: datetime
+    ) -> str | None:
+        """The newest run that the same request started."""
+        row = await self.database.fetch_one(
+            "select id from agent.runs where agent_id = %s and request_hash = %s"
+            " and created_at > %s order by created_at desc limit 1",
+            [agent_id, request_hash, since],
+        )
+        return row[0] if row else None
+
+    async def search_messages(self, search: Search) -> list[FoundMessage]:
+        """Messages of an agent's history, the newest first."""
+        pattern = None if search.text is None else f"%{escaped(search.text)}%"
+        rows = await self.database.fetch(
+            "select role, created_at, text from agent.messages where agent_id = %(agent)s"
+            " and role = any(%(roles)s) and text <> ''"
+            " and (%(pattern)s::text is null or text ilike %(pattern)s)"
+            " and (%(since)s::timestamptz is null or created_at >= %(since)s)"
+            " and (%(until)s::timestamptz is null or created_at <= %(until)s)"
+            " order by position desc limit %(limit)s",
+            {
+                "agent": search.agent_id,
+                "roles": search.roles,
+                "pattern": pattern,
+                "since": search.since,
+                "until": search.until,
+                "limit": search.limit,
+            },
+        )
+        return [FoundMessage(*row) for row in rows]
+
+    async def orphaned_turns(self) -> list[Orphan]:
+        """Conversations whose turn nobody drives."""
+        rows = await self.database.fetch(
+            "select t.conversation_id, t.org, '' from agent.turns t where not exists ("
+            " select from agent.leases l where l.key = t.conversation_id and l.expires_at > now())"
+            " order by t.started_at limit %s",
+            [SWEPT_MAX],
+        )
+        return [Orphan(*row) for row in rows]
+
+    async def orphaned_creations(self, before: datetime) -> list[Orphan]:
+        """Agents whose making began before, and is not done."""
+        rows = await self.database.fetch(
+            "select agent_id, org, actor from agent.creations where requested_at < %s limit %s",
+            [before, SWEPT_MAX],
+        )
+        return [Orphan(*row) for row in rows]
+
+
+def escaped(text: str) -> str:
+    """The text for LIKE, its wildcards taken literally."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,212 @@
+"""Events of the agent service as rows that clients and other services read."""
+
+from __future__ import annotations
+
+from libs.contracts.agent import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    BlockAttached,
+    BlockDetached,
+)
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    MessageAppended,
+    RunAccepted,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    SystemPromptRebuilt,
+    main_conversation,
+)
+from libs.contracts.letta import replies
+from libs.contracts.letta.agent_state import AgentConfig, agent_state, timestamp
+from libs.contracts.letta.base_tools import BASE_TOOLS, tool_state
+from libs.contracts.letta.kinds import RunStatus, StopReasonType, run_status
+from libs.contracts.letta.runs import run_state
+from libs.contracts.message import Event, Json, JsonObject
+from libs.contracts.served import served_messages, text_of
+from libs.eventstore.rows import RowWrites, Table
+
+AGENTS = Table("agents")
+MESSAGES = Table("messages")
+RUNS = Table("runs")
+TURNS = Table("turns", key=("run_id",))
+CREATIONS = Table("creations", key=("agent_id",))
+
+
+def project(event: Event, org: str, rows: RowWrites) -> None:
+    """What an event does to the read models."""
+    match event:
+        case (
+            AgentRequested() | AgentAbandoned() | AgentCreated() | AgentUpdated()
+            | AgentDeleted() | BlockAttached() | BlockDetached()
+        ):  # fmt: skip
+            project_agent(event, org, rows)
+        case MessageAppended():
+            rows.upsert(MESSAGES, message_row(event, org))
+        case SystemPromptRebuilt():
+            rows.patch(MESSAGES, rebuilt_row(event))
+        case ConversationDeleted():
+            rows.delete(MESSAGES, "conversation_id", event.originator_id)
+            rows.delete(RUNS, "conversation_id", event.originator_id)
+            rows.delete(TURNS, "conversation_id", event.originator_id)
+        case RunAccepted() | RunStarted() | RunCompleted() | RunFailed():
+            project_run(event, org, rows)
+
+
+def project_agent(event: Event, org: str, rows: RowWrites) -> None:
+    """Agents come, change and go."""
+    agent_id = event.originator_id
+    match event:
+        case AgentRequested():
+            rows.upsert(
+                CREATIONS,
+                {
+                    "agent_id": agent_id,
+                    "org": org,
+                    "actor": event.config.created_by_id or "",
+                    "requested_at": event.timestamp.isoformat(),
+                },
+            )
+        case AgentAbandoned():
+            rows.delete(CREATIONS, "agent_id", agent_id)
+        case AgentCreated():
+            rows.delete(CREATIONS, "agent_id", agent_id)
+            rows.upsert(
+                AGENTS,
+                {
+                    "org": org,
+                    "created_at": event.timestamp.isoformat(),
+                    "conversation_id": main_conversation(agent_id),
+                    **agent_fields(event.config, event.tools, event.tags, event.block_ids),
+                },
+            )
+        case AgentUpdated():
+            rows.patch(AGENTS, agent_fields(event.config, event.tools, event.tags, event.block_ids))
+        case AgentDeleted():
+            rows.delete(AGENTS, "id", agent_id)
+        case BlockAttached() | BlockDetached():
+            rows.patch(AGENTS, {"id": agent_id, "block_ids": listed(event.block_ids)})
+
+
+def agent_fields(
+    config: AgentConfig, tools: list[str], tags: list[str], block_ids: list[str]
+) -> JsonObject:
+    """The columns that follow from an agent's design."""
+    owner = config.created_by_id
+    return {
+        "id": config.id,
+        "updated_at": config.updated_at.isoformat(),
+        "name": config.name,
+        "block_ids": listed(block_ids),
+        "tags": listed(tags),
+        "tools": [tool_state(BASE_TOOLS[name], created_by_id=owner) for name in tools],
+        "doc": agent_state(config),
+    }
+
+
+def message_row(event: MessageAppended, org: str) -> JsonObject:
+    """A message with the V1 messages that it is served as."""
+    message = event.message
+    docs = served_messages(message, run_id=event.run_id, step_id=event.step_id)
+    return {
+        "id": message.id,
+        "org": org,
+        "agent_id": event.agent_id,
+        "conversation_id": event.originator_id,
+        "position": event.originator_version,
+        "run_id": event.run_id,
+        "step_id": event.step_id,
+        "role": message.role,
+        "created_at": message.created_at.isoformat(),
+        "in_context": True,
+        "text": text_of(message).replace("\x00", ""),
+        "docs": [*docs],
+    }
+
+
+def rebuilt_row(event: SystemPromptRebuilt) -> JsonObject:
+    """The system message with its new content."""
+    docs = served_messages(event.message, run_id=None, step_id=None)
+    return {"id": event.message.id, "text": text_of(event.message), "docs": [*docs]}
+
+
+def project_run(event: Event, org: str, rows: RowWrites) -> None:
+    """Runs are accepted, start and end."""
+    match event:
+        case RunAccepted():
+            rows.upsert(
+                RUNS,
+                {
+                    "id": event.run_id,
+                    "org": org,
+                    "agent_id": event.run.agent_id,
+                    "conversation_id": event.originator_id,
+                    "created_at": event.run.created_at.isoformat(),
+                    "status": RunStatus.created.value,
+                    "background": event.run.background,
+                    "request_hash": event.request_hash,
+                    "doc": run_state(event.run),
+                },
+            )
+        case RunStarted():
+            status = RunStatus.running.value
+            rows.patch(RUNS, {"id": event.run_id, "status": status, "doc": {"status": status}})
+            rows.upsert(
+                TURNS,
+                {
+                    "conversation_id": event.originator_id,
+                    "org": org,
+                    "agent_id": event.agent_id,
+                    "run_id": event.run_id,
+                    "started_at": event.timestamp.isoformat(),
+                },
+            )
+        case RunCompleted():
+            rows.patch(RUNS, ended_fields(event, event.context_tokens))
+            rows.delete(TURNS, "run_id", event.run_id)
+        case RunFailed():
+            error: JsonObject = {
+                "error_type": event.error_type,
+                "message": event.message,
+                "detail": event.detail,
+            }
+            rows.patch(RUNS, {**ended_fields(event, None), "error": error})
+            rows.delete(TURNS, "run_id", event.run_id)
+
+
+def ended_fields(event: RunCompleted | RunFailed, context_tokens: int | None) -> JsonObject:
+    """What the end of a run changes in its row."""
+    reason = StopReasonType(event.stop_reason)
+    status = run_status(reason).value
+    tokens = event.usage
+    usage = replies.Usage(
+        completion_tokens=tokens.completion_tokens,
+        prompt_tokens=tokens.prompt_tokens,
+        total_tokens=tokens.prompt_tokens + tokens.completion_tokens,
+        step_count=event.step_count,
+        cached_input_tokens=tokens.cached_input_tokens,
+        cache_write_tokens=tokens.cache_write_tokens,
+        reasoning_tokens=tokens.reasoning_tokens,
+        context_tokens=context_tokens,
+    )
+    return {
+        "id": event.run_id,
+        "status": status,
+        "stop_reason": reason.value,
+        "usage": replies.usage_statistics(usage),
+        "doc": {
+            "status": status,
+            "stop_reason": reason.value,
+            "completed_at": timestamp(event.timestamp),
+            "total_duration_ns": event.total_duration_ns,
+        },
+    }
+
+
+def listed(values: list[str]) -> list[Json]:
+    """A list of strings as JSON."""
+    return list(values)

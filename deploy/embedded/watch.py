@@ -1,0 +1,80 @@
+"""`watch`: the bus as it goes by, one line per message."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from datetime import UTC, datetime
+
+import nats
+from nats.aio.msg import Msg
+from rich.console import Console
+from rich.text import Text
+
+from deploy.embedded.settings import LaunchError, Settings
+from deploy.embedded.state import read_state
+
+EVENTS = ("*.event.>",)
+ALL = ("*.event.>", "*.command.>", "*.delta.>")
+COLOURS = {"event": "green", "command": "cyan", "delta": "bright_black"}
+PAYLOAD_CHARACTERS_MAX = 160
+CONNECT_SECONDS_MAX = 2
+
+
+async def watch(settings: Settings, *, everything: bool, count: int | None) -> int:
+    """Print until Ctrl-C, or until `count` messages went by."""
+    state = read_state(settings.home)
+    if state is None or state.phase in ("stopped", "failed"):
+        raise LaunchError("Heeler is not running. Start it with `make up`.")
+    console = Console(highlight=False)
+    done = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, done.set)
+    seen = 0
+
+    async def show(message: Msg) -> None:
+        nonlocal seen
+        if done.is_set():
+            return
+        seen += 1
+        console.print(line_of(message.subject, message.data, message.headers), soft_wrap=True)
+        if count and seen >= count:
+            done.set()
+
+    client = await nats.connect(state.urls["nats"], connect_timeout=CONNECT_SECONDS_MAX)
+    for pattern in ALL if everything else EVENTS:
+        await client.subscribe(pattern, cb=show)
+    await client.flush()
+    console.print(f"watching {' '.join(ALL if everything else EVENTS)}", style="dim")
+    await done.wait()
+    await client.close()
+    return 0
+
+
+def line_of(subject: str, data: bytes, headers: dict[str, str] | None) -> Text:
+    """Time, subject, payload: cut to one line that fits most screens."""
+    kind = subject.split(".")[1] if subject.count(".") else ""
+    return Text.assemble(
+        (_clock(headers or {}), "dim"),
+        "  ",
+        (subject, COLOURS.get(kind, "white")),
+        "  ",
+        _short(data),
+    )
+
+
+def _clock(headers: dict[str, str]) -> str:
+    try:
+        moment = datetime.fromisoformat(headers["ce-time"]).astimezone(UTC)
+    except (KeyError, ValueError):
+        moment = datetime.now(UTC)
+    return moment.strftime("%H:%M:%S.%f")[:-3]
+
+
+def _short(data: bytes) -> str:
+    try:
+        text = json.dumps(json.loads(data), ensure_ascii=False)
+    except ValueError:
+        text = data.decode(errors="replace").replace("\n", " ")
+    return text if len(text) <= PAYLOAD_CHARACTERS_MAX else text[: PAYLOAD_CHARACTERS_MAX - 1] + "…"

@@ -32,7 +32,7 @@ class Nats:
 
     @property
     def url(self) -> str:
-        return f"nats://{USER}:{self.password}@127.0.0.1:{self.port}"
+        return nats_url(port=self.port, password=self.password)
 
     @property
     def monitor_url(self) -> str:
@@ -95,6 +95,10 @@ jetstream {{
   max_file_store: {FILE_STORE_BYTES_MAX}
 }}
 """
+
+
+def nats_url(*, port: int, password: str) -> str:
+    return f"nats://{USER}:{password}@127.0.0.1:{port}"
 
 
 def server_binary() -> Path:

@@ -61,8 +61,8 @@ class Postgres:
     fsync: bool = True
 
     def url(self, database: str, *, user: str = SUPERUSER, password: str | None = None) -> str:
-        secret = quote(password if password is not None else self.password, safe="")
-        return f"postgresql://{user}:{secret}@127.0.0.1:{self.port}/{database}"
+        secret = self.password if password is None else password
+        return database_url(port=self.port, database=database, user=user, password=secret)
 
     def prepare(self) -> None:
         """Initialise the data folder once, and clear what a crash left in it."""
@@ -178,6 +178,10 @@ def place(home: Path, *, log_file: Path, port: int, password: str) -> Postgres:
         password=password,
         account=account,
     )
+
+
+def database_url(*, port: int, database: str, user: str, password: str) -> str:
+    return f"postgresql://{user}:{quote(password, safe='')}@127.0.0.1:{port}/{database}"
 
 
 def without_password(url: str) -> tuple[str, str]:

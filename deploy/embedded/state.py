@@ -8,6 +8,7 @@ import os
 import random
 import secrets
 import socket
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import psutil
 from deploy.embedded.settings import SERVICES, LaunchError
 
 CREATE_TIME_TOLERANCE_SECONDS = 2.0  # the kernel derives it from the wall clock, which is adjusted
+GONE_POLL_SECONDS = 0.02
 PORT_TRIES_MAX = 200
 # Below the kernel's ephemeral range, so no outgoing connection takes our port between restarts.
 PORT_RANGE = (20000, 32000)
@@ -44,6 +46,15 @@ class ProcessMark:
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.Error:
             return None
+
+    def wait_gone(self, seconds_max: float) -> bool:
+        """Whether it ended in time. A zombie has ended: in a container nobody may reap it."""
+        deadline = time.monotonic() + seconds_max
+        while self.process():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(GONE_POLL_SECONDS)
+        return True
 
 
 @dataclass

@@ -13,10 +13,8 @@ import sys
 import time
 from collections.abc import Callable
 
-import psutil
-
 from deploy.embedded import postgres
-from deploy.embedded.nats import Nats
+from deploy.embedded.nats import Nats, nats_url
 from deploy.embedded.process import Command, signal_group, spawn_options
 from deploy.embedded.settings import (
     CHECKOUT,
@@ -228,7 +226,8 @@ class Supervisor:
         self._phase("migrating")
         await self._migrate()
         for name in SERVICES:
-            self._add(self.service_command(name))
+            ports = self._state.ports
+            self._add(service_command(self._settings, self._secrets, ports, name))
         self._phase("running")
 
     async def _migrate(self) -> None:
@@ -236,9 +235,11 @@ class Supervisor:
         if not _module_exists(module):
             log.info("no module %s: no migrations", module)
             return
-        command = self._python(
+        command = python_command(
+            self._settings,
             "migrate",
             module,
+            HEELER_NATS_URL=self._nats.url,
             HEELER_ADMIN_DATABASE_URL=self._postgres.url(DATABASE),
             HEELER_SERVICE_PASSWORDS=json.dumps(self._secrets.service_passwords),
         )
@@ -252,34 +253,6 @@ class Supervisor:
             raise
         if code != 0:
             raise Failed("migrate", f"the migrations ended with exit code {code}.")
-
-    def service_command(self, name: str) -> Command:
-        database_url = self._postgres.url(
-            DATABASE, user=f"heeler_{name}", password=self._secrets.service_passwords[name]
-        )
-        where = (
-            {"HEELER_HOST": self._settings.host, "HEELER_PORT": str(self._settings.port)}
-            if name == "api"
-            else {}
-        )
-        module = f"{self._settings.services_package}.{name}"
-        return self._python(name, module, HEELER_DATABASE_URL=database_url, **where)
-
-    def _python(self, name: str, module: str, **environment: str) -> Command:
-        inherited = {"HEELER_LOG_LEVEL": "info", **os.environ}
-        return Command(
-            name=name,
-            argv=[sys.executable, "-m", module],
-            environment=inherited
-            | {
-                "PYTHONPATH": str(CHECKOUT),
-                "PYTHONUNBUFFERED": "1",
-                "HEELER_NATS_URL": self._nats.url,
-            }
-            | environment,
-            folder=CHECKOUT,
-            log=self._settings.log(name),
-        )
 
     def _add(self, command: Command, prepare: Callable[[], None] | None = None) -> Part:
         part = Part(command, self._state.parts[command.name], self._write, prepare)
@@ -328,23 +301,51 @@ def _module_exists(module: str) -> bool:
         return False
 
 
+def service_command(
+    settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
+) -> Command:
+    """How a service of this home is started; replicas are started the same way."""
+    database_url = postgres.database_url(
+        port=ports["postgres"],
+        database=DATABASE,
+        user=f"heeler_{name}",
+        password=secrets.service_passwords[name],
+    )
+    environment = {
+        "HEELER_DATABASE_URL": database_url,
+        "HEELER_NATS_URL": nats_url(port=ports["nats"], password=secrets.nats_password),
+    }
+    if name == "api":
+        environment |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
+    return python_command(settings, name, f"{settings.services_package}.{name}", **environment)
+
+
+def python_command(settings: Settings, name: str, module: str, **environment: str) -> Command:
+    inherited = {"HEELER_LOG_LEVEL": "info", **os.environ}
+    ours = {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+    return Command(
+        name=name,
+        argv=[sys.executable, "-m", module],
+        environment=inherited | ours | environment,
+        folder=CHECKOUT,
+        log=settings.log(name),
+    )
+
+
 def kill_leftovers(state: InstanceState | None, seconds_max: float = LEFTOVER_SECONDS_MAX) -> None:
     """End the children that a dead supervisor recorded, services first; only if still the same."""
     if state is None:
         return
     for name in reversed(PARTS):
         part = state.parts.get(name)
-        process = part.mark.process() if part and part.mark else None
-        if process is None:
+        if part is None or part.mark is None or part.mark.process() is None:
             continue
-        log.warning("ending %s (pid %s), left by an earlier supervisor", name, process.pid)
-        number = signal.SIGINT if name == "postgres" else signal.SIGTERM
-        signal_group(process.pid, number)
-        try:
-            process.wait(seconds_max)
-        except psutil.TimeoutExpired:
-            signal_group(process.pid, signal.SIGKILL)
-            process.wait(seconds_max)
+        pid = part.mark.pid
+        log.warning("ending %s (pid %s), left by an earlier supervisor", name, pid)
+        signal_group(pid, signal.SIGINT if name == "postgres" else signal.SIGTERM)
+        if not part.mark.wait_gone(seconds_max):
+            signal_group(pid, signal.SIGKILL)
+            part.mark.wait_gone(seconds_max)
 
 
 def main(settings: Settings) -> int:

@@ -25,6 +25,7 @@ from deploy.embedded.settings import (
 from deploy.embedded.state import (
     HomeLock,
     InstanceState,
+    ProcessMark,
     port_is_free,
     read_state,
     write_state,
@@ -56,9 +57,8 @@ def down(settings: Settings) -> int:
         print("Heeler is not running.")
         return 0
     supervisor = HomeLock(settings.home).holder()
-    process = supervisor.process() if supervisor else None
-    if process:
-        _stop_supervisor(process)
+    if supervisor:
+        _stop_supervisor(supervisor)
     state = read_state(settings.home)
     leftovers = _alive(state)
     kill_leftovers(state)
@@ -67,7 +67,7 @@ def down(settings: Settings) -> int:
         for part in state.parts.values():
             part.state, part.mark = "stopped", None
         write_state(settings.home, state)
-    print("Heeler is stopped." if process or leftovers else "Heeler is not running.")
+    print("Heeler is stopped." if supervisor or leftovers else "Heeler is not running.")
     return 0
 
 
@@ -150,11 +150,10 @@ def _wait_healthy(
     """Tell how the start goes until all is healthy; raises when it fails or takes too long."""
     started = time.monotonic()
     told: set[str] = set()
-    quiet = supervisor is None
     while True:
         state = _current(settings, supervisor)
         if state:
-            if not quiet:
+            if supervisor:
                 _tell_progress(state, told, time.monotonic() - started)
             if state.phase == "running" and _healthy(settings, state):
                 return state
@@ -247,11 +246,10 @@ def _print_urls(settings: Settings, state: InstanceState) -> None:
     sys.stdout.flush()
 
 
-def _stop_supervisor(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(DOWN_SECONDS_MAX)
-        except psutil.TimeoutExpired:
-            process.kill()  # its children go with it
-            process.wait(DOWN_SECONDS_MAX)
+def _stop_supervisor(supervisor: ProcessMark) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):  # its children go with it
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor.pid, number)
+        if supervisor.wait_gone(DOWN_SECONDS_MAX):
+            return
+    raise LaunchError(f"The supervisor (pid {supervisor.pid}) cannot be ended.")

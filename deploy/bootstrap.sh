@@ -15,12 +15,16 @@ fail() {
 
 fingerprint() { cat uv.lock pyproject.toml | cksum; }
 
-usable() { # a Python that starts (a version manager's shim may not), is new enough, has pip or venv
+usable() { # it starts (a version manager's shim may not) and is new enough
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1
 }
 
 find_python() {
     local candidate
+    if [ -z "${HEELER_PYTHON:-}" ] && usable .venv/bin/python; then
+        echo .venv/bin/python # keep what is there
+        return
+    fi
     for candidate in "${HEELER_PYTHON:-}" python3.15 python3.14 python3.13 python3.12 python3 python; do
         if [ -n "$candidate" ] && usable "$candidate"; then
             "$candidate" -c 'import sys; print(sys.executable)'

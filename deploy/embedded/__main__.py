@@ -11,12 +11,12 @@ import sys
 
 from deploy.embedded import postgres, supervisor
 from deploy.embedded.settings import LaunchError, Settings, read_settings
-from deploy.embedded.state import read_state
+from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
 HOME_ENTRIES = (
     *("postgres", "postgres.new", "nats", "logs"),
-    *("state.json", "ports.json", "secrets.json", "lock"),
+    *("state.json", "ports.json", "secrets.json", "lock", postgres.POINTER),
 )
 
 
@@ -58,9 +58,7 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
 
 
 def _psql(settings: Settings, rest: list[str]) -> int:
-    state = read_state(settings.home)
-    if state is None or state.phase in ("stopped", "failed"):
-        raise LaunchError("Heeler is not running. Start it with `make up`.")
+    state = require_running(settings.home)
     program = postgres.wheel_tree() / "bin" / "psql"
     url, password = postgres.without_password(state.urls["database"])
     os.environ["PGPASSWORD"] = password  # a command line can be read by everybody

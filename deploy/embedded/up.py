@@ -157,10 +157,10 @@ def _wait_healthy(
                 _tell_progress(state, told, time.monotonic() - started)
             if state.phase == "running" and _healthy(settings, state):
                 return state
-        if supervisor and supervisor.poll() is not None:
-            raise _start_failed(settings, state)
-        if not supervisor and HomeLock(settings.home).holder() is None:
-            raise _start_failed(settings, state)
+        if supervisor is None or supervisor.poll() is not None:
+            if HomeLock(settings.home).holder() is None:
+                raise _start_failed(settings, state)
+            supervisor = None  # another `up` at the same moment was faster
         if time.monotonic() - started > seconds_max:
             raise _not_healthy(settings, state, seconds_max)
         time.sleep(HEALTH_POLL_SECONDS)

@@ -207,6 +207,18 @@ def test_a_killed_supervisor_leaves_nothing_behind_and_up_works_again() -> None:
         assert instance.psql("select n from kept") == [(42,)]
 
 
+def test_two_ups_at_the_same_moment_share_one_instance() -> None:
+    instance = HeelerInstance(env=DUMMIES)
+    first, second = instance.popen("up"), instance.popen("up")
+    outputs = [process.communicate(timeout=60)[0] for process in (first, second)]
+    codes = [first.returncode, second.returncode]
+    healthy = instance.is_healthy()
+    instance.close()
+
+    assert codes == [0, 0], outputs
+    assert healthy
+
+
 def test_a_port_taken_while_down_is_chosen_anew() -> None:
     with HeelerInstance(env=DUMMIES) as instance:
         taken = instance.state().ports["nats"]

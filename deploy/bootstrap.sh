@@ -69,6 +69,17 @@ install_uv() {
     echo "$TOOLS/bin/uv"
 }
 
+sync_from_mirror() { # uv.lock names files by address; where only a mirror is reachable, use hashes
+    local index=${UV_DEFAULT_INDEX:-${UV_INDEX_URL:-${PIP_INDEX_URL:-}}}
+    if [ -z "$index" ]; then
+        index=$("$python" -m pip config get global.index-url 2>/dev/null) || return 1
+    fi
+    echo "Trying the configured package index instead ..." >&2
+    [ -x .venv/bin/python ] || "$uv" venv --quiet --python "$python" .venv || return 1
+    "$uv" export --frozen --quiet --no-emit-workspace "${groups[@]}" |
+        "$uv" pip sync --quiet --require-hashes --default-index "$index" --python .venv/bin/python -
+}
+
 wanted=run
 if [ "${1:-}" = --dev ]; then wanted=dev; fi
 have=none
@@ -79,8 +90,9 @@ if [ "$have" = "$wanted" ] && [ "$(tail -n 1 "$STAMP")" = "$(fingerprint)" ]; th
 python=$(find_python) ||
     fail "Heeler needs Python 3.12 or newer and none was found: install one, or name it in HEELER_PYTHON."
 uv=$(find_uv) || uv=$(install_uv)
-options=(--frozen --quiet --python "$python")
-if [ "$wanted" = run ]; then options+=(--no-group dev); fi
+groups=()
+if [ "$wanted" = run ]; then groups+=(--no-group dev); fi
 echo "Installing the packages that uv.lock names, for $("$python" --version) ..." >&2
-"$uv" sync "${options[@]}" || fail "uv could not install the packages that uv.lock names; see above."
+"$uv" sync --frozen --quiet --python "$python" "${groups[@]}" || sync_from_mirror ||
+    fail "uv could not install the packages that uv.lock names; see above."
 printf '%s\n%s\n' "$wanted" "$(fingerprint)" >"$STAMP"

@@ -18,10 +18,10 @@ import nats
 import psycopg
 import pytest
 
+from deploy.embedded.part import Backoff
 from deploy.embedded.process import LOG_BYTES_MAX, rotate
 from deploy.embedded.settings import PARTS
 from deploy.embedded.state import ProcessMark, free_port, write_state
-from deploy.embedded.supervisor import Backoff
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 
 DUMMIES = {

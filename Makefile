@@ -1,0 +1,71 @@
+# Everything a person types. `make` alone lists it.
+PYTHON := .venv/bin/python
+EMBEDDED := $(PYTHON) -m deploy.embedded
+# Where the data is and which port the API has: make up HEELER_HOME=/some/where HEELER_PORT=8284
+ifdef HEELER_HOME
+export HEELER_HOME
+endif
+ifdef HEELER_PORT
+export HEELER_PORT
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help up down status watch logs psql test check unit bench chaos clean wipe
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: ## Start Heeler on this machine: Postgres, NATS and the services
+	@deploy/bootstrap.sh
+	@$(EMBEDDED) up
+
+down: ## Stop it
+	@deploy/bootstrap.sh
+	@$(EMBEDDED) down
+
+status: ## Show what runs, and whether it is healthy
+	@deploy/bootstrap.sh
+	@$(EMBEDDED) status $(ARGS)
+
+watch: ## Print the events on the bus (ARGS=--all: commands and deltas too)
+	@deploy/bootstrap.sh
+	@$(EMBEDDED) watch $(ARGS)
+
+logs: ## Follow the logs
+	@tail -n 20 -F "$${HEELER_HOME:-.heeler}"/logs/*.log
+
+psql: ## Open the database (ARGS='-c "select 1"')
+	@deploy/bootstrap.sh
+	@$(EMBEDDED) psql $(ARGS)
+
+test: ## Check the code and run all tests; needs nothing but Python
+	@deploy/bootstrap.sh --dev
+	@$(MAKE) --no-print-directory check
+	@$(PYTHON) -m pytest $(ARGS)
+
+check: ## Lint, format, types, and who may import whom
+	@deploy/bootstrap.sh --dev
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+unit: ## Run the tests that need no server
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m pytest tests/unit $(ARGS)
+
+bench: ## Measure (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks $(ARGS)
+
+chaos: ## Kill parts under load and look for losses (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.chaos $(ARGS)
+
+clean: ## Delete caches and the Python environment; the data stays
+	@rm -rf .venv .heeler-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+wipe: ## Stop Heeler and delete its data: all agents are gone
+	@deploy/bootstrap.sh
+	@$(EMBEDDED) wipe

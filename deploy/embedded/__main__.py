@@ -1,0 +1,103 @@
+"""`python -m deploy.embedded up|down|status|watch|run|psql|wipe`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+
+from deploy.embedded import postgres, supervisor
+from deploy.embedded.settings import LaunchError, Settings, read_settings
+from deploy.embedded.state import require_running
+from deploy.embedded.up import down, up
+
+HOME_ENTRIES = (
+    *("postgres", "postgres.new", "nats", "logs"),
+    *("state.json", "ports.json", "secrets.json", "lock", postgres.POINTER),
+)
+
+
+def main() -> int:
+    arguments, rest = _parser().parse_known_args()
+    if rest and arguments.command != "psql":
+        print(f"Unknown arguments: {' '.join(rest)}", file=sys.stderr)
+        return 2
+    try:
+        return _run(arguments, rest, read_settings())
+    except LaunchError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except PermissionError as error:
+        print(f"No access to {error.filename}: it belongs to somebody else.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> int:
+    match arguments.command:
+        case "up":
+            return up(settings)
+        case "down":
+            return down(settings)
+        case "run":
+            return supervisor.main(settings)
+        case "status":
+            from deploy.embedded.status import status  # rich is slow to import
+
+            return status(settings, as_json=arguments.json)
+        case "watch":
+            from deploy.embedded.watch import watch
+
+            watching = watch(settings, everything=arguments.all, count=arguments.count)
+            return asyncio.run(watching)
+        case "psql":
+            return _psql(settings, rest)
+        case _:
+            return _wipe(settings)
+
+
+def _psql(settings: Settings, rest: list[str]) -> int:
+    state = require_running(settings.home)
+    program = postgres.wheel_tree() / "bin" / "psql"
+    url, password = postgres.without_password(state.urls["database"])
+    os.environ["PGPASSWORD"] = password  # a command line can be read by everybody
+    os.execv(program, [str(program), "--dbname", url, *rest])
+
+
+def _wipe(settings: Settings) -> int:
+    """Stop, then delete what Heeler keeps in the state folder: all agents are gone."""
+    down(settings)
+    fallback = postgres.fallback_folder(settings.home, create=False)
+    for path in (*(settings.home / name for name in HOME_ENTRIES), fallback):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # gone already, or it holds files of the user's own
+        settings.home.rmdir()
+    print(f"Deleted the data in {settings.home}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m deploy.embedded", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("up", help="start, wait until all is healthy, return")
+    commands.add_parser("down", help="stop; nothing happens when it is not running")
+    commands.add_parser("run", help="supervise in the foreground")
+    status = commands.add_parser("status", help="one row per part; exit code 0 if all is healthy")
+    status.add_argument("--json", action="store_true")
+    watch = commands.add_parser("watch", help="print the messages on the bus")
+    watch.add_argument("--all", action="store_true", help="commands and deltas too")
+    watch.add_argument("--count", type=int, help="stop after this many messages")
+    commands.add_parser("psql", help="open psql; further arguments are handed to it")
+    commands.add_parser("wipe", help="stop and delete the state folder")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Ask the API how it and all behind it are."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass, field
+
+PROBE_SECONDS_MAX = 2.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """What `/v1/health` says of each part; empty when nothing answered in that form."""
+
+    server: str = ""
+    parts: dict[str, str] = field(default_factory=dict)
+    code: int = 0
+
+    @property
+    def all_ok(self) -> bool:
+        return self.code == 200 and bool(self.parts) and not self.failing
+
+    @property
+    def failing(self) -> list[str]:
+        return [name for name, value in self.parts.items() if value != "ok"]
+
+
+def read_health(host: str, port: int) -> Health:
+    connection = http.client.HTTPConnection(host, port, timeout=PROBE_SECONDS_MAX)
+    try:
+        connection.request("GET", "/v1/health")
+        response = connection.getresponse()
+        document = json.loads(response.read())
+        services = document.get("services") or {}
+        parts = {"api": document["status"]}
+        parts |= {name: document[name] for name in ("postgres", "nats") if name in document}
+        parts |= {str(name): str(value) for name, value in services.items()}
+        return Health(str(document.get("server", "")), parts, response.status)
+    except (OSError, ValueError, KeyError, AttributeError, http.client.HTTPException):
+        return Health()
+    finally:
+        connection.close()

@@ -1,0 +1,86 @@
+"""What one embedded instance is: its state folder, its address, its code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SERVICES = ("memory", "agent", "api")  # start order
+PARTS = ("postgres", "nats", *SERVICES)
+DATABASE = "heeler"
+
+START_SECONDS_MAX = 60.0  # `up` gives up waiting after this
+PART_READY_SECONDS_MAX = 30.0  # Postgres or NATS must answer within this
+MIGRATE_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 10.0  # SIGTERM, then SIGKILL
+HEALTH_POLL_SECONDS = 0.05
+
+
+class LaunchError(Exception):
+    """Something the person at the keyboard can fix; the message says what and how."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    home: Path
+    host: str
+    port: int
+    services_package: str = "services"
+    migrations_module: str = "deploy.migrate"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def reach_host(self) -> str:
+        """The host a client on this machine uses; a wildcard bind is reached by loopback."""
+        return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+
+    @property
+    def api_url(self) -> str:
+        host = f"[{self.reach_host}]" if ":" in self.reach_host else self.reach_host
+        return f"http://{host}:{self.port}"
+
+    def log(self, part: str) -> Path:
+        return self.logs / f"{part}.log"
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    home = Path(environment.get("HEELER_HOME") or CHECKOUT / ".heeler").expanduser()
+    port = environment.get("HEELER_PORT") or "8283"
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise LaunchError(f"HEELER_PORT is {port!r}: it must be a number from 1 to 65535.")
+    return Settings(
+        home=home if home.is_absolute() else (Path.cwd() / home),
+        host=environment.get("HEELER_HOST") or "127.0.0.1",
+        port=int(port),
+        services_package=environment.get("HEELER_SERVICES_PACKAGE") or "services",
+        migrations_module=environment.get("HEELER_MIGRATIONS_MODULE") or "deploy.migrate",
+    )
+
+
+def open_home(settings: Settings) -> None:
+    """Create the state folder, or say in one sentence why it cannot be used."""
+    try:
+        created = not settings.home.exists()
+        settings.logs.mkdir(parents=True, exist_ok=True)
+        if created:
+            # Postgres runs under another account when we are root and must pass through here;
+            # what is secret inside has mode 0600 of its own.
+            settings.home.chmod(0o755)
+    except OSError as error:
+        raise no_write_access(settings, error) from error
+    if not os.access(settings.home, os.W_OK | os.X_OK):
+        raise no_write_access(settings, None)
+
+
+def no_write_access(settings: Settings, error: OSError | None) -> LaunchError:
+    reason = f" ({error.strerror})" if error and error.strerror else ""
+    return LaunchError(
+        f"Cannot write to the state folder {settings.home}{reason}. "
+        "Set HEELER_HOME to a folder that you may write to."
+    )

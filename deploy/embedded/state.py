@@ -1,0 +1,226 @@
+"""What the instance remembers on disk: who runs, on which ports, with which passwords."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import secrets
+import socket
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from deploy.embedded.settings import SERVICES, LaunchError
+
+CREATE_TIME_TOLERANCE_SECONDS = 2.0  # the kernel derives it from the wall clock, which is adjusted
+GONE_POLL_SECONDS = 0.02
+LOCK_TRIES_MAX = 10
+PORT_TRIES_MAX = 200
+# Below the kernel's ephemeral range, so no outgoing connection takes our port between restarts.
+PORT_RANGE = (20000, 32000)
+
+
+@dataclass(frozen=True)
+class ProcessMark:
+    """A process that cannot be mistaken for a later one with the same pid."""
+
+    pid: int
+    created: float
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessMark | None:
+        try:
+            return cls(pid, psutil.Process(pid).create_time())
+        except psutil.Error:
+            return None
+
+    def process(self) -> psutil.Process | None:
+        """The live process, or None when it is gone or the pid is somebody else's by now."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.created) < CREATE_TIME_TOLERANCE_SECONDS
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.Error:
+            return None
+
+    def wait_gone(self, seconds_max: float) -> bool:
+        """Whether it ended in time. A zombie has ended: in a container nobody may reap it."""
+        deadline = time.monotonic() + seconds_max
+        while self.process():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(GONE_POLL_SECONDS)
+        return True
+
+
+@dataclass
+class PartState:
+    name: str
+    state: str = "waiting"  # waiting, running, restarting, stopped
+    mark: ProcessMark | None = None
+    restarts: int = 0
+    started_at: float | None = None
+    last_exit: int | None = None
+
+
+@dataclass
+class InstanceState:
+    phase: str  # starting, migrating, running, stopping, stopped, failed
+    supervisor: ProcessMark | None
+    problem: str | None = None
+    problem_part: str | None = None
+    urls: dict[str, str] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, PartState] = field(default_factory=dict)
+
+
+def read_state(home: Path) -> InstanceState | None:
+    """The last written state, or None when there is none that can be read."""
+    try:
+        document: dict[str, Any] = json.loads((home / "state.json").read_text())
+        document["supervisor"] = _mark(document["supervisor"])
+        document["parts"] = {
+            name: PartState(**{**part, "mark": _mark(part["mark"])})
+            for name, part in document["parts"].items()
+        }
+        return InstanceState(**document)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_state(home: Path, state: InstanceState) -> None:
+    write_private(home / "state.json", json.dumps(asdict(state), indent=2) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file in one step; only its owner may read it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+def _mark(document: dict[str, Any] | None) -> ProcessMark | None:
+    return None if document is None else ProcessMark(**document)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    postgres_password: str
+    nats_password: str
+    service_passwords: dict[str, str]
+
+    @classmethod
+    def new(cls) -> Secrets:
+        return cls(
+            postgres_password=secrets.token_urlsafe(24),
+            nats_password=secrets.token_urlsafe(24),
+            service_passwords={name: secrets.token_urlsafe(24) for name in SERVICES},
+        )
+
+
+def open_secrets(home: Path) -> Secrets:
+    """The passwords of this home: rolled at the first start, the same ever after."""
+    path = home / "secrets.json"
+    try:
+        return Secrets(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        fresh = Secrets.new()
+        write_private(path, json.dumps(asdict(fresh), indent=2) + "\n")
+        return fresh
+    except (ValueError, TypeError) as error:
+        raise LaunchError(
+            f"{path} is damaged ({error}); the database needs its password."
+        ) from error
+
+
+def choose_ports(home: Path) -> dict[str, int]:
+    """Loopback ports for Postgres and NATS: those of the last start, unless taken by now."""
+    path = home / "ports.json"
+    try:
+        remembered: dict[str, int] = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        remembered = {}
+    chosen: dict[str, int] = {}
+    for name in ("postgres", "nats", "nats_monitor"):
+        port = remembered.get(name)
+        chosen[name] = port if port and port_is_free("127.0.0.1", port) else free_port()
+    if chosen != remembered:
+        write_private(path, json.dumps(chosen, indent=2) + "\n")
+    return chosen
+
+
+def free_port() -> int:
+    for _ in range(PORT_TRIES_MAX):
+        port = random.SystemRandom().randrange(*PORT_RANGE)
+        if port_is_free("127.0.0.1", port):
+            return port
+    raise LaunchError(f"No free port on 127.0.0.1 between {PORT_RANGE[0]} and {PORT_RANGE[1]}.")
+
+
+def port_is_free(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+class HomeLock:
+    """One supervisor per home. The kernel drops the lock when its holder dies, however it dies."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / "lock"
+        self._descriptor: int | None = None
+
+    def take(self) -> bool:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        for _ in range(LOCK_TRIES_MAX):
+            if _lock(descriptor, fcntl.LOCK_EX):
+                break
+            time.sleep(GONE_POLL_SECONDS)  # it may only be a `status` that looks
+        else:
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+        self._descriptor = descriptor
+        return True
+
+    def holder(self) -> ProcessMark | None:
+        """The supervisor that holds the lock, or None when nobody does."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            if _lock(descriptor, fcntl.LOCK_SH):
+                return None
+            text = os.read(descriptor, 32).decode()
+            return ProcessMark.of(int(text)) if text.isdecimal() else None
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def require_running(home: Path) -> InstanceState:
+    state = read_state(home)
+    if state is None or not state.urls or HomeLock(home).holder() is None:
+        raise LaunchError("Heeler is not running. Start it with `make up`.")
+    return state

@@ -1,0 +1,123 @@
+"""`status`: one row per part, and whether all is well."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import asdict, dataclass
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from deploy.embedded.health import Health, read_health
+from deploy.embedded.settings import PARTS, Settings
+from deploy.embedded.state import HomeLock, PartState, ProcessMark, read_state
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    state: str  # ok, or what is wrong
+    pid: int | None
+    restarts: int
+    uptime_seconds: float | None
+    memory_bytes: int | None
+    url: str | None
+
+
+def status(settings: Settings, *, as_json: bool) -> int:
+    """0 when the supervisor and every part is healthy, else 1."""
+    holder = HomeLock(settings.home).holder()
+    state = read_state(settings.home)
+    host, port = settings.reach_host, state.ports["api"] if state else settings.port
+    health = read_health(host, port) if holder else Health()
+    rows = [_supervisor_row(holder)]
+    for name in PARTS:
+        part = state.parts[name] if state else PartState(name)
+        rows.append(_row(part, health, state.urls if state and holder else {}))
+    healthy = health.all_ok and all(row.state == "ok" for row in rows)
+    if as_json:
+        document = {
+            "home": str(settings.home),
+            "healthy": healthy,
+            "phase": state.phase if state and holder else "stopped",
+            "problem": state.problem if state else None,
+            "urls": state.urls if state and holder else {},
+            "parts": {row.name: asdict(row) for row in rows},
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        _print_table(settings, rows, healthy)
+    return 0 if healthy else 1
+
+
+def _supervisor_row(holder: ProcessMark | None) -> Row:
+    process = holder.process() if holder else None
+    uptime = time.time() - holder.created if holder and process else None
+    state = "ok" if process else "down"
+    pid = process.pid if process else None
+    return Row("supervisor", state, pid, 0, uptime, _memory(process), None)
+
+
+def _row(part: PartState, health: Health, urls: dict[str, str]) -> Row:
+    process = part.mark.process() if part.mark else None
+    if process is None:
+        state = part.state if part.state == "restarting" else "down"
+        return Row(part.name, state, None, part.restarts, None, None, None)
+    state = health.parts.get(part.name, "not answering")
+    uptime = time.time() - part.started_at if part.started_at else None
+    url = urls.get({"postgres": "database"}.get(part.name, part.name))
+    return Row(part.name, state, process.pid, part.restarts, uptime, _memory(process), url)
+
+
+def _memory(process: psutil.Process | None) -> int | None:
+    """Resident bytes of the process, and the private ones of its children."""
+    if process is None:
+        return None
+    try:
+        total: int = process.memory_info().rss
+        if process.name() == "postgres":
+            for child in process.children():
+                memory = child.memory_info()
+                total += memory.rss - getattr(memory, "shared", 0)
+        return total
+    except psutil.Error:
+        return None
+
+
+def _print_table(settings: Settings, rows: list[Row], healthy: bool) -> None:
+    table = Table(title=f"Heeler in {settings.home}", title_justify="left")
+    for heading in ("part", "state", "pid", "restarts", "uptime", "memory", "url"):
+        numeric = heading in ("pid", "restarts", "uptime", "memory")
+        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        colour = "green" if row.state == "ok" else "red"
+        table.add_row(
+            row.name,
+            f"[{colour}]{row.state}[/]",
+            str(row.pid or "-"),
+            str(row.restarts),
+            _duration(row.uptime_seconds),
+            f"{row.memory_bytes / 2**20:.0f} MB" if row.memory_bytes else "-",
+            _without_login(row.url),
+        )
+    console = Console()
+    console.print(table)
+    if not healthy:
+        console.print(f"Not healthy. Logs: {settings.logs}", highlight=False)
+
+
+def _without_login(url: str | None) -> str:
+    """A table ends up in screenshots: the passwords are only in `status --json`."""
+    return re.sub(r"//[^@/]*@", "//", url or "")
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60}s" if whole >= 60 else f"{whole}s"
+    return f"{whole // 3600}h {whole % 3600 // 60}m"

@@ -1,0 +1,245 @@
+"""Start Postgres, NATS and the services in order, restart what dies, stop in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from deploy.embedded import postgres
+from deploy.embedded.nats import Nats, nats_url
+from deploy.embedded.part import Failed, Part
+from deploy.embedded.process import Command, signal_group, spawn_options
+from deploy.embedded.settings import (
+    CHECKOUT,
+    DATABASE,
+    MIGRATE_SECONDS_MAX,
+    PARTS,
+    SERVICES,
+    LaunchError,
+    Settings,
+    open_home,
+)
+from deploy.embedded.state import (
+    HomeLock,
+    InstanceState,
+    PartState,
+    ProcessMark,
+    Secrets,
+    choose_ports,
+    open_secrets,
+    read_state,
+    write_state,
+)
+
+log = logging.getLogger("heeler.supervisor")
+
+LEFTOVER_SECONDS_MAX = 10.0
+
+
+class Supervisor:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._secrets: Secrets = open_secrets(settings.home)
+        ports = choose_ports(settings.home)
+        home = settings.home
+        self._postgres = postgres.place(
+            home,
+            log_file=settings.log("postgres"),
+            port=ports["postgres"],
+            password=self._secrets.postgres_password,
+        )
+        self._nats = Nats(
+            folder=home / "nats",
+            log=settings.log("nats"),
+            port=ports["nats"],
+            monitor_port=ports["nats_monitor"],
+            password=self._secrets.nats_password,
+        )
+        self._state = InstanceState(
+            phase="starting",
+            supervisor=ProcessMark.of(os.getpid()),
+            ports={"api": settings.port, **ports},
+            urls={
+                "api": settings.api_url,
+                "openapi": f"{settings.api_url}/openapi",
+                "health": f"{settings.api_url}/v1/health",
+                "nats": self._nats.url,
+                "nats_monitor": self._nats.monitor_url,
+                "database": self._postgres.url(DATABASE),
+            },
+            parts={name: PartState(name) for name in PARTS},
+        )
+        self._parts: dict[str, Part] = {}
+
+    async def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until the start failed; the exit code."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        self._write()
+        starting = asyncio.create_task(self._start())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        failure = await _outcome(starting)
+        if failure is None:
+            await stopping
+            await self._stop("stopped")
+            return 0
+        self._state.problem = str(failure)
+        self._state.problem_part = failure.part if isinstance(failure, Failed) else "supervisor"
+        log.error("start failed: %s", failure)
+        await self._stop("failed")
+        return 1
+
+    async def _start(self) -> None:
+        await asyncio.to_thread(self._postgres.prepare)
+        self._nats.prepare()
+        store = self._add(self._postgres.command(), self._postgres.clear_stale_pid)
+        bus = self._add(self._nats.command())
+        await asyncio.gather(
+            store.wait_ready(self._postgres.ready), bus.wait_ready(self._nats.ready)
+        )
+        await asyncio.to_thread(self._postgres.create_database, DATABASE)
+        self._phase("migrating")
+        await self._migrate()
+        for name in SERVICES:
+            ports = self._state.ports
+            self._add(service_command(self._settings, self._secrets, ports, name))
+        self._phase("running")
+
+    async def _migrate(self) -> None:
+        module = self._settings.migrations_module
+        if not _module_exists(module):
+            log.info("no module %s: no migrations", module)
+            return
+        command = python_command(
+            self._settings,
+            "migrate",
+            module,
+            HEELER_NATS_URL=self._nats.url,
+            HEELER_ADMIN_DATABASE_URL=self._postgres.url(DATABASE),
+            HEELER_SERVICE_PASSWORDS=json.dumps(self._secrets.service_passwords),
+        )
+        with spawn_options(command) as options:
+            process = await asyncio.create_subprocess_exec(*command.argv, **options)
+        try:
+            code = await asyncio.wait_for(process.wait(), MIGRATE_SECONDS_MAX)
+        except (TimeoutError, asyncio.CancelledError):
+            signal_group(process.pid, signal.SIGKILL)
+            await process.wait()
+            raise
+        if code != 0:
+            raise Failed("migrate", f"the migrations ended with exit code {code}.")
+
+    def _add(self, command: Command, prepare: Callable[[], None] | None = None) -> Part:
+        part = Part(command, self._state.parts[command.name], self._write, prepare)
+        self._parts[command.name] = part
+        part.start()
+        return part
+
+    async def _stop(self, phase: str) -> None:
+        self._phase("stopping")
+        services = [part for name, part in self._parts.items() if name in SERVICES]
+        await asyncio.gather(*(part.stop() for part in services))
+        for name in ("nats", "postgres"):
+            if name in self._parts:
+                await self._parts[name].stop()
+        self._state.supervisor = None
+        self._phase(phase)
+
+    def _phase(self, phase: str) -> None:
+        self._state.phase = phase
+        log.info("%s", phase)
+        self._write()
+
+    def _write(self) -> None:
+        write_state(self._settings.home, self._state)
+
+
+async def _outcome(starting: asyncio.Task[None]) -> Exception | None:
+    """None when the start went well or was called off, else what went wrong."""
+    if not starting.done():
+        starting.cancel()
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return None
+    except Exception as error:  # the process edge: noted in state.json, shown by `up`
+        if not isinstance(error, Failed | LaunchError):
+            log.exception("start failed")
+        return error
+    return None
+
+
+def _module_exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def service_command(
+    settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
+) -> Command:
+    """How a service of this home is started; replicas are started the same way."""
+    database_url = postgres.database_url(
+        port=ports["postgres"],
+        database=DATABASE,
+        user=f"heeler_{name}",
+        password=secrets.service_passwords[name],
+    )
+    environment = {
+        "HEELER_DATABASE_URL": database_url,
+        "HEELER_NATS_URL": nats_url(port=ports["nats"], password=secrets.nats_password),
+    }
+    if name == "api":
+        environment |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
+    return python_command(settings, name, f"{settings.services_package}.{name}", **environment)
+
+
+def python_command(settings: Settings, name: str, module: str, **environment: str) -> Command:
+    inherited = {"HEELER_LOG_LEVEL": "info", **os.environ}
+    ours = {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+    return Command(
+        name=name,
+        argv=[sys.executable, "-m", module],
+        environment=inherited | ours | environment,
+        folder=CHECKOUT,
+        log=settings.log(name),
+    )
+
+
+def kill_leftovers(state: InstanceState | None, seconds_max: float = LEFTOVER_SECONDS_MAX) -> None:
+    """End the children that a dead supervisor recorded, services first; only if still the same."""
+    if state is None:
+        return
+    for name in reversed(PARTS):
+        part = state.parts.get(name)
+        if part is None or part.mark is None or part.mark.process() is None:
+            continue
+        pid = part.mark.pid
+        log.warning("ending %s (pid %s), left by an earlier supervisor", name, pid)
+        signal_group(pid, signal.SIGINT if name == "postgres" else signal.SIGTERM)
+        if not part.mark.wait_gone(seconds_max):
+            signal_group(pid, signal.SIGKILL)
+            part.mark.wait_gone(seconds_max)
+
+
+def main(settings: Settings) -> int:
+    """Supervise in the foreground; refuses when this home already has a supervisor."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    open_home(settings)
+    lock = HomeLock(settings.home)
+    if not lock.take():
+        raise LaunchError(f"{settings.home} is already up: {settings.api_url}")
+    kill_leftovers(read_state(settings.home))
+    return asyncio.run(Supervisor(settings).run())

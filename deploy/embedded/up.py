@@ -1,0 +1,255 @@
+"""`up` and `down`: start a detached supervisor and wait for it; stop it and what it left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+
+from deploy.embedded.health import read_health
+from deploy.embedded.process import rotate, tail
+from deploy.embedded.settings import (
+    CHECKOUT,
+    HEALTH_POLL_SECONDS,
+    PARTS,
+    START_SECONDS_MAX,
+    LaunchError,
+    Settings,
+    open_home,
+)
+from deploy.embedded.state import (
+    HomeLock,
+    InstanceState,
+    ProcessMark,
+    port_is_free,
+    read_state,
+    write_state,
+)
+from deploy.embedded.supervisor import kill_leftovers
+
+ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
+RECOVER_SECONDS_MAX = 5.0  # a running instance gets this long to heal before `up` complains
+DOWN_SECONDS_MAX = 45.0
+
+
+def up(settings: Settings) -> int:
+    started = time.monotonic()
+    open_home(settings)
+    if HomeLock(settings.home).holder():
+        return _join_running(settings)
+    _await_orphans(settings)
+    _require_free_port(settings)
+    supervisor = _spawn_supervisor(settings)
+    state = _wait_healthy(settings, supervisor, START_SECONDS_MAX)
+    print(f"Heeler is up ({time.monotonic() - started:.1f} s).")
+    _print_urls(settings, state)
+    return 0
+
+
+def down(settings: Settings) -> int:
+    """Stop the instance of this home; says so, and succeeds, when there is none."""
+    if not settings.home.exists():
+        print("Heeler is not running.")
+        return 0
+    supervisor = HomeLock(settings.home).holder()
+    if supervisor:
+        _stop_supervisor(supervisor)
+    state = read_state(settings.home)
+    leftovers = _alive(state)
+    kill_leftovers(state)
+    if state and (leftovers or state.phase not in ("stopped", "failed")):
+        state.phase, state.supervisor = "stopped", None
+        for part in state.parts.values():
+            part.state, part.mark = "stopped", None
+        write_state(settings.home, state)
+    print("Heeler is stopped." if supervisor or leftovers else "Heeler is not running.")
+    return 0
+
+
+def _join_running(settings: Settings) -> int:
+    """Another supervisor holds this home: wait for it to be healthy, or say what ails it."""
+    state = read_state(settings.home)
+    starting = state is None or state.phase != "running"
+    patience = START_SECONDS_MAX if starting else RECOVER_SECONDS_MAX
+    state = _wait_healthy(settings, None, patience)
+    print(f"Heeler is already up: {state.urls['api']}")
+    _print_urls(settings, state)
+    return 0
+
+
+def _await_orphans(settings: Settings) -> None:
+    """Children die with their supervisor; wait for that, and say which one does not."""
+    deadline = time.monotonic() + ORPHANS_SECONDS_MAX
+    while orphans := _alive(read_state(settings.home)):
+        if time.monotonic() > deadline:
+            raise LaunchError(
+                f"The supervisor of {settings.home} is gone but {', '.join(orphans)} still runs. "
+                "Clean up with `make down`, then try again."
+            )
+        time.sleep(HEALTH_POLL_SECONDS)
+
+
+def _alive(state: InstanceState | None) -> list[str]:
+    parts = state.parts if state else {}
+    return [
+        f"{part.name} (pid {part.mark.pid})"
+        for part in parts.values()
+        if part.mark and part.mark.process()
+    ]
+
+
+def _require_free_port(settings: Settings) -> None:
+    if port_is_free(settings.host, settings.port):
+        return
+    owner = _listener(settings.port)
+    server = read_health(settings.reach_host, settings.port).server
+    who = f" by {owner}" if owner else ""
+    who += f", which is another Heeler ({server})" if server.startswith("heeler") else ""
+    raise LaunchError(
+        f"Cannot listen on {settings.host}:{settings.port}: the port is taken{who}. "
+        f"Choose another, for example: make up HEELER_PORT={settings.port + 1}"
+    )
+
+
+def _listener(port: int) -> str | None:
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr
+            if listens and connection.laddr.port == port and connection.pid:
+                words = " ".join(psutil.Process(connection.pid).cmdline())
+                return f"pid {connection.pid} ({words[:80]})"
+    except psutil.Error:
+        return None
+    return None
+
+
+def _spawn_supervisor(settings: Settings) -> subprocess.Popen[bytes]:
+    print(f"Starting Heeler in {settings.home}", flush=True)
+    path = settings.log("supervisor")
+    rotate(path)
+    with path.open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "deploy.embedded", "run"],
+            cwd=CHECKOUT,
+            env={**os.environ, "HEELER_HOME": str(settings.home), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _wait_healthy(
+    settings: Settings, supervisor: subprocess.Popen[bytes] | None, seconds_max: float
+) -> InstanceState:
+    """Tell how the start goes until all is healthy; raises when it fails or takes too long."""
+    started = time.monotonic()
+    told: set[str] = set()
+    while True:
+        state = _current(settings, supervisor)
+        if state:
+            if supervisor:
+                _tell_progress(state, told, time.monotonic() - started)
+            if state.phase == "running" and _healthy(settings, state):
+                return state
+        if supervisor is None or supervisor.poll() is not None:
+            if HomeLock(settings.home).holder() is None:
+                raise _start_failed(settings, state)
+            supervisor = None  # another `up` at the same moment was faster
+        if time.monotonic() - started > seconds_max:
+            raise _not_healthy(settings, state, seconds_max)
+        time.sleep(HEALTH_POLL_SECONDS)
+
+
+def _current(
+    settings: Settings, supervisor: subprocess.Popen[bytes] | None
+) -> InstanceState | None:
+    """The state as our supervisor wrote it, not what an earlier one left."""
+    state = read_state(settings.home)
+    if state is None or supervisor is None:
+        return state
+    failed = supervisor.poll() is not None and state.phase == "failed"
+    ours = state.supervisor is not None and state.supervisor.pid == supervisor.pid
+    return state if ours or failed else None
+
+
+def _healthy(settings: Settings, state: InstanceState) -> bool:
+    all_run = all(part.mark for part in state.parts.values())
+    return all_run and read_health(settings.reach_host, state.ports["api"]).all_ok
+
+
+def _tell_progress(state: InstanceState, told: set[str], seconds: float) -> None:
+    lines = [
+        f"{part.name} started, pid {part.mark.pid}" for part in state.parts.values() if part.mark
+    ]
+    lines += ["migrating"] if state.phase == "migrating" else []
+    for line in lines:
+        if line not in told:
+            told.add(line)
+            print(f"  {seconds:4.1f} s  {line}", flush=True)
+
+
+def _start_failed(settings: Settings, state: InstanceState | None) -> LaunchError:
+    part = (state.problem_part if state else None) or "supervisor"
+    problem = (state.problem if state else None) or "the supervisor ended."
+    return LaunchError(f"Heeler did not start: {problem}{_log_of(settings, part)}")
+
+
+def _not_healthy(
+    settings: Settings, state: InstanceState | None, seconds_max: float
+) -> LaunchError:
+    part, reason = _ailing(settings, state)
+    return LaunchError(
+        f"Heeler is not healthy after {seconds_max:.0f} s: {part} {reason}. "
+        f"Stop it with `make down`, then start again.{_log_of(settings, part)}"
+    )
+
+
+def _ailing(settings: Settings, state: InstanceState | None) -> tuple[str, str]:
+    if state is None:
+        return "supervisor", "wrote no state"
+    for name in PARTS:
+        part = state.parts[name]
+        if not part.mark or not part.mark.process():
+            return name, f"is {part.state}, {part.restarts} restarts, last exit {part.last_exit}"
+    health = read_health(settings.reach_host, state.ports["api"])
+    if health.failing:
+        name = next((name for name in health.failing if name != "api"), "api")
+        return name, f"reports {health.parts[name]!r}"
+    return "api", "does not answer /v1/health"
+
+
+def _log_of(settings: Settings, part: str) -> str:
+    path = settings.log(part)
+    text = tail(path)
+    return f"\n--- the end of {path}\n{text}" if text else f"\nSee {settings.logs}."
+
+
+def _print_urls(settings: Settings, state: InstanceState) -> None:
+    home = "" if not os.environ.get("HEELER_HOME") else f"HEELER_HOME={settings.home} "
+    rows = {
+        "API": state.urls["api"],
+        "OpenAPI": state.urls["openapi"],
+        "health": state.urls["health"],
+        "NATS": state.urls["nats"],
+        "SQL": f"{home}make psql",
+        "logs": str(settings.logs),
+        "stop": f"{home}make down",
+    }
+    for name, value in rows.items():
+        print(f"  {name:<8} {value}")
+    sys.stdout.flush()
+
+
+def _stop_supervisor(supervisor: ProcessMark) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):  # its children go with it
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor.pid, number)
+        if supervisor.wait_gone(DOWN_SECONDS_MAX):
+            return
+    raise LaunchError(f"The supervisor (pid {supervisor.pid}) cannot be ended.")

@@ -1,0 +1,1 @@
+"""Stand-ins for the services, to test the launcher alone (HEELER_SERVICES_PACKAGE)."""

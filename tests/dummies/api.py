@@ -1,0 +1,52 @@
+"""Answers every request with the health document."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from tests.dummies.shell import postgres_answers, service
+
+
+async def ping(client: Client, name: str) -> str:
+    try:
+        await client.request(f"dummy.{name}.ping", b"", timeout=0.3)
+    except (NatsError, TimeoutError):
+        return "not answering"
+    return "ok"
+
+
+async def health(client: Client) -> dict[str, object]:
+    agent, memory = await asyncio.gather(ping(client, "agent"), ping(client, "memory"))
+    return {
+        "status": "ok",
+        "version": "0.16.8",
+        "server": "heeler dummy",
+        "postgres": "ok" if await postgres_answers() else "not answering",
+        "nats": "ok" if client.is_connected else "not connected",
+        "services": {"agent": agent, "memory": memory},
+    }
+
+
+async def main() -> None:
+    async with service("api") as (client, stop):
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            body = json.dumps(await health(client)).encode()
+            head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            writer.write(head.encode() + body)
+            await writer.drain()
+            writer.close()
+
+        host, port = os.environ["HEELER_HOST"], int(os.environ["HEELER_PORT"])
+        server = await asyncio.start_server(answer, host, port)
+        await stop.wait()
+        server.close()
+
+
+asyncio.run(main())

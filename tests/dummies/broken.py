@@ -1,0 +1,1 @@
+raise SystemExit("this migration is broken")

@@ -1,0 +1,358 @@
+"""Real servers for tests: Postgres alone, NATS alone, or a whole Heeler under its supervisor.
+
+All of them run on free loopback ports in a temporary folder that `close()` deletes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+
+from deploy.embedded import postgres
+from deploy.embedded.health import read_health
+from deploy.embedded.nats import Nats
+from deploy.embedded.process import Command, signal_group, spawn, tail
+from deploy.embedded.settings import CHECKOUT, Settings
+from deploy.embedded.state import (
+    HomeLock,
+    InstanceState,
+    ProcessMark,
+    free_port,
+    open_secrets,
+    read_state,
+)
+from deploy.embedded.supervisor import service_command
+
+START_SECONDS_MAX = 30.0
+POLL_SECONDS = 0.01
+
+
+def temporary_home() -> Path:
+    """A new folder that the account Postgres runs under may enter; pytest's own is closed to it."""
+    home = Path(tempfile.mkdtemp(prefix="heeler-test-"))
+    home.chmod(0o755)
+    return home
+
+
+def delete_home(home: Path) -> None:
+    shutil.rmtree(home, ignore_errors=True)
+    shutil.rmtree(postgres.fallback_folder(home, create=False), ignore_errors=True)
+
+
+def wait_until(what: str, condition: Callable[[], bool], seconds_max: float) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds_max} s")
+        time.sleep(POLL_SECONDS)
+
+
+class _Server:
+    """One server process; `start` after `stop` or `kill9` keeps port, password and data."""
+
+    def __init__(self) -> None:
+        self.home = temporary_home()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        self._prepare()
+        command = self._command()
+        self._process = spawn(command)
+
+        def ready() -> bool:
+            # After a kill -9 the first start may meet the dying children of the old server.
+            if self._process is None or self._process.poll() is not None:
+                self._prepare()
+                self._process = spawn(command)
+            return self._ready()
+
+        try:
+            wait_until(f"{command.name} ready", ready, START_SECONDS_MAX)
+        except AssertionError as error:
+            self.kill9()
+            raise AssertionError(f"{error}\n{tail(command.log)}") from None
+        return self
+
+    def stop(self) -> None:
+        if self._process:
+            signal_group(self._process.pid, self._command().stop_signal)
+            self._process.wait(START_SECONDS_MAX)
+        self._process = None
+
+    def kill9(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process, "not running"
+        return self._process.pid
+
+    def close(self) -> None:
+        self.stop()
+        delete_home(self.home)
+
+    def _prepare(self) -> None:
+        raise NotImplementedError
+
+    def _command(self) -> Command:
+        raise NotImplementedError
+
+    def _ready(self) -> bool:
+        raise NotImplementedError
+
+
+class PostgresServer(_Server):
+    """Postgres without fsync: it survives `kill9`, not a power cut."""
+
+    def __init__(self, *, fsync: bool = False) -> None:
+        super().__init__()
+        log = self.home / "postgres.log"
+        placed = postgres.place(self.home, log_file=log, port=free_port(), password="test")
+        self.server = replace(placed, fsync=fsync)
+
+    @property
+    def url(self) -> str:
+        """The superuser's url of the database `postgres`."""
+        return self.server.url("postgres")
+
+    def create_database(self, name: str) -> str:
+        """Create it unless it exists; the superuser's url of it."""
+        return self.server.create_database(name)
+
+    def _prepare(self) -> None:
+        self.server.prepare()
+
+    def _command(self) -> Command:
+        return self.server.command()
+
+    def _ready(self) -> bool:
+        return self.server.ready()
+
+
+class NatsServer(_Server):
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = Nats(
+            folder=self.home / "nats",
+            log=self.home / "nats.log",
+            port=free_port(),
+            monitor_port=free_port(),
+            password="test",
+        )
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def monitor_url(self) -> str:
+        return self.server.monitor_url
+
+    def wipe_store(self) -> None:
+        """Delete all streams, as a lost disk would; the server must be stopped."""
+        assert self._process is None, "stop the server before wiping its store"
+        shutil.rmtree(self.server.store, ignore_errors=True)
+
+    def _prepare(self) -> None:
+        self.server.prepare()
+
+    def _command(self) -> Command:
+        return self.server.command()
+
+    def _ready(self) -> bool:
+        return self.server.ready()
+
+
+class HeelerInstance:
+    """A whole Heeler in a home of its own: `with HeelerInstance() as heeler: heeler.base_url`."""
+
+    def __init__(
+        self,
+        *,
+        env: Mapping[str, str] | None = None,
+        home: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        self.home = home or temporary_home()
+        self.port = port or free_port()
+        self.env: dict[str, str] = dict(env or {})
+        self._replicas: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self.up()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- the commands a person types
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`python -m deploy.embedded <words>` for this home, with its output."""
+        return subprocess.run(
+            [sys.executable, "-m", "deploy.embedded", *words],
+            cwd=CHECKOUT,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        """The same, left running with its output in a pipe."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "deploy.embedded", *words],
+            cwd=CHECKOUT,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def up(self) -> str:
+        """Start, wait until all is healthy; what `up` printed."""
+        done = self.command("up")
+        assert done.returncode == 0, f"up failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def down(self) -> str:
+        self.stop_replicas()
+        done = self.command("down")
+        assert done.returncode == 0, f"down failed:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def status(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.command("status", "--json").stdout)
+        return document
+
+    def close(self) -> None:
+        """Stop everything and delete the home."""
+        self.down()
+        delete_home(self.home)
+
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("HEELER_")}
+        ours = {"HEELER_HOME": str(self.home), "HEELER_PORT": str(self.port)}
+        return kept | ours | self.env
+
+    # -- where things are
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def nats_url(self) -> str:
+        return self.state().urls["nats"]
+
+    @property
+    def database_url(self) -> str:
+        """The superuser's url of the database `heeler`."""
+        return self.state().urls["database"]
+
+    def state(self) -> InstanceState:
+        state = read_state(self.home)
+        assert state, f"no state in {self.home}"
+        return state
+
+    def log(self, name: str, lines: int = 50) -> str:
+        return tail(self.home / "logs" / f"{name}.log", lines)
+
+    def psql(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run one statement as superuser; its rows, or none."""
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    # -- its processes: postgres, nats, memory, agent, api, supervisor
+
+    def pid(self, name: str) -> int:
+        mark = self._mark(name)
+        assert mark, f"{name} is not running"
+        return mark.pid
+
+    def kill9(self, name: str) -> int:
+        """Kill it like a power cut would; its pid."""
+        pid = self.pid(name)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def wait_restarted(self, name: str, old_pid: int, seconds_max: float = 10.0) -> int:
+        """The pid of the process that took the place of the killed one."""
+
+        def replaced() -> bool:
+            mark = self._mark(name)
+            return mark is not None and mark.pid != old_pid
+
+        wait_until(f"{name} restarted", replaced, seconds_max)
+        return self.pid(name)
+
+    def wait_healthy(self, timeout: float = 30.0) -> None:
+        """Return when all parts run and `/v1/health` says ok of every one."""
+        wait_until("healthy", self.is_healthy, timeout)
+
+    def is_healthy(self) -> bool:
+        marks = [part.mark for part in self.state().parts.values()]
+        if not all(mark and mark.process() for mark in marks):
+            return False
+        return read_health("127.0.0.1", self.port).all_ok
+
+    def spawn_service(
+        self, name: str, extra_env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """One more process of a service, outside the supervisor; stopped by `down`."""
+        settings = Settings(
+            home=self.home,
+            host="127.0.0.1",
+            port=self.port,
+            services_package=self.env.get("HEELER_SERVICES_PACKAGE", "services"),
+        )
+        command = service_command(settings, open_secrets(self.home), self.state().ports, name)
+        log = settings.log(f"{name}-replica-{len(self._replicas) + 1}")
+        environment = {**command.environment, **self.env, **(extra_env or {})}
+        process = spawn(replace(command, log=log, environment=environment))
+        self._replicas.append(process)
+        return process
+
+    def stop_replicas(self) -> None:
+        for process in self._replicas:
+            process.terminate()
+        for process in self._replicas:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._replicas.clear()
+
+    def _mark(self, name: str) -> ProcessMark | None:
+        if name == "supervisor":
+            return HomeLock(self.home).holder()
+        return self.state().parts[name].mark

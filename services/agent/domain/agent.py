@@ -128,7 +128,8 @@ class Agent(Aggregate[AgentLife]):
         if block_id in self.design.block_ids:
             return None
         seen = [*self.design.block_ids, block_id]
-        refused = too_many(len(seen)) or clash(seen, labels)
+        there = [one for one in self.design.block_ids if one in labels]
+        refused = too_many(len(seen)) or clash([*there, block_id], labels)
         if refused:
             return refused
         self.happened(BlockAttached, at=at, block_id=block_id, block_ids=seen)

@@ -204,7 +204,7 @@ class RunDriver:
             config=design.config,
             messages=shown_messages(talk, rebuilt),
             tools=[json_schema(BASE_TOOLS[name]) for name in design.tools],
-            parallel=design.config.llm_config.parallel_tool_calls,
+            parallel=bool(design.config.llm_config.parallel_tool_calls),
         )
         try:
             reply = await self.all.models.reply(request)

@@ -83,7 +83,8 @@ LOG_HEAD = "select position from {schema}.event_log order by position desc limit
 RENEW_LEASES = """
 update {schema}.leases l set expires_at = now() + make_interval(secs => %s)
 from unnest(%s::text[], %s::bigint[]) as mine(key, epoch)
-where l.key = mine.key and l.epoch = mine.epoch returning l.key"""
+where l.key = mine.key and l.epoch = mine.epoch and l.expires_at > '-infinity'
+returning l.key"""
 
 
 def open_pool(url: str) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:

@@ -3,10 +3,9 @@
 Measured against separate statements in a transaction it does 16.0k commits/s instead of 4.4k. Every
 part joins `gate`: where the gate has no row (a stale lease, a moved consumer), nothing is written.
 
-Postgres runs the parts that nobody reads from last to first. Only two things depend on it: the inbox
-stands last, so that of two concurrent deliveries the second waits there and learns the reply; and
-deletions stand behind upserts and patches, so that a row which goes is not changed first. Both are
-in the contract suite.
+Postgres runs the parts that nobody reads from last to first. Two things rest on it, and both are in
+the contract suite: the inbox stands last, so that of two concurrent deliveries the second waits
+there and learns the reply; deletions stand behind upserts and patches, so that they happen first.
 """
 
 from __future__ import annotations

@@ -70,9 +70,7 @@ async def running(
         await pool.close()
 
 
-async def run(
-    name: str, settings: ServiceSettings, project: Projection, wire: Wire
-) -> None:
+async def run(name: str, settings: ServiceSettings, project: Projection, wire: Wire) -> None:
     """Serve until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -22,7 +22,6 @@ from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
 from libs.eventstore.work import Projection, Repository
 
 
-
 @dataclass(slots=True)
 class Runtime:
     """The adapters of one service process."""

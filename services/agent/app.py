@@ -37,9 +37,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     )
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
     await service.handle(handlers.table())
-    await service.follow(
-        "memory", {memory.BlockDeleted: BlockPolicies(bus, queries).block_deleted}
-    )
+    await service.follow("memory", {memory.BlockDeleted: BlockPolicies(bus, queries).block_deleted})
     service.sweepers += [drivers.sweep, handlers.sweep_creations]
     service.lease_watchers.append(drivers.leases_held)
     listing = asyncio.create_task(forever("agent catalogue", catalogue.turn, clock))

@@ -147,9 +147,7 @@ class Handlers:
         labels = await self.queries.labels(block_ids) if block_ids else {}
         return Facts(llm, embedding, labels, context.actor, self.clock.now())
 
-    async def make_blocks(
-        self, agent: Agent, design: Design, context: Context
-    ) -> Rejected | None:
+    async def make_blocks(self, agent: Agent, design: Design, context: Context) -> Rejected | None:
         """Have the memory service make the agent's own blocks; where it refuses, give up."""
         cause = context.caused(derived_id("cmd", agent.id, "blocks"))
         reply = await self.bus.request(CreateBlocks(blocks=design.new_blocks), cause)

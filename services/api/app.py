@@ -89,6 +89,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         },
         request_max_body_size=BODY_BYTES_MAX,
         openapi_config=None,
+        logging_config=None,
     )
     app.state.password = settings.password
     app.state.handlers = HANDLERS

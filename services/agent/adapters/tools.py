@@ -111,7 +111,9 @@ class BaseToolRunner:
     ) -> ToolResult:
         """Run a tool; whatever goes wrong is a result that the model sees."""
         if call.name not in design.tools:
-            return error(f"There is no tool named '{call.name}'. Yours are: {', '.join(design.tools)}")
+            return error(
+                f"There is no tool named '{call.name}'. Yours are: {', '.join(design.tools)}"
+            )
         runner = self.runners.get(call.name)
         if runner is None:
             return error(f"The tool '{call.name}' is not built yet on this server.")

@@ -119,9 +119,7 @@ class Agent(Aggregate[AgentLife]):
         self.happened(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
         return None
 
-    def attach(
-        self, block_id: str, labels: Mapping[str, str], *, at: datetime
-    ) -> Rejected | None:
+    def attach(self, block_id: str, labels: Mapping[str, str], *, at: datetime) -> Rejected | None:
         """See a block. `labels` has the label of that block and of those seen already."""
         if self.design is None:
             return missing(self.id)

@@ -211,9 +211,7 @@ class RunDriver:
         except ModelFailed as failed:
             failure = failed.failure
             log.warning("the model failed: %s", failure.message)
-            await self.record(
-                lambda talk: talk.fail(step_id, failure, at=self.all.clock.now())
-            )
+            await self.record(lambda talk: talk.fail(step_id, failure, at=self.all.clock.now()))
             return
         failpoints.reached("after_model_reply")
         message_id = self.all.ids.new("message")

@@ -105,7 +105,10 @@ class Reads:
         """Turn the cursors into conditions; in V1 they count in the order of the list."""
         forward = ">" if part.order == "asc" else "<"
         backward = "<" if part.order == "asc" else ">"
-        for name, value, sign in (("after", part.after, forward), ("before", part.before, backward)):
+        for name, value, sign in (
+            ("after", part.after, forward),
+            ("before", part.before, backward),
+        ):
             if value is None:
                 continue
             row = await self.database.fetch_one(

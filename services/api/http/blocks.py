@@ -141,5 +141,3 @@ def block_filter(asked: BlockFilters) -> Filter:
     if asked.templates_only:
         filters.conditions.append("(v.doc->>'is_template')::boolean")
     return filters
-
-

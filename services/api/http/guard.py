@@ -16,7 +16,9 @@ from libs.contracts.message import JsonObject
 from services.api.http.problems import Problem
 from services.api.settings import is_loopback
 
-OPEN_PATHS = frozenset({"/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz", "/livez"})
+OPEN_PATHS = frozenset(
+    {"/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz", "/livez"}
+)
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyConnection = ASGIConnection[BaseRouteHandler, object, object, object]  # type: ignore[type-var]

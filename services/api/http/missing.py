@@ -17,9 +17,7 @@ PROBED = ("/schedule", "/v1/environments", "/v1/metadata")
 NOT_BUILT = 501
 
 
-def missing_operation(
-    method: str, path: str
-) -> tuple[int, JsonObject, dict[str, str]] | None:
+def missing_operation(method: str, path: str) -> tuple[int, JsonObject, dict[str, str]] | None:
     """Status, body and headers for a V1 operation that is not built; None for any other path."""
     bare = path.rstrip("/").replace("/latest/", "/v1/", 1)
     for known_method, pattern, name in operations():
@@ -40,8 +38,7 @@ def operations() -> list[tuple[str, re.Pattern[str], str]]:
     with OPERATIONS.open() as table:
         rows = list(csv.DictReader(table, delimiter="\t"))
     return [
-        (row["method"], path_pattern(row["path"]), f"{row['method']} {row['path']}")
-        for row in rows
+        (row["method"], path_pattern(row["path"]), f"{row['method']} {row['path']}") for row in rows
     ]
 
 

@@ -107,9 +107,7 @@ def operation(path: str, handler: HTTPRouteHandler) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": described.gives,
-                "content": {
-                    "text/event-stream" if described.streams else "application/json": {}
-                },
+                "content": {"text/event-stream" if described.streams else "application/json": {}},
             },
             "4XX": {"description": "What is wrong with the request, and how to mend it"},
             "503": {"description": "Try again: the database or the bus is away"},

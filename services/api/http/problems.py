@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from litestar import Request, Response
 from litestar.exceptions import (
-
     HTTPException,
     MethodNotAllowedException,
     NotFoundException,
@@ -52,6 +51,7 @@ RUN_STATUS = {
     "llm_timeout": 504,
 }
 
+
 class Problem(Exception):
     """An answer that is not the wanted one."""
 
@@ -63,12 +63,14 @@ class Problem(Exception):
         self.body = body
         self.headers = dict(headers or {})
 
+
 def refused(rejected: Rejected) -> Problem:
     """A command's refusal."""
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if rejected.code == UNAVAILABLE else {}
     if rejected.code == CONFLICT:
         headers["x-should-retry"] = "false"
     return Problem(STATUS[rejected.code], {"detail": rejected.reason}, headers)
+
 
 def run_failed(error: JsonObject) -> Problem:
     """A run that ended with an error; sending the same request again would not help, since it
@@ -77,6 +79,7 @@ def run_failed(error: JsonObject) -> Problem:
     detail = error.get("detail")
     body = errors.llm_failure(kind, str(error["message"]), str(detail) if detail else None)
     return Problem(RUN_STATUS.get(kind, 500), body, {"x-should-retry": "false"})
+
 
 def answer(status: int, body: JsonObject, headers: Mapping[str, str]) -> Response[bytes]:
     """A JSON response."""
@@ -87,10 +90,12 @@ def answer(status: int, body: JsonObject, headers: Mapping[str, str]) -> Respons
         headers=dict(headers),
     )
 
+
 def on_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
     """Whatever went wrong, as V1 says it. A process edge: a bug is logged here, once."""
     problem = as_problem(request, exception)
     return answer(problem.status, problem.body, problem.headers)
+
 
 def as_problem(request: Request, exception: Exception) -> Problem:  # type: ignore[type-arg]
     """An exception as an answer."""
@@ -115,10 +120,12 @@ def as_problem(request: Request, exception: Exception) -> Problem:  # type: igno
             log.exception("%s %s failed", request.method, request.url.path, exc_info=exception)
             return Problem(500, errors.UNKNOWN)
 
+
 def too_large() -> Problem:
     """A body over the limit."""
     detail = f"The request body is larger than {BODY_BYTES_MAX} bytes: send less at once"
     return Problem(HTTP_413_REQUEST_ENTITY_TOO_LARGE, {"detail": detail})
+
 
 def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ignore[type-arg]
     """A path that is not served: known to V1 and not built yet, or not known at all."""
@@ -129,5 +136,6 @@ def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ig
         allow = (exception.headers or {}).get("Allow", "")
         return Problem(405, {"detail": "Method Not Allowed"}, {"Allow": allow} if allow else {})
     return Problem(404, {"detail": "Not Found"})
+
 
 __all__ = ["BODY_BYTES_MAX", "ClientException", "Problem", "on_exception", "refused", "run_failed"]

@@ -106,5 +106,3 @@ async def models(request: AnyRequest, filters: Filter) -> Response[bytes]:
     )
     assert document is not None
     return raw(document)
-
-

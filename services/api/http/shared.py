@@ -30,7 +30,9 @@ class Api:
         key = request.headers.get("idempotency-key")
         return derived_id(prefix, ORG, *scope, key) if key else self.ids.new(prefix)
 
-    async def send(self, request: AnyRequest, command: Command, *, message_id: str = "") -> Accepted:
+    async def send(
+        self, request: AnyRequest, command: Command, *, message_id: str = ""
+    ) -> Accepted:
         """Send a command; raises the answer that its refusal is."""
         name = message_id or self.new_id(request, "cmd", request.method, request.url.path)
         context = context_of(request, name)

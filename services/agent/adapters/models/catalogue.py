@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from pydantic_core import to_json
+
 from libs.bus.ports import Clock
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.models import embedding_entry, model_entry
 from libs.contracts.message import NOT_FOUND, UNAVAILABLE, Rejected
 from libs.eventstore.postgres import Database
-from pydantic_core import to_json
 from services.agent.adapters.models.port import Finished, ModelFailed, Provider, ProviderUnreachable
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
@@ -116,13 +117,13 @@ class Catalogue:
         rows = [
             {"handle": handle, "kind": "llm", "position": position, "doc": model_entry(config)}
             for position, (handle, config) in enumerate(
-                (pair for offer in self.offers.values() for pair in offer.llms.items())
+                pair for offer in self.offers.values() for pair in offer.llms.items()
             )
         ] + [
             {"handle": handle, "kind": "embedding", "position": position,
              "doc": embedding_entry(config)}
             for position, (handle, config) in enumerate(
-                (pair for offer in self.offers.values() for pair in offer.embeddings.items())
+                pair for offer in self.offers.values() for pair in offer.embeddings.items()
             )
         ]  # fmt: skip
         await self.database.fetch(

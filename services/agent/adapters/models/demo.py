@@ -34,12 +34,53 @@ QUESTION = re.compile(
     r"\?\s*$|^\s*(who|what|where|when|which|why|how|do|does|did|is|are|can|could|tell me)\b",
     re.IGNORECASE,
 )
+IDENTITY = re.compile(r"\b(who|what) are you\b|\bare you (a|an|real|human)\b", re.IGNORECASE)
 LEAD_IN = re.compile(r"^\s*(please\s+)?remember\s*(that\b|:|,)?\s*", re.IGNORECASE)
 BLOCK = re.compile(r"<([\w.\- /]+)>\n<description>.*?<value>\n(.*?)\n</value>", re.DOTALL)
 WORDS = re.compile(r"[a-z0-9]+")
 COMMON = frozenset(
-    "a about am an and are at can could did do does for have how i in is it know like me my of on "
-    "please remember tell that the to was what when where which who why you your".split()
+    [
+        "a",
+        "about",
+        "am",
+        "an",
+        "and",
+        "are",
+        "at",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "have",
+        "how",
+        "i",
+        "in",
+        "is",
+        "it",
+        "know",
+        "like",
+        "me",
+        "my",
+        "of",
+        "on",
+        "please",
+        "remember",
+        "tell",
+        "that",
+        "the",
+        "to",
+        "was",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "you",
+        "your",
+    ]
 )
 HIDDEN_BLOCKS = frozenset({"persona"})
 
@@ -78,6 +119,8 @@ def answer(request: ModelRequest) -> ModelReply:
         good = newest.tool_status != "error"
         text = "I will remember that." if good else f"I could not keep that: {text_of(newest)}"
         return said(request, text)
+    if IDENTITY.search(asked):
+        return said(request, WHAT_I_AM)
     if QUESTION.search(asked):
         return said(request, recall(asked, blocks))
     writable = next((label for label in ("human", *blocks) if label in blocks), None)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 from eventsourcing.domain import CanMutateAggregate
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
-Json: TypeAlias = JsonValue
-JsonObject: TypeAlias = dict[str, JsonValue]
+type Json = JsonValue
+type JsonObject = dict[str, JsonValue]
 
 DEFAULT_ORG = "org-00000000-0000-4000-8000-000000000000"
 DEFAULT_USER = "user-00000000-0000-4000-8000-000000000000"

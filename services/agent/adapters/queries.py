@@ -1,4 +1,4 @@
-"""What the agent service reads in SQL: its own rows, and the view of blocks that memory publishes."""
+"""What the agent service reads in SQL: its own rows, and memory's published view of blocks."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class PostgresQueries:
         rows = await self.database.fetch(
             "select id, label from memory.block_view where id = any(%s)", [block_ids]
         )
-        return {block_id: label for block_id, label in rows}
+        return dict(rows)
 
     async def agents_seeing(self, block_id: str) -> list[str]:
         """The agents that a block is attached to."""

@@ -362,7 +362,8 @@ def nanoseconds(since: datetime, until: datetime) -> int:
 def mark(turn: Turn, old: str, new: str) -> None:
     """Move the first open call on; calls run in the order in which the model asked."""
     pending = turn.open_call
-    assert pending is not None and pending.state == old, f"a {old} call becomes {new}"
+    assert pending is not None, "there is an open call"
+    assert pending.state == old, f"only a {old} call becomes {new}"
     pending.state = new  # type: ignore[assignment]
 
 

@@ -33,7 +33,7 @@ Relationship = Literal[
 class Including(Query):
     """Which relationships to show."""
 
-    include: list[Relationship] = []
+    include: Annotated[list[Relationship], Field(default_factory=list)]
     include_relationships: list[str] | None = None
 
 

@@ -13,12 +13,11 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from libs.contracts.message import JsonObject
+from services.api.http.health import HEALTH_PATHS
 from services.api.http.problems import Problem
 from services.api.settings import is_loopback
 
-OPEN_PATHS = frozenset(
-    {"/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz", "/livez"}
-)
+OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyConnection = ASGIConnection[BaseRouteHandler, object, object, object]  # type: ignore[type-var]

@@ -11,10 +11,10 @@ from services.api.http.described import described
 from services.api.http.problems import answer
 from services.api.http.reading import AnyRequest
 
-PATHS = ["/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz"]
+HEALTH_PATHS = ["/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz"]
 
 
-@get(PATHS, opt=described("health"))
+@get(HEALTH_PATHS, opt=described("health"))
 async def health(request: AnyRequest) -> Response[bytes]:
     """Tell the truth about Postgres, NATS and the services: 503 if something is missing."""
     parts = request.app.state.health.parts

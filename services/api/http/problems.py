@@ -136,6 +136,3 @@ def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ig
         allow = (exception.headers or {}).get("Allow", "")
         return Problem(405, {"detail": "Method Not Allowed"}, {"Allow": allow} if allow else {})
     return Problem(404, {"detail": "Not Found"})
-
-
-__all__ = ["BODY_BYTES_MAX", "ClientException", "Problem", "on_exception", "refused", "run_failed"]

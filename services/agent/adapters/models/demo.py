@@ -131,7 +131,7 @@ def answer(request: ModelRequest) -> ModelReply:
 
 def known_blocks(system: Message) -> dict[str, str]:
     """The memory blocks that the system message shows, by label."""
-    return {label: value for label, value in BLOCK.findall(text_of(system))}
+    return dict(BLOCK.findall(text_of(system)))
 
 
 def recall(question: str, blocks: dict[str, str]) -> str:

@@ -1,0 +1,243 @@
+"""The log of a service, and aggregates that are loaded from history, snapshot and cache."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from libs.contracts.message import Accepted
+from libs.eventstore.ports import Commit, Fence, StaleLease, StoredEvent, VersionConflict
+from libs.eventstore.work import SNAPSHOT_EVERY_EVENTS, Repository
+from tests.contract.ledger import AT, Account, context, deposited, opened, project
+from tests.contract.worlds import World
+
+
+def places(events: list[StoredEvent]) -> list[tuple[int, str, int]]:
+    return [(event.position, event.aggregate_id, event.version) for event in events]
+
+
+# The log
+
+
+async def test_the_log_has_dense_positions_in_the_order_of_commits(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("a", 1), opened("b", 1)]))
+    await store.commit(Commit([opened("a", 2)]))
+    assert await store.read_log(0) == []
+    assert await store.number_log() == 3
+    assert await store.number_log() == 0
+    await store.commit(Commit([opened("b", 2)]))
+    assert await store.number_log() == 1
+    everything = [(1, "a", 1), (2, "b", 1), (3, "a", 2), (4, "b", 2)]
+    assert places(await store.read_log(0)) == everything
+    assert places(await store.read_log(2)) == everything[2:]
+    assert places(await store.read_log(1, limit=2)) == everything[1:3]
+    [last] = await store.read_log(3)
+    assert (last.topic, last.payload, last.occurred_at) == ("account.opened", {"owner": "Ada"}, AT)
+
+
+async def test_events_are_numbered_a_page_at_a_time(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("a", version) for version in range(1, 8)]))
+    assert [await store.number_log(limit=3) for _ in range(4)] == [3, 3, 1, 0]
+    assert [event.position for event in await store.read_log(0)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+async def test_concurrent_numbering_gives_no_position_twice(world: World) -> None:
+    stores = [world.store(f"process-{number}") for number in range(4)]
+    for round_ in range(10):
+        await stores[0].commit(Commit([opened(f"a{round_}", version) for version in range(1, 6)]))
+        counts = await asyncio.gather(*(store.number_log(limit=3) for store in stores))
+        assert sum(counts) <= 5
+    while await stores[0].number_log():
+        pass
+    assert [event.position for event in await stores[0].read_log(0)] == list(range(1, 51))
+
+
+async def test_the_published_mark_only_moves_forward(world: World) -> None:
+    store = world.store()
+    assert await store.published() == 0
+    await store.mark_published(7)
+    await store.mark_published(3)
+    assert await store.published() == 7
+
+
+async def test_a_follower_reads_the_topics_it_wants_and_how_far_it_has_seen(world: World) -> None:
+    store, follower = world.store(), world.follower()
+    assert (await follower.read_upstream(world.ledger, 0, ["account.opened"])).seen_up_to == 0
+    money = '{"cents":1,"currency":"EUR"}'
+    for version in (2, 3):
+        await store.commit(Commit([opened(f"a{version}"), deposited("b", version, money, 3)]))
+    await store.commit(Commit([deposited("b", 4, money, 3)]))
+    before = await follower.read_upstream(world.ledger, 0, ["account.opened"])
+    assert (before.events, before.seen_up_to) == ([], 0), "what is not numbered is not seen"
+    await store.number_log()
+    page = await follower.read_upstream(world.ledger, 0, ["account.opened"])
+    assert places(page.events) == [(1, "a2", 1), (3, "a3", 1)]
+    assert page.seen_up_to == 5
+    first = await follower.read_upstream(world.ledger, 0, ["account.opened"], limit=1)
+    assert (places(first.events), first.seen_up_to) == ([(1, "a2", 1)], 1)
+    rest = await follower.read_upstream(world.ledger, 3, ["account.opened"])
+    assert (rest.events, rest.seen_up_to) == ([], 5)
+    both = await follower.read_upstream(world.ledger, 2, ["account.opened", "money.deposited"])
+    assert places(both.events) == [(3, "a3", 1), (4, "b", 3), (5, "b", 4)]
+    beyond = await follower.read_upstream(world.ledger, 9, ["account.opened"])
+    assert (beyond.events, beyond.seen_up_to) == ([], 9)
+
+
+# Aggregates
+
+
+async def bring(repository: Repository, cents: int, message_id: str = "m") -> Account:
+    """Deposit into account `a` as one decision."""
+    work = repository.work(context(message_id))
+    account = await work.load(Account, "a")
+    account.deposit(cents)
+    await work.commit()
+    return account
+
+
+async def test_a_decision_stores_events_rows_and_who_asked(world: World) -> None:
+    store = world.store()
+    work = Repository(store, "ledger", project).work(context("m1"))
+    (await work.load(Account, "a")).deposit(250)
+    await work.commit(reply=Accepted(result={"cents": 250}))
+    opened_, deposited_ = (await store.load("a")).events
+    assert (opened_.topic, opened_.version) == ("account.opened", 1)
+    assert (deposited_.topic, deposited_.version) == ("money.deposited", 2)
+    assert deposited_.payload == {"cents": 250, "currency": "EUR"}
+    assert (deposited_.schema_version, deposited_.occurred_at) == (3, AT)
+    who = {"actor": "user-1", "correlation_id": "for-m1", "command_id": "m1"}
+    assert deposited_.metadata == who
+    doc = {"org": "org-1", "last": 250}
+    assert await world.rows() == [{"id": "a", "owner": "Ada", "cents": 0, "doc": doc}]
+    assert await store.stored_reply("m1") == '{"outcome":"accepted","result":{"cents":250}}'
+
+
+async def test_an_aggregate_is_loaded_from_its_events(world: World) -> None:
+    await bring(Repository(world.store(), "ledger", project), 250)
+    loaded = await Repository(world.store(), "ledger", project).load(Account, "a")
+    assert (loaded.version, loaded.state.owner, loaded.state.cents) == (2, "Ada", 250)
+    nobody = await Repository(world.store(), "ledger", project).load(Account, "nobody")
+    assert (nobody.exists, nobody.version, nobody.state.cents) == (False, 0, 0)
+
+
+async def test_a_snapshot_is_taken_every_hundred_events_and_loaded_with_its_tail(
+    world: World,
+) -> None:
+    store = world.store()
+    repository = Repository(store, "ledger", project)
+    for cents in range(1, SNAPSHOT_EVERY_EVENTS):
+        await bring(repository, cents)
+    history = await store.load("a")
+    assert history.snapshot is not None
+    assert history.snapshot.version == SNAPSHOT_EVERY_EVENTS
+    assert history.events == []
+    for cents in (1_000, 2_000):
+        await bring(repository, cents)
+    history = await store.load("a")
+    assert history.snapshot is not None
+    assert history.snapshot.state["cents"] == sum(range(1, 100))
+    assert [event.version for event in history.events] == [101, 102]
+    loaded = await Repository(world.store(), "ledger", project).load(Account, "a")
+    assert (loaded.version, loaded.state.cents) == (102, sum(range(1, 100)) + 3_000)
+    tail = await store.load("a", 101)
+    assert (tail.snapshot, [event.version for event in tail.events]) == (None, [102])
+    assert [event.version for event in (await store.load("a", 100)).events] == [101, 102]
+
+
+async def test_older_versions_of_an_event_are_read_as_todays(world: World) -> None:
+    store = world.store()
+    old = [
+        opened("a", 1),
+        deposited("a", 2, '{"euros":2}', 1),
+        deposited("a", 3, '{"cents":34}', 2),
+        deposited("a", 4, '{"cents":5,"currency":"CHF","unknown":1}', 3),
+    ]
+    await store.commit(Commit(old))
+    for _ in range(2):
+        account = await Repository(store, "ledger", project).load(Account, "a")
+        assert (account.version, account.state.cents) == (4, 239)
+        assert account.state.currencies == ["EUR", "EUR", "CHF"]
+
+
+async def test_a_cached_aggregate_catches_up_with_another_process(world: World) -> None:
+    here = Repository(world.store("process-1"), "ledger", project)
+    there = Repository(world.store("process-2"), "ledger", project)
+    mine = await bring(here, 1)
+    await bring(there, 10)
+    assert here.cache["a"] is mine
+    again = await here.load(Account, "a")
+    assert again is mine
+    assert (again.version, again.state.cents) == (3, 11)
+
+
+async def test_a_cached_aggregate_catches_up_over_a_snapshot(world: World) -> None:
+    here = Repository(world.store("process-1"), "ledger", project)
+    there = Repository(world.store("process-2"), "ledger", project)
+    await bring(here, 1)
+    for _ in range(SNAPSHOT_EVERY_EVENTS + 5):
+        await bring(there, 1)
+    loaded = await here.load(Account, "a")
+    assert (loaded.version, loaded.state.cents) == (107, 106)
+
+
+@pytest.mark.parametrize("fence", [None, Fence("never-taken", 1)])
+async def test_a_failed_commit_leaves_no_trace_in_the_cache(
+    world: World, fence: Fence | None
+) -> None:
+    here = Repository(world.store("process-1"), "ledger", project)
+    await bring(here, 1)
+    work = here.work(context("m2"))
+    account = await work.load(Account, "a")
+    account.deposit(1_000)
+    if fence is None:
+        await bring(Repository(world.store("process-2"), "ledger", project), 10)
+    with pytest.raises(StaleLease if fence else VersionConflict):
+        await work.commit(fence=fence)
+    assert "a" not in here.cache
+    loaded = await here.load(Account, "a")
+    assert loaded is not account
+    assert loaded.state.cents == (1 if fence else 11)
+
+
+async def test_an_aggregate_in_work_is_not_shared_by_two_decisions(world: World) -> None:
+    here = Repository(world.store(), "ledger", project)
+    await bring(here, 1)
+    first, second = here.work(context("m1")), here.work(context("m2"))
+    one, two = await first.load(Account, "a"), await second.load(Account, "a")
+    assert one is not two
+    assert await first.load(Account, "a") is one
+    two.deposit(5)
+    await second.commit()
+    one.deposit(7)
+    with pytest.raises(VersionConflict):
+        await first.commit()
+    assert (await here.load(Account, "a")).state.cents == 6
+
+
+async def test_an_adopted_aggregate_stays_with_who_holds_it(world: World) -> None:
+    here = Repository(world.store(), "ledger", project)
+    await bring(here, 1)
+    held = here.claim(Account, "a")
+    assert held is not None
+    assert here.claim(Account, "a") is None
+    work = here.work(context("m1"))
+    work.adopt(held)
+    held.deposit(5)
+    await work.commit()
+    assert "a" not in here.cache
+    assert (await here.load(Account, "a")).state.cents == 6
+
+
+async def test_what_waits_for_a_commit_hears_the_epoch_of_its_lease(world: World) -> None:
+    here = Repository(world.store(), "ledger", project)
+    epochs: list[int | None] = []
+    for _ in range(2):
+        work = here.work(context("m1"))
+        work.take_lease = "a"
+        work.after_commit.append(epochs.append)
+        (await work.load(Account, "a")).deposit(1)
+        await work.commit()
+    assert epochs == [1, None]

@@ -1,0 +1,228 @@
+"""What only a real Postgres can show: rights, gaps, plans, and its own death."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.errors import InsufficientPrivilege
+
+from libs.eventstore.ports import Commit, InboxEntry, StoreUnavailable
+from libs.eventstore.postgres import LOG_HEAD, NUMBER_LOG, READ_LOG, PostgresEventStore
+from tests.contract.ledger import opened
+from tests.contract.worlds import PostgresWorld, postgres_world
+from tests.servers import PostgresServer
+from tests.waiting import wait_for
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MANY_EVENTS = """
+insert into {schema}.events
+    (aggregate_id, version, topic, schema_version, org, about, payload, metadata, occurred_at)
+select 'a' || n % 1000, n, 'account.opened', 1, 'org-1', 'a', '{{"owner": "Ada"}}', '{{}}', now()
+from generate_series(1, {count}) n
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update {}.events set payload = '{{}}'",
+        "delete from {}.events",
+        "truncate {}.events",
+        "drop table {}.events",
+        "alter table {}.events disable trigger all",
+    ],
+)
+async def test_the_service_may_only_insert_and_select_events(
+    postgres: PostgresWorld, statement: str
+) -> None:
+    store = postgres.store()
+    await store.commit(Commit([opened("a")]))
+    with pytest.raises(InsufficientPrivilege):
+        await store.database.fetch(statement.format(postgres.ledger))
+    [event] = (await store.load("a")).events
+    assert event.payload == {"owner": "Ada"}
+
+
+async def test_a_follower_sees_the_published_log_and_no_table(postgres: PostgresWorld) -> None:
+    database = postgres.databases["follower"]
+    for table in ("events", "log", "inbox", "leases", "accounts"):
+        with pytest.raises(InsufficientPrivilege):
+            await database.fetch(f"select * from {postgres.ledger}.{table}")
+    assert await database.fetch(f"select * from {postgres.ledger}.event_log") == []
+
+
+async def test_a_long_open_write_holds_the_log_back_and_nothing_is_missed(
+    postgres: PostgresWorld,
+) -> None:
+    store = postgres.store()
+    await store.commit(Commit([opened("before")]))
+    async with await psycopg.AsyncConnection.connect(postgres.admin_url) as slow:
+        await slow.execute(
+            f"insert into {postgres.ledger}.events (aggregate_id, version, topic, schema_version,"
+            " org, about, payload, metadata, occurred_at)"
+            " values ('slow', 1, 'account.opened', 1, 'o', 'a', '{}', '{}', now())".encode()
+        )
+        for number in range(5):
+            await store.commit(Commit([opened(f"after{number}")]))
+        assert await store.number_log() == 1
+        assert await store.number_log() == 0
+        [seen] = await store.read_log(0)
+        assert seen.aggregate_id == "before"
+        await slow.commit()
+    assert await store.number_log() == 6
+    log = await store.read_log(0)
+    assert [event.position for event in log] == [1, 2, 3, 4, 5, 6, 7]
+    expected = ["before", "slow", *(f"after{number}" for number in range(5))]
+    assert [event.aggregate_id for event in log] == expected
+
+
+async def test_a_rolled_back_write_leaves_no_hole_in_the_log(postgres: PostgresWorld) -> None:
+    store = postgres.store()
+    await store.commit(Commit([opened("a")]))
+    conflict = Commit([opened("b"), opened("a")])
+    assert isinstance(await fails(store, conflict), Exception)
+    await store.commit(Commit([opened("c")]))
+    await store.number_log()
+    log = await store.read_log(0)
+    assert [(event.position, event.aggregate_id) for event in log] == [(1, "a"), (2, "c")]
+
+
+async def fails(store: PostgresEventStore, commit: Commit) -> Exception | None:
+    try:
+        await store.commit(commit)
+    except Exception as problem:
+        return problem
+    return None
+
+
+async def test_the_order_holds_where_positions_grow_a_digit(postgres: PostgresWorld) -> None:
+    store = postgres.store()
+    await postgres.admin(
+        f"alter table {postgres.ledger}.events alter column position restart with 999995"
+    )
+    await postgres.admin(f"update {postgres.ledger}.relay set position = 999995")
+    await store.commit(Commit([opened("a", version) for version in range(1, 11)]))
+    while await store.number_log(limit=3):
+        pass
+    log = await store.read_log(999_995)
+    assert [event.version for event in log] == list(range(1, 11))
+    assert [event.position for event in log] == list(range(999_996, 1_000_006))
+
+
+async def test_the_order_holds_where_transaction_ids_grow_a_digit(
+    postgres: PostgresWorld,
+) -> None:
+    """The ids are rewritten here, since a cluster does not get that old in a test."""
+    store = postgres.store()
+    for version in range(1, 9):
+        await store.commit(Commit([opened("a", version)]))
+    await postgres.admin(
+        f"update {postgres.ledger}.events set xid = (95 + version)::text::xid8, position = default"
+    )
+    while await store.number_log(limit=3):
+        pass
+    log = await store.read_log(0)
+    assert [event.version for event in log] == list(range(1, 9))
+
+
+type Plan = dict[str, Any]
+
+
+async def nodes(postgres: PostgresWorld, statement: str, *names: str) -> list[Plan]:
+    """The nodes of the plan that serves any values of the named parameters."""
+    numbered = {name: f"${number}" for number, name in enumerate(names, start=1)}
+    text = statement.format(schema=postgres.ledger) % numbered
+    [[document]] = await postgres.admin(f"explain (generic_plan, format json) {text}")
+    return list(flattened(document[0]["Plan"]))
+
+
+def flattened(node: Plan) -> Iterator[Plan]:
+    yield node
+    for child in node.get("Plans", []):
+        yield from flattened(child)
+
+
+async def test_numbering_and_reading_the_log_use_their_indexes(postgres: PostgresWorld) -> None:
+    store = postgres.store()
+    await postgres.admin(MANY_EVENTS.format(schema=postgres.ledger, count=100_000))
+    while await store.number_log(limit=10_000):
+        pass
+    await postgres.admin(f"analyze {postgres.ledger}.events, {postgres.ledger}.log")
+    numbering = await nodes(postgres, NUMBER_LOG, "limit")
+    [scan] = [node for node in numbering if node.get("Relation Name") == "events"]
+    assert scan["Index Name"] == "events_log_order"
+    assert 'ROW(xid, "position") > ROW(' in scan["Index Cond"]
+    assert "pg_snapshot_xmin" in scan["Index Cond"]
+    for statement in (READ_LOG, LOG_HEAD):
+        reading = await nodes(postgres, statement, "after", "limit", "topics")
+        used = {node.get("Index Name") for node in reading} - {None}
+        assert used == {"log_pkey", "events_pkey"}, reading
+        assert not {"Seq Scan", "Sort", "Hash Join"} & {n["Node Type"] for n in reading}
+
+
+async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) -> None:
+    url = postgres_server.create_database("migrated_twice")
+    passwords = {"memory": "m", "agent": "a", "api": "p"}
+    environment = {
+        **os.environ,
+        "HEELER_ADMIN_DATABASE_URL": url,
+        "HEELER_SERVICE_PASSWORDS": json.dumps(passwords),
+    }
+
+    def migrate() -> str:
+        command = [sys.executable, "-m", "deploy.migrate"]
+        return subprocess.run(
+            command, cwd=CHECKOUT, env=environment, check=True, capture_output=True, text=True
+        ).stdout
+
+    def tables() -> list[tuple[object, ...]]:
+        query = (
+            "select table_schema, table_name, column_name, data_type from"
+            " information_schema.columns where table_schema in ('agent', 'memory') order by 1, 2, 3"
+        )
+        with psycopg.connect(url) as connection:
+            return connection.execute(query).fetchall()
+
+    assert "memory: schema.sql, 0001_blocks.sql" in migrate()
+    first = tables()
+    assert ("memory", "blocks", "label", "text") in first
+    assert migrate() == "memory: up to date\nagent: up to date\n"
+    assert tables() == first
+
+
+async def test_a_dead_postgres_is_unavailable_and_used_again_once_it_is_back(
+    tmp_path: Path,
+) -> None:
+    server = PostgresServer().start()
+    try:
+        async with postgres_world(server, tmp_path) as world:
+            store = world.store()
+            for number in range(20):
+                await store.commit(Commit([opened(f"a{number}")]))
+            await asyncio.gather(*(store.load(f"a{number}") for number in range(20)))
+            server.kill9()
+            with pytest.raises(StoreUnavailable):
+                await store.load("a1")
+            assert isinstance(await fails(store, Commit([opened("lost")])), StoreUnavailable)
+            server.start()
+
+            async def committed() -> bool:
+                commit = Commit([opened("back")], inbox=InboxEntry("m", "r"))
+                return await fails(store, commit) is None
+
+            await wait_for("a commit after the restart", committed)
+            kept = [(await store.load(f"a{number}")).events for number in range(20)]
+            assert [len(events) for events in kept] == [1] * 20
+            assert (await store.load("lost")).events == []
+            await asyncio.gather(*(store.load(f"a{number}") for number in range(20)))
+    finally:
+        server.close()

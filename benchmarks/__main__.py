@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,9 +71,12 @@ def read_options(words: Sequence[str] | None = None) -> Options:
     return options
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
+    options = read_options(words)
+    # Leaving the bus is no news at the end of a table.
+    logging.getLogger("libs.bus").setLevel(logging.ERROR)
     try:
-        return 0 if uvloop.run(run(read_options())) else 1
+        return 0 if uvloop.run(run(options)) else 1
     except RunFailed as problem:
         print(f"python -m benchmarks: {problem}", file=sys.stderr)
         return 1

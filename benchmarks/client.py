@@ -1,4 +1,4 @@
-"""A lean HTTP/1.1 client: one request at a time on one kept-alive connection, about 40 us each."""
+"""A lean HTTP/1.1 client: one request at a time on one kept-alive connection, under 0.1 ms each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import ssl
 import time
 from dataclasses import dataclass, field
+from typing import cast
 from urllib.parse import urlsplit
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -114,8 +115,7 @@ class Connection(asyncio.Protocol):
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # that of uvloop is not a subclass
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data

@@ -35,7 +35,7 @@ async def own_instance() -> AsyncIterator[Subject]:
         given = {"OPENAI_API_BASE": model.base_url, "OPENAI_API_KEY": "sk-benchmark"}
         instance = HeelerInstance(env=given)
         try:
-            await asyncio.to_thread(instance.up)
+            await start(instance)
             yield Subject(
                 name=f"own instance at {instance.base_url}",
                 origin=Origin.of(instance.base_url),
@@ -43,10 +43,16 @@ async def own_instance() -> AsyncIterator[Subject]:
                 nats_url=instance.nats_url,
                 ours=True,
             )
-        except AssertionError as problem:
-            raise RunFailed(f"the own instance does not run: {problem}") from problem
         finally:
             await asyncio.to_thread(instance.close)
+
+
+async def start(instance: HeelerInstance) -> None:
+    """Return when it is healthy; raises RunFailed with what `up` said."""
+    try:
+        await asyncio.to_thread(instance.up)
+    except AssertionError as problem:
+        raise RunFailed(f"the own instance does not start: {problem}") from problem
 
 
 @asynccontextmanager

@@ -12,8 +12,7 @@ from typing import ClassVar, Protocol
 
 from benchmarks.agents import Agents, RunFailed
 from benchmarks.client import Connection, Response
-from libs.bus.nats import NatsBus
-from libs.bus.ports import BusUnavailable, Clock, Ids
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
 from libs.contracts.memory import UpdateBlock
 from libs.contracts.message import Context, Rejected
 
@@ -186,7 +185,7 @@ class BusCommand:
 
     what: ClassVar[str] = "bare command round trip"
 
-    def __init__(self, agents: Agents, bus: NatsBus, ids: Ids, clock: Clock) -> None:
+    def __init__(self, agents: Agents, bus: Bus, ids: Ids, clock: Clock) -> None:
         self.agents, self.bus, self.ids, self.clock = agents, bus, ids, clock
 
     async def prepare(self, concurrency: int, operations: int) -> None:

@@ -1,10 +1,12 @@
 """The driver measures what a server does, and says so when it fails."""
 
+import asyncio
 import json
+import os
 
 import pytest
 
-from benchmarks.__main__ import read_options
+from benchmarks.__main__ import main, read_options
 from benchmarks.agents import RunFailed
 from benchmarks.driver import ROWS, SKIPPED_BUS, Options, run
 from benchmarks.rows import MESSAGES_PER_AGENT_MAX
@@ -124,6 +126,21 @@ async def test_a_file_that_is_not_of_an_earlier_run_is_refused(fake, tmp_path):
 
 
 class TestCommandLine:
+    async def test_it_prints_a_row_and_ends_well(self, fake, capsys):
+        words = ["--base-url", fake.origin, "--only", "get-8", "--seconds", "0.1"]
+        words += ["--pid", str(os.getpid())]
+        # In a thread of its own, for there it runs on another event loop than the tests do.
+        assert await asyncio.to_thread(main, words) == 0
+        (row,) = [each for each in capsys.readouterr().out.splitlines() if each[:5] == "get-8"]
+        name, operations, errors, *figures, client = row.replace("!", "").split()
+        assert (name, errors) == ("get-8", "0")
+        assert int(operations) >= 8
+        assert all(float(each) > 0 for each in [*figures, client])
+
+    async def test_a_run_that_cannot_begin_says_why(self, capsys):
+        assert await asyncio.to_thread(main, ["--base-url", "nonsense"]) == 1
+        assert "'nonsense' is not a base URL" in capsys.readouterr().err
+
     def test_a_kind_means_all_its_rows_in_the_order_of_the_table(self):
         options = read_options(["--only", "message-8,get", "--seconds", "2", "--base-url", "x"])
         assert options.rows == ["get-1", "get-8", "message-8"]

@@ -1,4 +1,4 @@
-"""Follow another service's log: every event of some topics once, in order, whatever the bus does."""
+"""Follow another service's log: every event of some topics, in order, whatever the bus does."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+
 from libs.contracts.message import DEFAULT_ORG, Command, Context
 from libs.eventstore.ports import StoredEvent
 
@@ -53,4 +54,3 @@ def of_event(service: str, event: StoredEvent) -> dict[str, str]:
         "heeler-version": str(event.version),
         "heeler-schema-version": str(event.schema_version),
     }
-

@@ -24,6 +24,8 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from nats.errors import Error as NatsError
 from nats.js.api import (
     AckPolicy as JetStreamAck,
+)
+from nats.js.api import (
     ConsumerConfig,
     DiscardPolicy,
     RetentionPolicy,
@@ -210,9 +212,7 @@ class NatsBus:
             context = headers.context_of(sent)
             reply = await answer(IncomingCommand(sent["ce-type"], message.data, context))
             if sent.get(headers.REPLY_TO):
-                await self.client.publish(
-                    sent[headers.REPLY_TO], reply.model_dump_json().encode()
-                )
+                await self.client.publish(sent[headers.REPLY_TO], reply.model_dump_json().encode())
             await self.client.publish(message.reply, b"+ACK")
         except Exception:
             delay = redelivery_delay(message.reply)
@@ -329,5 +329,3 @@ def commands_consumer(service: str) -> ConsumerConfig:
         ack_wait=COMMAND_ACK_WAIT_SECONDS,
         max_ack_pending=COMMANDS_UNACKED_MAX,
     )
-
-

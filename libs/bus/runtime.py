@@ -17,10 +17,9 @@ from libs.bus.nats import NatsBus
 from libs.bus.service import Service
 from libs.bus.settings import ServiceSettings
 from libs.bus.system import RandomIds, SystemClock
+from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
 from libs.eventstore.work import Projection, Repository
-
-VERSION = "0.1.0"
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ async def running(
         drain = await wire(runtime)
         await bus.start()
         await nats.micro.add_service(
-            bus.client, name=name, version=VERSION, description=f"Heeler {name}"
+            bus.client, name=name, version=HEELER_VERSION, description=f"Heeler {name}"
         )
         runtime.service.start()
         try:
@@ -70,9 +69,7 @@ async def running(
         await pool.close()
 
 
-async def run(
-    name: str, settings: ServiceSettings, project: Projection, wire: Wire
-) -> None:
+async def run(name: str, settings: ServiceSettings, project: Projection, wire: Wire) -> None:
     """Serve until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -27,9 +26,7 @@ class Service:
     The same object runs on Postgres and NATS and on their twins.
     """
 
-    def __init__(
-        self, name: str, repository: Repository, bus: Bus, clock: Clock
-    ) -> None:
+    def __init__(self, name: str, repository: Repository, bus: Bus, clock: Clock) -> None:
         self.name = name
         self.repository = repository
         self.store: EventStore = repository.store
@@ -100,5 +97,3 @@ class Service:
             await self.clock.sleep(SWEEP_SECONDS)
 
         return turn
-
-

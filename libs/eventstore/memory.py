@@ -71,6 +71,7 @@ class MemoryEventStore:
         self.service = service
         self.holder = holder
         self.schema = database.schema(service)
+        self.held: dict[str, int] = {}
 
     async def load(self, aggregate_id: str, after: int = 0) -> History:
         """Everything about an aggregate that is newer than `after`."""
@@ -84,9 +85,9 @@ class MemoryEventStore:
     async def commit(self, commit: Commit) -> int | None:
         """Make a decision durable; see `ports.EventStore.commit`."""
         schema = self.schema
+        self.pass_gate(commit)
         if commit.inbox and commit.inbox.message_id in schema.inbox:
             raise DuplicateMessage(schema.inbox[commit.inbox.message_id])
-        self.pass_gate(commit)
         self.append(commit)
         if commit.inbox:
             schema.inbox[commit.inbox.message_id] = commit.inbox.reply_json
@@ -95,18 +96,20 @@ class MemoryEventStore:
         if commit.move:
             schema.positions[commit.move.upstream] = commit.move.to
         if commit.fence and commit.release_lease:
-            schema.leases[commit.fence.key].expires_at = float("-inf")
+            await self.release_lease(commit.fence)
         self.write(commit.rows)
         return await self.take_lease(commit.take_lease) if commit.take_lease else None
 
     def pass_gate(self, commit: Commit) -> None:
         """Raise StaleLease where the condition of the commit does not hold."""
+        assert not (commit.fence and commit.move), "a commit has one condition"
         if commit.fence:
             lease = self.schema.leases.get(commit.fence.key)
             if lease is None or lease.epoch != commit.fence.epoch:
+                self.forget_lease(commit.fence)
                 raise StaleLease(commit.fence.key)
         if commit.move:
-            stands_at = self.schema.positions.get(commit.move.upstream, 0)
+            stands_at = self.schema.positions.get(commit.move.upstream)
             if stands_at != commit.move.expected:
                 raise StaleLease(commit.move.upstream)
 
@@ -114,12 +117,19 @@ class MemoryEventStore:
         """Append the events, all or none."""
         for event in commit.events:
             stream = self.schema.streams.get(event.aggregate_id, [])
-            if any(stored.version == event.version for stored in stream):
+            if stream and event.version <= stream[-1].version:
                 raise VersionConflict(event.topic)
         for event in commit.events:
             stored = StoredEvent(
-                event.aggregate_id, event.version, event.topic, event.schema_version, event.org,
-                event.about, json.loads(event.payload_json), event.metadata, event.occurred_at,
+                event.aggregate_id,
+                event.version,
+                event.topic,
+                event.schema_version,
+                event.org,
+                event.about,
+                json.loads(event.payload_json),
+                event.metadata,
+                event.occurred_at,
             )
             self.schema.streams.setdefault(event.aggregate_id, []).append(stored)
             self.schema.committed.append(stored)
@@ -152,24 +162,29 @@ class MemoryEventStore:
             return None
         epoch = lease.epoch + 1 if lease else 1
         self.schema.leases[key] = Lease(self.holder, epoch, now + LEASE_SECONDS)
+        self.held[key] = epoch
         return epoch
 
     async def renew_leases(self) -> set[str]:
-        """Prolong every lease of this process; returns the keys that it still holds."""
+        """Prolong every lease that this instance took; returns those that it holds."""
         until = self.database.clock() + LEASE_SECONDS
-        held = {
-            key: lease
-            for key, lease in self.schema.leases.items()
-            if lease.holder == self.holder and lease.expires_at > float("-inf")
-        }
-        for lease in held.values():
-            lease.expires_at = until
-        return set(held)
+        for key, epoch in list(self.held.items()):
+            if self.schema.leases[key].epoch == epoch:
+                self.schema.leases[key].expires_at = until
+            else:
+                del self.held[key]
+        return set(self.held)
+
+    def forget_lease(self, fence: Fence) -> None:
+        """Stop renewing a lease, unless it was taken anew."""
+        if self.held.get(fence.key) == fence.epoch:
+            del self.held[fence.key]
 
     async def release_lease(self, fence: Fence) -> None:
         """Give a lease back, if it is still ours."""
         lease = self.schema.leases.get(fence.key)
-        if lease and lease.epoch == fence.epoch and lease.holder == self.holder:
+        self.forget_lease(fence)
+        if lease and lease.epoch == fence.epoch:
             lease.expires_at = float("-inf")
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:

@@ -1,4 +1,4 @@
-"""Bring a service's schema up to date: numbered SQL files, each applied once, each all or nothing."""
+"""Bring a service's schema up to date: numbered SQL files, each applied once, all or nothing."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event as read back. `position` is its dense place in the service's log, once it has one."""
+    """An event as read back. `position` is its dense place in the log, once it has one."""
 
     aggregate_id: str
     version: int
@@ -92,7 +92,10 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Commit only if the consumer of `upstream` still stands at `expected`; then stand at `to`."""
+    """Commit only if the consumer of `upstream` still stands at `expected`; then stand at `to`.
+
+    Ask for the `position` first: a consumer that never did stands nowhere.
+    """
 
     upstream: str
     expected: int
@@ -101,7 +104,10 @@ class Move:
 
 @dataclass(slots=True)
 class Commit:
-    """One decision: everything in it becomes durable together, or nothing does."""
+    """One decision: everything in it becomes durable together, or nothing does.
+
+    It has a `fence` or a `move`, not both.
+    """
 
     events: list[NewEvent] = field(default_factory=list)
     rows: RowWrites = field(default_factory=RowWrites)
@@ -159,7 +165,10 @@ class EventStore(Protocol):
         ...
 
     async def renew_leases(self) -> set[str]:
-        """Prolong every lease of this process; returns the keys that it still holds."""
+        """Prolong every lease that this instance knows it took; returns those that it holds.
+
+        A lease that was taken by a commit with an unknown outcome is not known, and runs out.
+        """
         ...
 
     async def release_lease(self, fence: Fence) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
-from psycopg.errors import UniqueViolation
+from psycopg.errors import DeadlockDetected, UniqueViolation
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from libs.eventstore import failpoints
@@ -32,7 +33,8 @@ POOL_WAIT_SECONDS_MAX = 5.0
 CONNECT_SECONDS_MAX = 3
 
 HISTORY = """
-select null::text, s.version, null::int, null::text, null::text, s.state, null::jsonb, null::timestamptz
+select null::text, s.version, null::int, null::text, null::text, s.state, null::jsonb,
+       null::timestamptz
 from {schema}.snapshots s where s.aggregate_id = %(id)s and s.version > %(after)s
 union all
 (select e.topic, e.version, e.schema_version, e.org, e.about, e.payload, e.metadata, e.occurred_at
@@ -74,7 +76,15 @@ from {schema}.event_log
 where position > %(after)s and (%(topics)s::text[] is null or topic = any(%(topics)s))
 order by position limit %(limit)s"""
 
-LOG_HEAD = "select coalesce(max(position), 0) from {schema}.event_log"
+LOG_HEAD = "select position from {schema}.event_log order by position desc limit 1"
+
+# The leases that this process knows of, each at the epoch that it knows: what it does not know of
+# runs out, and is taken over.
+RENEW_LEASES = """
+update {schema}.leases l set expires_at = now() + make_interval(secs => %s)
+from unnest(%s::text[], %s::bigint[]) as mine(key, epoch)
+where l.key = mine.key and l.epoch = mine.epoch and l.expires_at > '-infinity'
+returning l.key"""
 
 
 def open_pool(url: str) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
@@ -100,6 +110,7 @@ class Database:
 
     def __init__(self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]]) -> None:
         self.pool = pool
+        self.checking = asyncio.Lock()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
@@ -107,25 +118,30 @@ class Database:
         try:
             async with self.pool.connection() as connection:
                 yield connection
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed) as lost:
+        except DeadlockDetected:
+            raise
+        except (PoolTimeout, PoolClosed) as none:
+            raise StoreUnavailable(str(none)) from none
+        except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
             await self.drop_broken_connections()
             raise StoreUnavailable(str(lost)) from lost
 
     async def drop_broken_connections(self) -> None:
         """After Postgres died every pooled connection is broken: find out now, not one by one."""
-        if not self.pool.closed:
-            await self.pool.check()
+        if not self.pool.closed and not self.checking.locked():
+            async with self.checking:
+                await self.pool.check()
 
     async def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         async with self.connection() as connection:
-            cursor = await connection.execute(query, parameters)  # type: ignore[call-overload]
+            cursor = await connection.execute(query, parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def fetch_one(self, query: str, parameters: Any = None) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
         async with self.connection() as connection:
-            cursor = await connection.execute(query, parameters)  # type: ignore[call-overload]
+            cursor = await connection.execute(query, parameters)
             row: tuple[Any, ...] | None = await cursor.fetchone()
             return row
 
@@ -138,6 +154,7 @@ class PostgresEventStore:
         self.schema = schema
         self.holder = holder
         self.history = HISTORY.format(schema=schema)
+        self.held: dict[str, int] = {}
 
     def sql(self, text: str) -> str:
         """The statement for this service's schema."""
@@ -154,8 +171,15 @@ class PostgresEventStore:
             else:
                 events.append(
                     StoredEvent(
-                        aggregate_id, version, topic, schema_version, org, about,
-                        payload, metadata, occurred_at,
+                        aggregate_id,
+                        version,
+                        topic,
+                        schema_version,
+                        org,
+                        about,
+                        payload,
+                        metadata,
+                        occurred_at,
                     )
                 )
         return History(snapshot, events)
@@ -169,18 +193,32 @@ class PostgresEventStore:
             row = await self.database.fetch_one(statement, parameters)
         except UniqueViolation as violation:
             constraint = violation.diag.constraint_name
-            if constraint == "inbox_message_key" and commit.inbox:
+            if constraint in ("inbox_message_key", "events_version_key") and commit.inbox:
                 reply = await self.stored_reply(commit.inbox.message_id)
-                assert reply is not None, "a message in the inbox has a reply"
-                raise DuplicateMessage(reply) from violation
+                if reply is not None:
+                    raise DuplicateMessage(reply) from violation
             if constraint == "events_version_key":
                 raise VersionConflict(last_topic) from violation
             raise
+        except DeadlockDetected as crossed:
+            raise VersionConflict(last_topic) from crossed
         failpoints.reached(f"after_commit.{last_topic}")
+        if commit.fence and (row is None or commit.release_lease):
+            self.forget_lease(commit.fence)
         if row is None:
             raise StaleLease(commit.fence.key if commit.fence else "position")
-        epoch: int | None = row[0]
+        return self.took_lease(commit.take_lease, row[0])
+
+    def took_lease(self, key: str | None, epoch: int | None) -> int | None:
+        """Remember a lease if it was taken; returns its epoch."""
+        if key is not None and epoch is not None:
+            self.held[key] = epoch
         return epoch
+
+    def forget_lease(self, fence: Fence) -> None:
+        """Stop renewing a lease, unless it was taken anew."""
+        if self.held.get(fence.key) == fence.epoch:
+            del self.held[fence.key]
 
     async def stored_reply(self, message_id: str) -> str | None:
         """The reply that a message was answered with, if it was handled."""
@@ -194,27 +232,30 @@ class PostgresEventStore:
         row = await self.database.fetch_one(
             f"with gate as (select 1) {self.sql(TAKE_LEASE)}", lease_parameters(key, self.holder)
         )
-        return row[0] if row else None
+        return self.took_lease(key, row[0] if row else None)
 
     async def renew_leases(self) -> set[str]:
-        """Prolong every lease of this process; returns the keys that it still holds."""
-        rows = await self.database.fetch(
-            self.sql(
-                "update {schema}.leases set expires_at = now() + make_interval(secs => %s)"
-                " where holder = %s and expires_at > '-infinity' returning key"
-            ),
-            [LEASE_SECONDS, self.holder],
-        )
-        return {key for (key,) in rows}
+        """Prolong every lease that this instance knows it took; returns those that it holds.
+
+        What was taken while the statement ran is held too, though it was not in it.
+        """
+        asked = dict(self.held)
+        if asked:
+            rows = await self.database.fetch(
+                self.sql(RENEW_LEASES), [LEASE_SECONDS, list(asked), list(asked.values())]
+            )
+            for key in asked.keys() - {key for (key,) in rows}:
+                self.forget_lease(Fence(key, asked[key]))
+        return set(self.held)
 
     async def release_lease(self, fence: Fence) -> None:
         """Give a lease back, if it is still ours."""
+        self.forget_lease(fence)
         await self.database.fetch(
             self.sql(
-                "update {schema}.leases set expires_at = '-infinity'"
-                " where key = %s and epoch = %s and holder = %s"
+                "update {schema}.leases set expires_at = '-infinity' where key = %s and epoch = %s"
             ),
-            [fence.key, fence.epoch, self.holder],
+            [fence.key, fence.epoch],
         )
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
@@ -234,13 +275,13 @@ class PostgresEventStore:
         self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
     ) -> UpstreamPage:
         """The events of some topics in another service's log, from the view that it publishes."""
-        head = await self.database.fetch_one(LOG_HEAD.format(schema=upstream))
+        row = await self.database.fetch_one(LOG_HEAD.format(schema=upstream))
+        head = int(row[0]) if row else 0
         rows = await self.database.fetch(
             READ_LOG.format(schema=upstream), {"after": after, "limit": limit, "topics": topics}
         )
         events = [StoredEvent(*row) for row in rows]
-        assert head is not None
-        seen = events[-1].position if len(events) == limit else max(int(head[0]), after)
+        seen = events[-1].position if len(events) == limit else max(head, after)
         return UpstreamPage([event for event in events if event.position <= seen], seen)
 
     async def published(self) -> int:
@@ -259,12 +300,12 @@ class PostgresEventStore:
     async def position(self, upstream: str) -> int:
         """Where the consumer of another service's log stands (0 before the first event)."""
         row = await self.database.fetch_one(
-            self.sql(
-                "insert into {schema}.positions as p values (%s, 0)"
-                " on conflict (upstream) do update set position = p.position returning p.position"
-            ),
-            [upstream],
+            self.sql("select position from {schema}.positions where upstream = %s"), [upstream]
         )
-        assert row is not None
+        if row is None:
+            await self.database.fetch(
+                self.sql("insert into {schema}.positions values (%s, 0) on conflict do nothing"),
+                [upstream],
+            )
+            return await self.position(upstream)
         return int(row[0])
-

@@ -1,4 +1,4 @@
-"""Read-model rows that are written in the same transaction as the events they are projected from."""
+"""Read-model rows, written in the same transaction as the events they are projected from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowWrites:
     """What one commit does to the read models.
 
     Writes to the same row are folded into one, in the order they were asked for, because one
-    statement may touch a row only once. Deletions happen to rows that other commits wrote.
+    statement may touch a row only once. Deletions happen first, to rows that other commits wrote.
     """
 
     upserts: dict[Table, dict[tuple[Json, ...], JsonObject]] = field(default_factory=dict)
@@ -42,9 +42,7 @@ class RowWrites:
         key = table.key_of(fields)
         fresh = self.upserts.get(table, {}).get(key)
         target = (
-            fresh
-            if fresh is not None
-            else self.patches.setdefault(table, {}).setdefault(key, {})
+            fresh if fresh is not None else self.patches.setdefault(table, {}).setdefault(key, {})
         )
         merge(target, fields)
 

@@ -52,7 +52,6 @@ create table {schema}.leases (
     epoch      bigint not null,
     expires_at timestamptz not null
 ) with (fillfactor = 70);
-create index leases_holder on {schema}.leases (holder);
 
 create table {schema}.positions (
     upstream text primary key,

@@ -1,7 +1,11 @@
 """One commit as one SQL statement: a data-modifying CTE.
 
-Measured against separate statements in a transaction it does 16.0k commits/s instead of 4.4k/s. Every
+Measured against separate statements in a transaction it does 16.0k commits/s instead of 4.4k. Every
 part joins `gate`: where the gate has no row (a stale lease, a moved consumer), nothing is written.
+
+Postgres runs the parts that nobody reads from last to first. Two things rest on it, and both are in
+the contract suite: the inbox stands last, so that of two concurrent deliveries the second waits
+there and learns the reply; deletions stand behind upserts and patches, so that they happen first.
 """
 
 from __future__ import annotations
@@ -42,18 +46,11 @@ def commit_statement(schema: str, holder: str, commit: Commit) -> tuple[str, dic
             f"released as (update {schema}.leases l set expires_at = '-infinity' from gate"
             " where l.key = %(fence_key)s)"
         )
-    if commit.inbox:
-        parameters["message_id"] = commit.inbox.message_id
-        parameters["reply"] = commit.inbox.reply_json
-        parts.append(
-            f"inboxed as (insert into {schema}.inbox (message_id, reply)"
-            " select %(message_id)s, %(reply)s from gate)"
-        )
     if commit.events:
         parameters["events"] = events_json(commit.events)
         parts.append(
-            f"appended as (insert into {schema}.events ({EVENT_NAMES}) select"
-            f" {EVENT_NAMES} from gate, jsonb_to_recordset(%(events)s::jsonb) as e({EVENT_COLUMNS}))"
+            f"appended as (insert into {schema}.events ({EVENT_NAMES}) select {EVENT_NAMES}"
+            f" from gate, jsonb_to_recordset(%(events)s::jsonb) as e({EVENT_COLUMNS}))"
         )
     for index, snapshot in enumerate(commit.snapshots):
         parameters[f"snapshot_{index}_id"] = snapshot.aggregate_id
@@ -66,12 +63,20 @@ def commit_statement(schema: str, holder: str, commit: Commit) -> tuple[str, dic
             " set version = excluded.version, state = excluded.state)"
         )
     parts += row_parts(schema, commit.rows, parameters)
+    if commit.inbox:
+        parameters["message_id"] = commit.inbox.message_id
+        parameters["reply"] = commit.inbox.reply_json
+        parts.append(
+            f"inboxed as (insert into {schema}.inbox (message_id, reply)"
+            " select %(message_id)s, %(reply)s from gate)"
+        )
     epoch = "(select epoch from taken)" if commit.take_lease else "null::bigint"
     return f"with {', '.join(parts)} select {epoch} from gate", parameters
 
 
 def gate(schema: str, commit: Commit, parameters: dict[str, Any]) -> str:
     """The condition of the whole commit, as a query with one row or none."""
+    assert not (commit.fence and commit.move), "a commit has one condition"
     if commit.fence:
         parameters["fence_key"] = commit.fence.key
         parameters["fence_epoch"] = commit.fence.epoch
@@ -124,15 +129,16 @@ def row_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[
         parameters[name] = value
         parts.append(f"{name} as ({text.format(schema=schema, parameter=f'%({name})s')})")
 
-    for table, column, value in rows.deletions:
-        part(f"delete from {{schema}}.{table.name} t using gate"
-             f" where t.{column} = {{parameter}}", value)
     for table, upserts in rows.upserts.items():
         for columns, batch in by_columns(upserts.values()):
             part(upsert_text(table, columns), to_json(batch).decode())
     for table, patches in rows.patches.items():
         for columns, batch in by_columns(patches.values()):
-            part(patch_text(table, columns), to_json(batch).decode())
+            if len(columns) > len(table.key):
+                part(patch_text(table, columns), to_json(batch).decode())
+    for table, column, value in rows.deletions:
+        text = f"delete from {{schema}}.{table.name} t using gate where t.{column} = {{parameter}}"
+        part(text, value)
     return parts
 
 

@@ -68,7 +68,7 @@ class Repository:
 
 
 class Work:
-    """One decision: the aggregates it loaded, and what the commit must hold besides their events."""
+    """One decision: the aggregates it loaded, and what its commit holds besides their events."""
 
     def __init__(self, repository: Repository, context: Context) -> None:
         self.repository = repository
@@ -132,8 +132,15 @@ class Work:
             "command_id": self.context.message_id,
         }
         return NewEvent(
-            event.originator_id, event.originator_version, event.topic, event.schema_version,
-            self.context.org, event.about, event.payload_json(), metadata, event.timestamp,
+            event.originator_id,
+            event.originator_version,
+            event.topic,
+            event.schema_version,
+            self.context.org,
+            event.about,
+            event.payload_json(),
+            metadata,
+            event.timestamp,
         )
 
 

@@ -57,9 +57,7 @@ class Queries(Protocol):
         """The agents that a block is attached to."""
         ...
 
-    async def latest_run(
-        self, agent_id: str, request_hash: str, since: datetime
-    ) -> str | None:
+    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
         """The newest run that the same request started."""
         ...
 
@@ -107,9 +105,7 @@ class PostgresQueries:
         )
         return [agent_id for (agent_id,) in rows]
 
-    async def latest_run(
-        self, agent_id: str, request_hash: str, since: datetime
-    ) -> str | None:
+    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
         """The newest run that the same request started."""
         row = await self.database.fetch_one(
             "select id from agent.runs where agent_id = %s and request_hash = %s"

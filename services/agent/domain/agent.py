@@ -119,16 +119,15 @@ class Agent(Aggregate[AgentLife]):
         self.happened(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
         return None
 
-    def attach(
-        self, block_id: str, labels: Mapping[str, str], *, at: datetime
-    ) -> Rejected | None:
+    def attach(self, block_id: str, labels: Mapping[str, str], *, at: datetime) -> Rejected | None:
         """See a block. `labels` has the label of that block and of those seen already."""
         if self.design is None:
             return missing(self.id)
         if block_id in self.design.block_ids:
             return None
         seen = [*self.design.block_ids, block_id]
-        refused = too_many(len(seen)) or clash(seen, labels)
+        there = [one for one in self.design.block_ids if one in labels]
+        refused = too_many(len(seen)) or clash([*there, block_id], labels)
         if refused:
             return refused
         self.happened(BlockAttached, at=at, block_id=block_id, block_ids=seen)

@@ -159,12 +159,22 @@ def updated_design(
 
 
 CONVERTED = {
-    "llm_config", "embedding_config", "compaction_settings", "parallel_tool_calls", "tool_rules",
+    "llm_config",
+    "embedding_config",
+    "compaction_settings",
+    "parallel_tool_calls",
+    "tool_rules",
     "message_ids",
 }
 MODEL_FIELDS = {
-    "model", "llm_config", "model_settings", "context_window_limit", "max_tokens", "reasoning",
-    "parallel_tool_calls", "response_format",
+    "model",
+    "llm_config",
+    "model_settings",
+    "context_window_limit",
+    "max_tokens",
+    "reasoning",
+    "parallel_tool_calls",
+    "response_format",
 }
 CLEARABLE = {
     "description", "metadata", "project_id", "template_id", "base_template_id", "response_format",

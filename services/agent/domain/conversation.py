@@ -97,9 +97,7 @@ class Conversation(Aggregate[Talk]):
         if self.state.turn is not None or not self.state.queue:
             return
         waiting = self.state.queue[0]
-        self.happened(
-            RunStarted, at=at, run_id=waiting.run.id, agent_id=self.state.agent_id
-        )
+        self.happened(RunStarted, at=at, run_id=waiting.run.id, agent_id=self.state.agent_id)
         for message in waiting.messages:
             self.happened(
                 MessageAppended,
@@ -408,5 +406,3 @@ def paired(window: Iterable[Message]) -> list[Message]:
             )
     settle()
     return shown
-
-

@@ -204,16 +204,14 @@ class RunDriver:
             config=design.config,
             messages=shown_messages(talk, rebuilt),
             tools=[json_schema(BASE_TOOLS[name]) for name in design.tools],
-            parallel=design.config.llm_config.parallel_tool_calls,
+            parallel=bool(design.config.llm_config.parallel_tool_calls),
         )
         try:
             reply = await self.all.models.reply(request)
         except ModelFailed as failed:
             failure = failed.failure
             log.warning("the model failed: %s", failure.message)
-            await self.record(
-                lambda talk: talk.fail(step_id, failure, at=self.all.clock.now())
-            )
+            await self.record(lambda talk: talk.fail(step_id, failure, at=self.all.clock.now()))
             return
         failpoints.reached("after_model_reply")
         message_id = self.all.ids.new("message")

@@ -1,0 +1,62 @@
+"""What the agent service asks of language models, whoever provides them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from services.agent.domain.context import ModelRequest
+from services.agent.domain.turn import Failure, ModelReply
+
+
+class ModelFailed(Exception):
+    """The model gave no usable answer; `failure` says why, for the run that asked."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class ProviderUnreachable(Exception):
+    """A provider does not say which models it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of what the model says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The whole answer; the last event of every stream."""
+
+    reply: ModelReply
+
+
+ModelEvent = TextDelta | Finished
+
+
+class Provider(Protocol):
+    """One provider of models: the handles `<name>/<model>`."""
+
+    name: str
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask a model. Raises ModelFailed."""
+        ...
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        """What the provider offers. Raises ProviderUnreachable."""
+        ...
+
+
+class Models(Protocol):
+    """All providers behind one door."""
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """The whole answer of the model that the request's agent uses. Raises ModelFailed."""
+        ...

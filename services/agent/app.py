@@ -1,0 +1,57 @@
+"""The wiring of the agent service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from libs.bus.background import forever
+from libs.bus.runtime import Runtime
+from libs.contracts import memory
+from services.agent.adapters.models.catalogue import Catalogue
+from services.agent.adapters.models.demo import DemoProvider
+from services.agent.adapters.models.openai import OpenAIProvider
+from services.agent.adapters.models.port import Provider
+from services.agent.adapters.queries import PostgresQueries
+from services.agent.adapters.tools import BaseToolRunner
+from services.agent.handlers import Handlers
+from services.agent.policies.blocks import BlockPolicies
+from services.agent.policies.runs import RunDrivers
+from services.agent.settings import ProviderSettings
+
+
+async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
+    """Say what the agent service answers, follows and sweeps; returns what drains it."""
+    service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
+    queries = PostgresQueries(runtime.database)
+    catalogue = Catalogue(providers(ProviderSettings.from_environment()), runtime.database, clock)
+    drivers = RunDrivers(
+        service.repository,
+        catalogue,
+        BaseToolRunner(bus, queries, clock),
+        queries,
+        bus,
+        clock,
+        ids,
+        service.relay.bell.ring,
+    )
+    handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
+    await service.handle(handlers.table())
+    await service.follow("memory", {memory.BlockDeleted: BlockPolicies(bus, queries).block_deleted})
+    service.sweepers += [drivers.sweep, handlers.sweep_creations]
+    service.lease_watchers.append(drivers.leases_held)
+    listing = asyncio.create_task(forever("agent catalogue", catalogue.turn, clock))
+
+    async def drain() -> None:
+        listing.cancel()
+        await drivers.drain()
+
+    return drain
+
+
+def providers(settings: ProviderSettings) -> list[Provider]:
+    """The configured providers, and always the demo."""
+    configured: list[Provider] = [DemoProvider()]
+    if settings.openai:
+        configured.append(OpenAIProvider(settings.openai.api_key, settings.openai.base_url))
+    return configured

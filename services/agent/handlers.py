@@ -1,0 +1,258 @@
+"""Commands to the agent service: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.shell import Handler
+from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
+from libs.contracts.conversation import Message, StartRun, main_conversation
+from libs.contracts.ids import derived_id
+from libs.contracts.letta import requests
+from libs.contracts.letta.errors import InvalidArgument
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.memory import CreateBlocks
+from libs.contracts.message import INVALID, Accepted, Command, Context, Rejected
+from libs.eventstore.work import Repository, Work
+from services.agent.adapters.queries import Queries
+from services.agent.domain.agent import Agent, Design, missing
+from services.agent.domain.configuration import Facts, created_design, updated_design
+from services.agent.domain.context import system_prompt
+from services.agent.domain.conversation import Conversation
+from services.agent.policies.runs import RunDrivers
+
+RETRY_MEANS_SAME_SECONDS = 600
+CREATION_SECONDS_MAX = 15
+
+
+class Handles(Protocol):
+    """Which models there are."""
+
+    async def llm(self, handle: str) -> LLMConfig | Rejected:
+        """The config of a language model."""
+        ...
+
+    async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
+        """The config of an embedding model."""
+        ...
+
+
+class Handlers:
+    """What the agent service does when it is told to."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        handles: Handles,
+        queries: Queries,
+        bus: Bus,
+        drivers: RunDrivers,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self.repository = repository
+        self.handles = handles
+        self.queries = queries
+        self.bus = bus
+        self.drivers = drivers
+        self.clock = clock
+        self.ids = ids
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {
+            CreateAgent: self.create_agent,
+            UpdateAgent: self.update_agent,
+            DeleteAgent: self.delete_agent,
+            AttachBlock: self.attach_block,
+            DetachBlock: self.detach_block,
+            StartRun: self.start_run,
+        }
+
+    # Runs
+
+    async def start_run(self, command: StartRun, work: Work) -> Accepted | Rejected:
+        """Accept messages, and drive the run if it is its turn."""
+        if command.retry:
+            since = self.clock.now() - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
+            earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
+            if earlier:
+                return started(earlier, command.request_hash)
+        agent = await work.load(Agent, command.agent_id)
+        if agent.design is None:
+            return missing(agent.id)
+        conversation = await work.load(Conversation, main_conversation(agent.id))
+        refused = conversation.accept(command, at=self.clock.now())
+        if refused:
+            return refused
+        if conversation.running().run.id == command.run.id:
+            work.take_lease = conversation.id
+            work.after_commit.append(
+                lambda epoch: self.drivers.begin(conversation.id, epoch, work.context)
+            )
+        return started(command.run.id, command.request_hash)
+
+    # Agents
+
+    async def create_agent(self, command: CreateAgent, work: Work) -> Accepted | Rejected:
+        """Make an agent. Its own blocks come first: the wish for them is recorded, so that a
+        crash between the two services is mended by the sweeper."""
+        agent = await work.load(Agent, command.agent_id)
+        if agent.design is not None:
+            return Accepted(result={"agent_id": agent.id})
+        if agent.state.refused is not None:
+            return agent.state.refused
+        asked = requests.CreateAgent.model_validate(command.request)
+        design = agent.requested or await self.design(agent.id, asked, work.context)
+        if isinstance(design, Rejected):
+            return design
+        if design.new_blocks:
+            if agent.requested is None:
+                agent.request(design, at=self.clock.now())
+                await self.commit_now(agent, work.context)
+            refused = await self.make_blocks(agent, design, work.context)
+            if refused:
+                return refused
+        first = asked.initial_message_sequence or []
+        return await self.finish_creation(agent, design, work, first)
+
+    async def design(
+        self, agent_id: str, request: requests.CreateAgent, context: Context
+    ) -> Design | Rejected:
+        """What the agent is to be."""
+        facts = await self.facts(request, context, request.block_ids or [])
+        if isinstance(facts, Rejected):
+            return facts
+        try:
+            return created_design(agent_id, request, facts)
+        except InvalidArgument as invalid:
+            return Rejected(code=INVALID, reason=str(invalid.body["detail"]))
+
+    async def facts(
+        self,
+        request: requests.CreateAgent | requests.UpdateAgent,
+        context: Context,
+        block_ids: list[str],
+    ) -> Facts | Rejected:
+        """What a design depends on, looked up."""
+        llm = await self.handles.llm(request.model) if request.model else None
+        if isinstance(llm, Rejected):
+            return llm
+        embedding = await self.handles.embedding(request.embedding) if request.embedding else None
+        if isinstance(embedding, Rejected):
+            return embedding
+        labels = await self.queries.labels(block_ids) if block_ids else {}
+        return Facts(llm, embedding, labels, context.actor, self.clock.now())
+
+    async def make_blocks(self, agent: Agent, design: Design, context: Context) -> Rejected | None:
+        """Have the memory service make the agent's own blocks; where it refuses, give up."""
+        cause = context.caused(derived_id("cmd", agent.id, "blocks"))
+        reply = await self.bus.request(CreateBlocks(blocks=design.new_blocks), cause)
+        if isinstance(reply, Accepted):
+            return None
+        agent.abandon(reply, at=self.clock.now())
+        await self.commit_now(agent, context)
+        return reply
+
+    async def finish_creation(
+        self,
+        agent: Agent,
+        design: Design,
+        work: Work,
+        first: list[requests.MessageCreate],
+    ) -> Accepted | Rejected:
+        """The blocks are there: so is the agent, with its conversation."""
+        now = self.clock.now()
+        refused = agent.create(design, at=now)
+        if refused:
+            return refused
+        conversation = await work.load(Conversation, main_conversation(agent.id))
+        assert agent.design is not None
+        blocks = await self.queries.seen_blocks(agent.design.block_ids)
+        prompt = system_prompt(design.config, blocks, previous_messages=0, at=now)
+        conversation.begin(agent.id, self.message("system", prompt.content), at=now)
+        for one in first:
+            content = one.model_dump(mode="json")["content"]
+            conversation.append(self.message(one.role.value, content), at=now)
+        return Accepted(result={"agent_id": agent.id})
+
+    def message(self, role: str, content: object) -> Message:
+        """A message of ours."""
+        return Message.model_validate(
+            {
+                "id": self.ids.new("message"),
+                "role": role,
+                "content": content,
+                "created_at": self.clock.now(),
+            }
+        )
+
+    async def commit_now(self, agent: Agent, context: Context) -> None:
+        """Make what happened to an agent durable before the command is answered."""
+        work = self.repository.work(context)
+        work.adopt(agent)
+        await work.commit()
+
+    async def sweep_creations(self) -> None:
+        """Finish the agents whose making was interrupted."""
+        before = self.clock.now() - timedelta(seconds=CREATION_SECONDS_MAX)
+        for orphan in await self.queries.orphaned_creations(before):
+            context = Context(self.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
+            work = self.repository.work(context)
+            agent = await work.load(Agent, orphan.id)
+            design = agent.requested
+            if design is None or await self.make_blocks(agent, design, context):
+                continue
+            if isinstance(await self.finish_creation(agent, design, work, []), Accepted):
+                await work.commit()
+
+    async def update_agent(self, command: UpdateAgent, work: Work) -> Accepted | Rejected:
+        """Change the fields that the request sets."""
+        agent = await work.load(Agent, command.agent_id)
+        if agent.design is None:
+            return missing(agent.id)
+        request = requests.UpdateAgent.model_validate(command.request)
+        if not request.model_fields_set:
+            return Accepted()
+        facts = await self.facts(request, work.context, request.block_ids or [])
+        if isinstance(facts, Rejected):
+            return facts
+        try:
+            updated = updated_design(agent.design, request, facts)
+        except InvalidArgument as invalid:
+            return Rejected(code=INVALID, reason=str(invalid.body["detail"]))
+        if isinstance(updated, Rejected):
+            return updated
+        changed, design = updated
+        return agent.update(changed, design, at=self.clock.now()) or Accepted()
+
+    async def delete_agent(self, command: DeleteAgent, work: Work) -> Accepted | Rejected:
+        """Remove an agent with its conversation and its runs."""
+        agent = await work.load(Agent, command.agent_id)
+        refused = agent.delete(at=self.clock.now())
+        if refused:
+            return refused
+        conversation = await work.load(Conversation, main_conversation(agent.id))
+        conversation.delete(at=self.clock.now())
+        return Accepted()
+
+    async def attach_block(self, command: AttachBlock, work: Work) -> Accepted | Rejected:
+        """Show a block to an agent."""
+        agent = await work.load(Agent, command.agent_id)
+        if agent.design is None:
+            return missing(agent.id)
+        labels = await self.queries.labels([*agent.design.block_ids, command.block_id])
+        return agent.attach(command.block_id, labels, at=self.clock.now()) or Accepted()
+
+    async def detach_block(self, command: DetachBlock, work: Work) -> Accepted | Rejected:
+        """Show a block to an agent no more."""
+        agent = await work.load(Agent, command.agent_id)
+        return agent.detach(command.block_id, at=self.clock.now()) or Accepted()
+
+
+def started(run_id: str, request_hash: str) -> Accepted:
+    """The reply to StartRun: which run answers, and which request it answers."""
+    return Accepted(result={"run_id": run_id, "request_hash": request_hash})

@@ -1,0 +1,238 @@
+"""Queries of the api over the views that the services publish: one statement, ready JSON out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from libs.eventstore.postgres import Database
+
+Order = Literal["asc", "desc"]
+
+# What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
+# the client asks for them, its relationships.
+MESSAGE_IDS = (
+    "'message_ids', (select coalesce(jsonb_agg(m.id order by m.position), '[]')"
+    " from agent.message_view m where m.conversation_id = a.conversation_id and m.in_context)"
+)
+LAST_RUN = (
+    "coalesce((select jsonb_build_object('last_stop_reason', r.stop_reason, 'last_run_completion',"
+    " r.doc->'completed_at', 'last_run_duration_ms',"
+    " (r.doc->>'total_duration_ns')::bigint / 1000000)"
+    " from agent.run_view r where r.agent_id = a.id and r.stop_reason is not null"
+    " order by r.created_at desc, r.id desc limit 1), '{}')"
+)
+BLOCKS = (
+    "(select coalesce(jsonb_agg(b.doc order by seen.n), '[]')"
+    " from unnest(a.block_ids) with ordinality as seen(id, n)"
+    " join memory.block_view b on b.id = seen.id)"
+)
+RELATIONSHIPS = {
+    "agent.blocks": (
+        "(select jsonb_build_object('blocks', x.blocks,"
+        " 'memory', (a.doc->'memory') || jsonb_build_object('blocks', x.blocks))"
+        f" from (select {BLOCKS} as blocks) x)"
+    ),
+    "agent.tools": "jsonb_build_object('tools', a.tools)",
+    "agent.tags": "jsonb_build_object('tags', to_jsonb(a.tags))",
+}
+ALL_RELATIONSHIPS = frozenset(RELATIONSHIPS)
+
+
+@dataclass(slots=True)
+class Filter:
+    """Conditions of a query, and their values."""
+
+    conditions: list[str] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, condition: str, name: str, value: Any) -> None:
+        """Keep a condition on `%(name)s`, if there is a value."""
+        if value is not None:
+            self.conditions.append(condition)
+            self.values[name] = value
+
+    @property
+    def sql(self) -> str:
+        """All conditions in one."""
+        return " and ".join(self.conditions) or "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Which part of a list."""
+
+    before: str | None = None
+    after: str | None = None
+    limit: int | None = 100
+    order: Order = "desc"
+
+
+class UnknownCursor(Exception):
+    """A cursor that names nothing in the list."""
+
+    def __init__(self, name: str, value: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.value = value
+
+
+class Reads:
+    """What the api reads."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def one(self, query: str, values: Any) -> bytes | None:
+        """The JSON of the one row of a query."""
+        row = await self.database.fetch_one(query, values)
+        return None if row is None or row[0] is None else str(row[0]).encode()
+
+    async def page(
+        self, view: str, document: str, found: Filter, part: Slice, alias: str = "v"
+    ) -> bytes:
+        """A page of documents as a JSON array, ordered by creation."""
+        await self.place_cursors(view, found, part, alias)
+        order = f"{alias}.created_at {part.order}, {alias}.id {part.order}"
+        rows = await self.database.fetch(
+            f"select ({document})::text from {view} {alias} where {found.sql}"
+            f" order by {order} limit %(limit)s",
+            {**found.values, "limit": part.limit},
+        )
+        return b"[" + b",".join(str(row[0]).encode() for row in rows) + b"]"
+
+    async def place_cursors(self, view: str, found: Filter, part: Slice, alias: str) -> None:
+        """Turn the cursors into conditions; in V1 they count in the order of the list."""
+        forward = ">" if part.order == "asc" else "<"
+        backward = "<" if part.order == "asc" else ">"
+        for name, value, sign in (
+            ("after", part.after, forward),
+            ("before", part.before, backward),
+        ):
+            if value is None:
+                continue
+            row = await self.database.fetch_one(
+                f"select created_at, id from {view} where id = %s", [value]
+            )
+            if row is None:
+                raise UnknownCursor(name, value)
+            found.conditions.append(
+                f"({alias}.created_at, {alias}.id) {sign} (%({name}_at)s, %({name}_id)s)"
+            )
+            found.values |= {f"{name}_at": row[0], f"{name}_id": row[1]}
+
+    async def count(self, view: str, found: Filter, alias: str = "v") -> int:
+        """How many rows there are."""
+        row = await self.database.fetch_one(
+            f"select count(*) from {view} {alias} where {found.sql}", found.values
+        )
+        assert row is not None
+        return int(row[0])
+
+    # Agents
+
+    async def agent(self, org: str, agent_id: str, include: frozenset[str]) -> bytes | None:
+        """One agent."""
+        return await self.one(
+            f"select ({agent_document(include)})::text from agent.agent_view a"
+            " where a.id = %s and a.org = %s",
+            [agent_id, org],
+        )
+
+    async def agents(self, found: Filter, part: Slice, include: frozenset[str]) -> bytes:
+        """A page of agents."""
+        return await self.page("agent.agent_view", agent_document(include), found, part, alias="a")
+
+    async def agent_exists(self, org: str, agent_id: str) -> bool:
+        """Whether there is such an agent."""
+        row = await self.database.fetch_one(
+            "select from agent.agent_view where id = %s and org = %s", [agent_id, org]
+        )
+        return row is not None
+
+    async def agent_memory(self, org: str, agent_id: str) -> bytes | None:
+        """The memory of an agent, with its blocks."""
+        return await self.one(
+            f"select ((a.doc->'memory') || jsonb_build_object('blocks', {BLOCKS}))::text"
+            " from agent.agent_view a where a.id = %s and a.org = %s",
+            [agent_id, org],
+        )
+
+    async def agent_tools(self, org: str, agent_id: str) -> bytes | None:
+        """The tools of an agent."""
+        return await self.one(
+            "select a.tools::text from agent.agent_view a where a.id = %s and a.org = %s",
+            [agent_id, org],
+        )
+
+    async def agent_block(self, org: str, agent_id: str, label_or_id: str) -> bytes | None:
+        """The block of an agent that has this label, or this id."""
+        return await self.one(
+            "select b.doc::text from agent.agent_block_view s"
+            " join memory.block_view b on b.id = s.block_id"
+            " where s.agent_id = %s and s.org = %s and (b.label = %s or b.id = %s)",
+            [agent_id, org, label_or_id, label_or_id],
+        )
+
+    # Messages
+
+    async def messages(self, agent_id: str, found: Filter, part: Slice) -> bytes:
+        """A page of an agent's messages, oldest first whatever the order: `order` says from
+        which end the page is cut, and the cursors count in time, as recorded."""
+        for name, value, sign in (("after", part.after, ">"), ("before", part.before, "<")):
+            if value is None:
+                continue
+            row = await self.database.fetch_one(
+                "select position from agent.message_view where id = %s and agent_id = %s",
+                [value, agent_id],
+            )
+            if row is None:
+                raise UnknownCursor(name, value)
+            found.add(f"m.position {sign} %({name})s", name, row[0])
+        rows = await self.database.fetch(
+            "select docs::text from ("
+            f" select m.docs, m.position from agent.message_view m where {found.sql}"
+            f" order by m.position {part.order} limit %(limit)s) page order by position",
+            {**found.values, "limit": part.limit},
+        )
+        return b"[" + b",".join(inner(row[0]) for row in rows if inner(row[0])) + b"]"
+
+    async def run_messages(self, run_id: str) -> list[dict[str, Any]]:
+        """The V1 messages that a run has produced so far, in order."""
+        rows = await self.database.fetch(
+            "select docs from agent.message_view where run_id = %s and step_id is not null"
+            " order by position",
+            [run_id],
+        )
+        return [doc for (docs,) in rows for doc in docs]
+
+    # Runs
+
+    async def run_end(self, run_id: str) -> RunRow | None:
+        """Where a run stands."""
+        row = await self.database.fetch_one(
+            "select status, stop_reason, usage, error from agent.run_view where id = %s", [run_id]
+        )
+        return RunRow(*row) if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """Where a run stands; the last three are there when it has ended."""
+
+    status: str
+    stop_reason: str | None
+    usage: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+def agent_document(include: frozenset[str]) -> str:
+    """The SQL expression of a V1 agent with the relationships that were asked for."""
+    parts = ["a.doc", LAST_RUN, f"jsonb_build_object({MESSAGE_IDS})"]
+    parts += [RELATIONSHIPS[name] for name in sorted(include & ALL_RELATIONSHIPS)]
+    return " || ".join(parts)
+
+
+def inner(array: str) -> bytes:
+    """What stands between the brackets of a JSON array."""
+    return array[1:-1].encode()

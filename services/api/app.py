@@ -1,0 +1,97 @@
+"""The wiring of the api."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar
+
+from libs.bus.background import forever
+from libs.bus.nats import NatsBus
+from libs.bus.settings import ServiceSettings
+from libs.bus.system import RandomIds, SystemClock
+from libs.eventstore.postgres import Database, open_pool
+from services.api.adapters.health import Health
+from services.api.adapters.reads import Reads, UnknownCursor
+from services.api.http import agents, blocks, health, messages, openapi, runs
+from services.api.http.guard import guard
+from services.api.http.problems import BODY_BYTES_MAX, on_exception
+from services.api.http.shared import Api, unknown_cursor
+from services.api.settings import ApiSettings
+
+HANDLERS = [
+    agents.create_agent,
+    agents.list_agents,
+    agents.count_agents,
+    agents.retrieve_agent,
+    agents.update_agent,
+    agents.delete_agent,
+    agents.list_agent_tools,
+    agents.retrieve_memory,
+    agents.list_agent_blocks,
+    agents.retrieve_agent_block,
+    agents.update_agent_block,
+    agents.attach_block,
+    agents.detach_block,
+    blocks.create_block,
+    blocks.list_blocks,
+    blocks.count_blocks,
+    blocks.retrieve_block,
+    blocks.update_block,
+    blocks.delete_block,
+    blocks.list_agents_of_block,
+    health.health,
+    health.livez,
+    messages.list_messages,
+    messages.send_message,
+    messages.stream_message,
+    openapi.openapi_document,
+    openapi.openapi_page,
+    openapi.openapi_asset,
+    runs.list_runs,
+    runs.retrieve_run,
+    runs.retrieve_usage,
+    runs.list_models,
+    runs.list_embedding_models,
+]
+
+
+def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
+    """The ASGI application; it opens its adapters when it starts."""
+
+    @asynccontextmanager
+    async def adapters(app: Litestar) -> AsyncIterator[None]:
+        ids, clock = RandomIds(), SystemClock()
+        pool = open_pool(services.database_url)
+        await pool.open()
+        bus = NatsBus(services.nats_url, ids.new("api"))
+        await bus.start()
+        database = Database(pool)
+        app.state.api = Api(Reads(database), bus, clock, ids)
+        app.state.health = Health(database, bus, clock)
+        looking = asyncio.create_task(forever("api health", app.state.health.turn, clock))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await bus.stop()
+            await pool.close()
+
+    app = Litestar(
+        HANDLERS,
+        lifespan=[adapters],
+        guards=[guard],
+        exception_handlers={
+            UnknownCursor: lambda request, problem: on_exception(request, unknown_cursor(problem)),
+            Exception: on_exception,
+        },
+        request_max_body_size=BODY_BYTES_MAX,
+        openapi_config=None,
+        logging_config=None,
+    )
+    app.state.password = settings.password
+    app.state.handlers = HANDLERS
+    app.state.stopping = asyncio.Event()
+    return app

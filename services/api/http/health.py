@@ -1,0 +1,37 @@
+"""How the server is."""
+
+from __future__ import annotations
+
+from litestar import Response, get
+
+from libs.contracts.message import JsonObject
+from libs.contracts.streams import SERVICES
+from libs.contracts.version import HEELER_VERSION, LETTA_VERSION
+from services.api.http.described import described
+from services.api.http.problems import answer
+from services.api.http.reading import AnyRequest
+
+PATHS = ["/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz"]
+
+
+@get(PATHS, opt=described("health"))
+async def health(request: AnyRequest) -> Response[bytes]:
+    """Tell the truth about Postgres, NATS and the services: 503 if something is missing."""
+    parts = request.app.state.health.parts
+    services = {name: parts.get(name, "down") for name in SERVICES}
+    needed = {"postgres": parts["postgres"], "nats": parts["nats"]}
+    well = all(part == "ok" for part in [*needed.values(), *services.values()])
+    body: JsonObject = {
+        "version": LETTA_VERSION,
+        "status": "ok" if well else "unavailable",
+        "server": f"heeler {HEELER_VERSION}",
+        **needed,
+        "services": {**services},
+    }
+    return answer(200 if well else 503, body, {})
+
+
+@get("/livez", opt=described("health"))
+async def livez() -> JsonObject:
+    """Say that this process runs."""
+    return {"status": "ok"}

@@ -1,0 +1,101 @@
+"""Read what a client sent: bodies, query parameters, ids; and say what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal, get_args, get_origin
+
+from litestar import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from libs.contracts.letta import errors
+from libs.contracts.message import DEFAULT_ORG, DEFAULT_USER, Context, JsonObject
+from services.api.http.problems import Problem
+
+AnyRequest = Request[object, object, object]  # type: ignore[type-var]
+
+PAGE_ITEMS_MAX = 1_000
+
+
+class Query(BaseModel):
+    """Query parameters; unknown ones are ignored, as in V1."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Page(Query):
+    """Which part of a list: cursors are ids and do not belong to the page themselves."""
+
+    before: str | None = None
+    after: str | None = None
+    limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
+    order: Literal["asc", "desc"] = "desc"
+
+
+async def body_of[M: BaseModel](request: AnyRequest, model: type[M]) -> M:
+    """The body as a model; raises the 422 that says which field is wrong."""
+    return parsed(await request.body(), model)
+
+
+def parsed[M: BaseModel](raw: bytes, model: type[M]) -> M:
+    """JSON as a model."""
+    if not raw:
+        raise Problem(422, errors.missing_body())
+    try:
+        data = from_json(raw)
+    except ValueError:
+        raise Problem(422, why_malformed(raw)) from None
+    try:
+        return model.model_validate(data)
+    except ValidationError as invalid:
+        raise Problem(422, errors.validation_detail(invalid, "body")) from None
+
+
+def why_malformed(raw: bytes) -> JsonObject:
+    """Where a body stops being JSON."""
+    try:
+        json.loads(raw)
+    except json.JSONDecodeError as malformed:
+        return errors.malformed_json(malformed)
+    except (UnicodeDecodeError, RecursionError):
+        pass
+    problem = json.JSONDecodeError("Not UTF-8, or nested too deeply", "", 0)
+    return errors.malformed_json(problem)
+
+
+def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
+    """The query parameters as a model; raises the 422 that says which one is wrong."""
+    given = request.query_params
+    values = {
+        name: given.getall(name) if is_list(field.annotation) else given.getall(name)[-1]
+        for name, field in model.model_fields.items()
+        if name in given
+    }
+    try:
+        return model.model_validate(values)
+    except ValidationError as invalid:
+        raise Problem(422, errors.validation_detail(invalid, "query")) from None
+
+
+def is_list(annotation: object) -> bool:
+    """Whether a parameter may be given several times."""
+    return get_origin(annotation) is list or any(map(is_list, get_args(annotation)))
+
+
+def valid_id(prefix: str, value: str) -> str:
+    """An id of the right kind; raises the 422 that says what it should look like."""
+    problem = errors.check_id(prefix, value)
+    if problem:
+        raise Problem(422, problem)
+    return value
+
+
+def context_of(request: AnyRequest, message_id: str) -> Context:
+    """In whose name a command is sent."""
+    return Context(
+        message_id=message_id,
+        org=DEFAULT_ORG,
+        actor=DEFAULT_USER,
+        correlation_id=request.headers.get("x-request-id") or message_id,
+    )

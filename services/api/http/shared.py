@@ -1,0 +1,84 @@
+"""What every handler has at hand, and what every handler does in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from litestar import Response
+
+from libs.bus.ports import Bus, Clock, Ids
+from libs.contracts.ids import derived_id
+from libs.contracts.message import DEFAULT_ORG, Accepted, Command, Rejected
+from services.api.adapters.reads import Reads, Slice, UnknownCursor
+from services.api.http.problems import Problem, refused
+from services.api.http.reading import AnyRequest, Page, context_of
+
+COMMAND_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The adapters of the api."""
+
+    reads: Reads
+    bus: Bus
+    clock: Clock
+    ids: Ids
+
+    def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
+        """A fresh id, or with an Idempotency-Key the same one each time."""
+        key = request.headers.get("idempotency-key")
+        return derived_id(prefix, ORG, *scope, key) if key else self.ids.new(prefix)
+
+    async def send(
+        self, request: AnyRequest, command: Command, *, message_id: str = ""
+    ) -> Accepted:
+        """Send a command; raises the answer that its refusal is."""
+        name = message_id or self.new_id(request, "cmd", request.method, request.url.path)
+        context = context_of(request, name)
+        reply = await self.bus.request(command, context, seconds_max=COMMAND_SECONDS_MAX)
+        if isinstance(reply, Rejected):
+            raise refused(reply)
+        return reply
+
+
+ORG = DEFAULT_ORG
+
+
+def api_of(request: AnyRequest) -> Api:
+    """The adapters, from the application."""
+    api: Api = request.app.state.api
+    return api
+
+
+def raw(body: bytes) -> Response[bytes]:
+    """JSON as it came from the database."""
+    return Response(body, status_code=200, media_type="application/json")
+
+
+def found(body: bytes | None, kind: str, name: str) -> Response[bytes]:
+    """JSON as it came from the database, or the 404 that says what is not there."""
+    if body is None:
+        raise missing(kind, name)
+    return raw(body)
+
+
+def missing(kind: str, name: str) -> Problem:
+    """The 404 that says what is not there."""
+    if kind == "block":
+        return Problem(404, {"detail": f"Block with id '{name}' not found"})
+    return Problem(404, {"detail": f"{kind.capitalize()} with ID {name} not found"})
+
+
+def slice_of(page: Page) -> Slice:
+    """The part of a list that a client asked for."""
+    return Slice(page.before, page.after, page.limit, page.order)
+
+
+def unknown_cursor(problem: UnknownCursor) -> Problem:
+    """The 400 for a cursor that names nothing."""
+    detail = (
+        f"The cursor `{problem.name}` names nothing in this list: {problem.value}. "
+        "Use the id of an item of the list, or leave it out to start from the beginning."
+    )
+    return Problem(400, {"detail": detail})

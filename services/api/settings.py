@@ -1,0 +1,49 @@
+"""The environment of the api, frozen at start."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PORT_DEFAULT = 8283
+
+
+class UnsafeSettings(Exception):
+    """Starting like this would let anybody in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """Where the api listens, and who may come in."""
+
+    host: str
+    port: int
+    password: str | None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
+        """HEELER_HOST, HEELER_PORT, and HEELER_PASSWORD or LETTA_SERVER_PASSWORD.
+
+        Raises UnsafeSettings for an address that others can reach, without a password.
+        """
+        host = environment.get("HEELER_HOST", "127.0.0.1")
+        port = int(environment.get("HEELER_PORT", PORT_DEFAULT))
+        password = environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
+        if not password and not is_loopback(host):
+            raise UnsafeSettings(
+                f"HEELER_HOST={host} can be reached from other machines, and there is no password:"
+                " set HEELER_PASSWORD, or listen on 127.0.0.1"
+            )
+        return cls(host, port, password or None)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

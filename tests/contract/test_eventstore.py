@@ -1,0 +1,328 @@
+"""What every event store keeps, in memory as on Postgres: appending, the inbox, rows, leases."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from libs.eventstore.ports import (
+    Commit,
+    DuplicateMessage,
+    EventStore,
+    Fence,
+    InboxEntry,
+    Move,
+    StaleLease,
+    VersionConflict,
+)
+from libs.eventstore.rows import RowWrites
+from tests.contract.ledger import ACCOUNTS, AT, opened
+from tests.contract.worlds import World
+
+
+async def outcome(store: EventStore, commit: Commit) -> object:
+    """What a commit returns, or the class of what it raises."""
+    try:
+        return await store.commit(commit)
+    except (VersionConflict, DuplicateMessage, StaleLease) as refused:
+        return type(refused)
+
+
+async def versions(store: EventStore, aggregate_id: str = "a") -> list[int]:
+    return [event.version for event in (await store.load(aggregate_id)).events]
+
+
+def full_commit(version: int, message_id: str) -> Commit:
+    """An event, a row and an answer."""
+    rows = RowWrites()
+    rows.upsert(ACCOUNTS, {"id": message_id, "cents": version})
+    return Commit([opened("a", version)], rows, InboxEntry(message_id, f'"{message_id}"'))
+
+
+async def test_an_appended_event_is_read_back_with_every_field(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("a")]))
+    history = await store.load("a")
+    assert history.snapshot is None
+    [event] = history.events
+    assert (event.aggregate_id, event.version, event.topic) == ("a", 1, "account.opened")
+    assert (event.schema_version, event.org, event.about) == (1, "org-1", "a")
+    assert event.payload == {"owner": "Ada"}
+    assert event.metadata == {"actor": "user-1", "command_id": "c-1"}
+    assert event.occurred_at == AT
+    assert event.position == 0
+
+
+async def test_an_aggregate_without_events_has_an_empty_history(world: World) -> None:
+    history = await world.store().load("nobody")
+    assert (history.snapshot, history.events) == (None, [])
+
+
+async def test_of_concurrent_appends_of_one_version_exactly_one_wins(world: World) -> None:
+    stores = [world.store(f"process-{number}") for number in range(8)]
+    commits = [full_commit(1, f"m{number}") for number in range(8)]
+    outcomes = await asyncio.gather(*map(outcome, stores, commits))
+    assert sorted(map(str, outcomes)) == sorted(["None", *[str(VersionConflict)] * 7])
+    winner = f"m{outcomes.index(None)}"
+    assert await versions(stores[0]) == [1]
+    assert await world.rows() == [{"id": winner, "cents": 1}]
+    replies = [await stores[0].stored_reply(f"m{number}") for number in range(8)]
+    assert [reply for reply in replies if reply] == [f'"{winner}"']
+
+
+async def test_a_conflict_in_the_second_event_undoes_the_first(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("b", 1)]))
+    with pytest.raises(VersionConflict):
+        await store.commit(Commit([opened("a", 1), opened("b", 1)]))
+    assert await versions(store, "a") == []
+
+
+async def test_crossed_appends_to_two_aggregates_end_in_one_winner(world: World) -> None:
+    stores = [world.store("process-1"), world.store("process-2")]
+    pair = [opened("a"), opened("b")]
+    commits = [Commit(pair * 1), Commit(pair[::-1])]
+    outcomes = await asyncio.gather(*map(outcome, stores, commits))
+    assert sorted(map(str, outcomes)) == sorted(["None", str(VersionConflict)])
+    assert await versions(stores[0], "a") == await versions(stores[0], "b") == [1]
+
+
+async def test_a_duplicate_gets_the_first_reply_and_writes_nothing(world: World) -> None:
+    store = world.store()
+    await store.commit(full_commit(1, "m1"))
+    assert await store.stored_reply("m1") == '"m1"'
+    for version in (1, 2):
+        again = full_commit(version, "m1")
+        again.inbox = InboxEntry("m1", '"another"')
+        again.rows.upsert(ACCOUNTS, {"id": "other"})
+        again.take_lease = "lease"
+        with pytest.raises(DuplicateMessage) as duplicate:
+            await store.commit(again)
+        assert duplicate.value.reply_json == '"m1"'
+    assert await versions(store) == [1]
+    assert await world.rows() == [{"id": "m1", "cents": 1}]
+    assert await store.take_lease("lease") == 1
+
+
+async def test_of_concurrent_duplicates_all_but_one_learn_the_reply(world: World) -> None:
+    stores = [world.store(f"process-{number}") for number in range(6)]
+    for attempt in range(5):
+        commits = [full_commit(attempt + 1, f"m{attempt}") for _ in stores]
+        outcomes = await asyncio.gather(*map(outcome, stores, commits))
+        assert sorted(map(str, outcomes)) == sorted(["None", *[str(DuplicateMessage)] * 5])
+    assert await versions(stores[0]) == [1, 2, 3, 4, 5]
+
+
+async def test_a_message_that_was_never_handled_has_no_reply(world: World) -> None:
+    assert await world.store().stored_reply("never") is None
+
+
+# Rows
+
+
+async def write(world: World, *changes: tuple[str, object]) -> None:
+    """Several changes to the accounts in one commit."""
+    rows = RowWrites()
+    for kind, change in changes:
+        if kind == "delete":
+            rows.delete(ACCOUNTS, *change)  # type: ignore[misc]
+        else:
+            getattr(rows, kind)(ACCOUNTS, change)
+    await world.store().commit(Commit(rows=rows))
+
+
+async def test_an_upsert_replaces_a_row_and_a_patch_changes_some_columns(world: World) -> None:
+    await write(world, ("upsert", {"id": "a", "owner": "Ada", "cents": 1, "doc": {"x": 1}}))
+    await write(world, ("upsert", {"id": "a", "owner": "Bob", "cents": 2, "doc": {"y": [2]}}))
+    assert await world.rows() == [{"id": "a", "owner": "Bob", "cents": 2, "doc": {"y": [2]}}]
+    await write(world, ("patch", {"id": "a", "cents": 3, "doc": {"z": {"deep": None}}}))
+    doc = {"y": [2], "z": {"deep": None}}
+    assert await world.rows() == [{"id": "a", "owner": "Bob", "cents": 3, "doc": doc}]
+
+
+async def test_a_patch_of_a_row_that_is_not_there_does_nothing(world: World) -> None:
+    await write(world, ("patch", {"id": "a", "cents": 3}))
+    assert await world.rows() == []
+
+
+async def test_a_patch_of_nothing_but_the_key_does_nothing(world: World) -> None:
+    await write(world, ("upsert", {"id": "a", "cents": 1}))
+    await write(world, ("patch", {"id": "a"}))
+    assert await world.rows() == [{"id": "a", "cents": 1}]
+
+
+async def test_writes_to_one_row_within_a_commit_are_folded_in_order(world: World) -> None:
+    await write(world, ("upsert", {"id": "old", "cents": 1, "doc": {"a": 1}}))
+    await write(
+        world,
+        ("upsert", {"id": "new", "cents": 1, "doc": {"a": 1}}),
+        ("patch", {"id": "new", "doc": {"b": 2}}),
+        ("patch", {"id": "new", "cents": 9}),
+        ("patch", {"id": "old", "doc": {"b": 2}}),
+        ("patch", {"id": "old", "doc": {"b": 3, "c": 4}, "owner": "Ada"}),
+    )
+    assert await world.rows() == [
+        {"id": "new", "cents": 9, "doc": {"a": 1, "b": 2}},
+        {"id": "old", "owner": "Ada", "cents": 1, "doc": {"a": 1, "b": 3, "c": 4}},
+    ]
+
+
+async def test_rows_with_different_columns_are_written_by_one_commit(world: World) -> None:
+    await write(
+        world,
+        ("upsert", {"id": "a", "cents": 1}),
+        ("upsert", {"id": "b", "owner": "Bob"}),
+        ("upsert", {"id": "c", "cents": 3}),
+    )
+    assert await world.rows() == [
+        {"id": "a", "cents": 1},
+        {"id": "b", "owner": "Bob"},
+        {"id": "c", "cents": 3},
+    ]
+
+
+async def test_a_deletion_takes_all_rows_with_the_value(world: World) -> None:
+    accounts = [("upsert", {"id": name, "owner": name[0]}) for name in ("a1", "a2", "b1")]
+    await write(world, *accounts)
+    await write(world, ("upsert", {"id": "a3", "owner": "a"}), ("delete", ("owner", "a")))
+    assert await world.rows() == [{"id": "b1", "owner": "b"}]
+
+
+async def test_a_row_that_is_deleted_stays_deleted_though_it_was_patched(world: World) -> None:
+    for order in (1, -1):
+        await write(world, ("upsert", {"id": "a", "owner": "Ada", "cents": 1}))
+        changes = [("patch", {"id": "a", "cents": 2}), ("delete", ("owner", "Ada"))]
+        await write(world, *changes[::order])
+        assert await world.rows() == []
+
+
+async def test_a_row_that_is_written_after_its_deletion_is_there(world: World) -> None:
+    await write(world, ("upsert", {"id": "a", "owner": "Ada", "cents": 1, "doc": {"x": 1}}))
+    await write(world, ("delete", ("id", "a")), ("upsert", {"id": "a", "owner": "Bob"}))
+    assert await world.rows() == [{"id": "a", "owner": "Bob"}]
+
+
+# Leases and fences
+
+
+async def test_a_lease_belongs_to_one_until_it_runs_out(world: World) -> None:
+    first, second = world.store("process-1"), world.store("process-2")
+    assert await first.take_lease("run") == 1
+    assert await first.take_lease("run") is None
+    assert await second.take_lease("run") is None
+    await world.pass_time()
+    assert await second.take_lease("run") == 2
+    assert await first.renew_leases() == set()
+    assert await second.renew_leases() == {"run"}
+
+
+async def test_of_concurrent_takers_of_a_lease_one_wins(world: World) -> None:
+    stores = [world.store(f"process-{number}") for number in range(6)]
+    epochs = await asyncio.gather(*(store.take_lease("run") for store in stores))
+    assert sorted(epochs, key=str) == [1, *[None] * 5]
+
+
+async def test_a_renewed_lease_does_not_run_out(world: World) -> None:
+    first, second = world.store("process-1"), world.store("process-2")
+    await first.take_lease("run")
+    await first.take_lease("other")
+    await world.pass_time()
+    assert await first.renew_leases() == {"run", "other"}
+    assert await second.take_lease("run") is None
+
+
+async def test_a_released_lease_is_free_at_once_and_not_renewed(world: World) -> None:
+    first, second = world.store("process-1"), world.store("process-2")
+    assert await first.take_lease("run") == 1
+    await first.release_lease(Fence("run", 1))
+    assert await first.renew_leases() == set()
+    assert await second.take_lease("run") == 2
+
+
+async def test_releasing_a_lease_that_was_taken_over_does_nothing(world: World) -> None:
+    first, second = world.store("process-1"), world.store("process-2")
+    await first.take_lease("run")
+    await world.pass_time()
+    assert await second.take_lease("run") == 2
+    await first.release_lease(Fence("run", 1))
+    assert await first.take_lease("run") is None
+
+
+async def test_a_lease_that_this_instance_does_not_know_of_is_not_renewed(world: World) -> None:
+    """A commit whose outcome is unknown may have taken a lease that nobody works under."""
+    assert await world.store("process-1").take_lease("run") == 1
+    forgetful = world.store("process-1")
+    assert await forgetful.renew_leases() == set()
+    await world.pass_time()
+    assert await forgetful.take_lease("run") == 2
+
+
+async def test_a_stale_epoch_writes_nothing_at_all(world: World) -> None:
+    zombie, heir = world.store("process-1"), world.store("process-2")
+    assert await zombie.take_lease("run") == 1
+    await world.pass_time()
+    assert await heir.take_lease("run") == 2
+    stale = full_commit(1, "m1")
+    stale.fence = Fence("run", 1)
+    stale.take_lease = "next"
+    assert await outcome(zombie, stale) is StaleLease
+    assert await versions(zombie) == []
+    assert await world.rows() == []
+    assert await zombie.stored_reply("m1") is None
+    assert await heir.take_lease("next") == 1
+    live = full_commit(1, "m1")
+    live.fence = Fence("run", 2)
+    assert await outcome(heir, live) is None
+    assert await versions(heir) == [1]
+
+
+async def test_a_fence_of_a_lease_that_nobody_ever_took_is_stale(world: World) -> None:
+    assert await outcome(world.store(), Commit([opened("a")], fence=Fence("x", 1))) is StaleLease
+
+
+async def test_a_commit_takes_a_free_lease_and_goes_on_without_a_taken_one(world: World) -> None:
+    first, second = world.store("process-1"), world.store("process-2")
+    assert await first.commit(Commit([opened("a", 1)], take_lease="run")) == 1
+    assert await second.commit(Commit([opened("a", 2)], take_lease="run")) is None
+    assert await versions(first) == [1, 2]
+    assert await first.renew_leases() == {"run"}
+    assert await second.renew_leases() == set()
+
+
+async def test_a_commit_releases_the_lease_that_it_is_fenced_by(world: World) -> None:
+    first, second = world.store("process-1"), world.store("process-2")
+    await first.take_lease("run")
+    await first.commit(Commit([opened("a")], fence=Fence("run", 1), release_lease=True))
+    assert await first.renew_leases() == set()
+    assert await second.take_lease("run") == 2
+
+
+async def test_a_refused_commit_takes_and_releases_no_lease(world: World) -> None:
+    first, second = world.store("process-1"), world.store("process-2")
+    await first.take_lease("run")
+    await first.commit(Commit([opened("a")]))
+    conflict = Commit([opened("a")], fence=Fence("run", 1), release_lease=True, take_lease="next")
+    assert await outcome(first, conflict) is VersionConflict
+    assert await second.take_lease("run") is None
+    assert await second.take_lease("next") == 1
+
+
+# A consumer's position
+
+
+async def test_a_consumer_moves_only_from_where_it_stands(world: World) -> None:
+    store = world.store()
+    assert await store.position("agent") == 0
+    assert await outcome(store, Commit([opened("a", 1)], move=Move("agent", 0, 5))) is None
+    assert await store.position("agent") == 5
+    stale = full_commit(2, "m1")
+    stale.move = Move("agent", 0, 7)
+    assert await outcome(store, stale) is StaleLease
+    assert await store.position("agent") == 5
+    assert (await versions(store), await world.rows()) == ([1], [])
+    assert await store.stored_reply("m1") is None
+
+
+async def test_a_consumer_that_never_asked_where_it_stands_cannot_move(world: World) -> None:
+    assert await outcome(world.store(), Commit(move=Move("agent", 0, 5))) is StaleLease

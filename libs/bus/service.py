@@ -18,6 +18,7 @@ from libs.eventstore.work import Repository
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 2.0
+RELAY_LINGER_SECONDS = 0.02
 
 
 class Service:
@@ -58,7 +59,7 @@ class Service:
     def start(self) -> None:
         """Begin the loops; the bus must be started."""
         turns: dict[str, Callable[[], Awaitable[None]]] = {
-            "relay": self.relay.turn,
+            "relay": self.relay_turn,
             "leases": self.renew,
             **{f"consumer of {each.upstream}": each.turn for each in self.consumers},
             **{f"sweeper {n}": self.sweep_with(sweep) for n, sweep in enumerate(self.sweepers)},
@@ -79,6 +80,11 @@ class Service:
     def leaderships(self) -> list[Leadership]:
         """The jobs that one process of this service does."""
         return [self.relay.leadership, *(each.leadership for each in self.consumers)]
+
+    async def relay_turn(self) -> None:
+        """Nobody waits for the event stream: let a few commits gather, then publish them."""
+        await self.clock.sleep(RELAY_LINGER_SECONDS)
+        await self.relay.turn()
 
     async def renew(self) -> None:
         """Prolong all leases of this process in one statement, and tell who lost theirs."""

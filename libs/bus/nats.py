@@ -62,7 +62,7 @@ REDELIVERY_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
 COMMANDS_IN_FLIGHT_MAX = 256
 DECLARE_EVERY_SECONDS = 5.0
 DECLARE_RETRY_SECONDS = 0.2
-PUBLISH_ACK_SECONDS_MAX = 5.0
+PUBLISH_ACK_SECONDS_MAX = 2.0
 DRAIN_SECONDS_MAX = 8.0
 
 
@@ -114,7 +114,9 @@ class NatsBus:
         try:
             await self.broker.stop()
         except NatsError as problem:
-            log.warning("disconnecting: %s", problem)
+            log.warning("nats is away while stopping: %s", problem)
+            # The client would write what it still has to a connection that is gone, and fail.
+            self.client._pending_data_size = 0
             await self.client.close()
 
     async def stop_serving(self) -> None:

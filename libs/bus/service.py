@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from libs.bus.background import Leadership, forever
 from libs.bus.consumer import LogConsumer, React
-from libs.bus.ports import Bus, Clock
+from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.shell import CommandShell, Handler
-from libs.contracts.message import Command, Event
+from libs.contracts.message import Accepted, Command, Event, Rejected
 from libs.eventstore.ports import LEASE_RENEWAL_SECONDS, EventStore
 from libs.eventstore.work import Repository
 
@@ -43,7 +43,7 @@ class Service:
         """Answer these commands."""
         shell = CommandShell(self.repository, handlers)
 
-        async def answer(incoming):  # type: ignore[no-untyped-def]
+        async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
             reply = await shell.answer(incoming)
             self.relay.bell.ring()
             return reply
@@ -75,6 +75,8 @@ class Service:
             loop.cancel()
         await asyncio.gather(*self.loops, return_exceptions=True)
         self.loops = []
+        for leadership in self.leaderships:
+            await leadership.give_back()
 
     @property
     def leaderships(self) -> list[Leadership]:

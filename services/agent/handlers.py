@@ -90,8 +90,9 @@ class Handlers:
             return refused
         if conversation.running().run.id == command.run.id:
             work.take_lease = conversation.id
+            design = agent.design
             work.after_commit.append(
-                lambda epoch: self.drivers.begin(conversation.id, epoch, work.context)
+                lambda epoch: self.drivers.begin(conversation.id, epoch, work.context, design)
             )
         return started(command.run.id, command.request_hash)
 

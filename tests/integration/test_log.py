@@ -81,13 +81,16 @@ class Fire:
         writers = [self.write(f"fast{number}") for number in range(WRITERS)]
         writers += [self.write_slowly(f"slow{number}") for number in range(SLOW_WRITERS)]
         writing = asyncio.gather(*writers)
-        done, _ = await asyncio.wait([writing], timeout=DOSE_SECONDS)
-        self.over.set()
-        await writing
-        assert not done, "the writers write until the time is up"
-        await wait_for("the reader has seen as many", lambda: len(self.read) >= len(self.written))
-        reader.cancel()
-        await asyncio.gather(reader, return_exceptions=True)
+        try:
+            done, _ = await asyncio.wait([writing], timeout=DOSE_SECONDS)
+            assert not done, "the writers write until the time is up"
+            self.over.set()
+            await writing
+            await wait_for("all is read", lambda: len(self.read) >= len(self.written))
+        finally:
+            reader.cancel()
+            writing.cancel()
+            await asyncio.gather(reader, writing, return_exceptions=True)
 
 
 async def test_r34_a_tailing_reader_misses_nothing_and_sees_nothing_twice(

@@ -112,6 +112,11 @@ class Catalogue:
         if changed:
             await self.publish()
 
+    async def close(self) -> None:
+        """Close what the providers have open."""
+        for provider in self.providers.values():
+            await provider.close()
+
     async def publish(self) -> None:
         """Let the api read what is on offer."""
         rows = [

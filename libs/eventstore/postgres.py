@@ -87,12 +87,14 @@ where l.key = mine.key and l.epoch = mine.epoch and l.expires_at > '-infinity'
 returning l.key"""
 
 
-def open_pool(url: str) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
+def open_pool(
+    url: str, *, connections_max: int = POOL_CONNECTIONS_MAX
+) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
     """A small pool of autocommit connections; open it with `async with` or `open()`."""
     return AsyncConnectionPool(
         url,
         min_size=1,
-        max_size=POOL_CONNECTIONS_MAX,
+        max_size=connections_max,
         timeout=POOL_WAIT_SECONDS_MAX,
         reconnect_timeout=5,
         open=False,

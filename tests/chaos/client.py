@@ -53,7 +53,8 @@ class Client:
 
     def __init__(self, base_url: str) -> None:
         address = urlsplit(base_url)
-        assert address.hostname and address.port
+        assert address.hostname
+        assert address.port
         self.host, self.port = address.hostname, address.port
         self.refusals: list[Refusal] = []
 

@@ -7,6 +7,7 @@ steps, against which the model's own count of questions is held.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -184,12 +185,10 @@ class Oracle:
                 lanes[request.lane].append(request)
         for lane in lanes.values():
             lane.sort(key=lambda one: one.sent_at)
-            for earlier, later in zip(lane, lane[1:], strict=False):
+            for earlier, later in itertools.pairwise(lane):
                 ordered = place[earlier.text] < place[later.text]
                 overlap = later.sent_at < earlier.answered_at
-                self.verdict.check(
-                    ordered or overlap, f"{later.name} stands before {earlier.name}"
-                )
+                self.verdict.check(ordered or overlap, f"{later.name} stands before {earlier.name}")
 
     def check_pairs(self, agent: str, history: list[dict[str, Any]]) -> None:
         """Every tool call has exactly one return, and it stands behind the call."""
@@ -220,9 +219,7 @@ class Oracle:
             self.verdict.check(
                 run["status"] == "completed", f"{agent}: {run['id']} is {run['status']}"
             )
-        self.verdict.check(
-            len(runs) == turns, f"{agent}: {len(runs)} runs for {turns} messages"
-        )
+        self.verdict.check(len(runs) == turns, f"{agent}: {len(runs)} runs for {turns} messages")
 
     # -- what only the log and the model know
 

@@ -67,9 +67,7 @@ class World:
 
     async def kill9(self, *parts: str) -> None:
         """Kill these parts at once, as soon as all of them run."""
-        await wait_for(
-            f"{parts} run", lambda: all(map(self.running, parts)), RUNNING_SECONDS_MAX
-        )
+        await wait_for(f"{parts} run", lambda: all(map(self.running, parts)), RUNNING_SECONDS_MAX)
         for part in parts:
             self.heeler.kill9(part)
             self.kills.append(Kill(time.monotonic(), part))
@@ -99,9 +97,7 @@ class World:
         try:
             process.send_signal(number)
             self.kills.append(Kill(time.monotonic(), part))
-            await wait_for(
-                f"{part} is gone", lambda: self.running(part) is None, GONE_SECONDS_MAX
-            )
+            await wait_for(f"{part} is gone", lambda: self.running(part) is None, GONE_SECONDS_MAX)
             yield
         finally:
             os.kill(supervisor, signal.SIGCONT)

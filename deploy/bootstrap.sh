@@ -93,6 +93,6 @@ uv=$(find_uv) || uv=$(install_uv)
 groups=()
 if [ "$wanted" = run ]; then groups+=(--no-group dev); fi
 echo "Installing the packages that uv.lock names, for $("$python" --version) ..." >&2
-"$uv" sync --frozen --quiet --python "$python" "${groups[@]}" || sync_from_mirror ||
+"$uv" sync --frozen --inexact --quiet --python "$python" "${groups[@]}" || sync_from_mirror ||
     fail "uv could not install the packages that uv.lock names; see above."
 printf '%s\n%s\n' "$wanted" "$(fingerprint)" >"$STAMP"

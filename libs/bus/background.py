@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from libs.bus.ports import BusUnavailable, Clock
-from libs.eventstore.ports import EventStore, StoreUnavailable
+from libs.eventstore.ports import EventStore, Fence, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,13 @@ class Leadership:
         if self.epoch is None:
             self.epoch = await self.store.take_lease(self.job)
         return self.epoch is not None
+
+    async def give_back(self) -> None:
+        """Let another process do the job at once."""
+        if self.epoch is not None:
+            fence, self.epoch = Fence(self.job, self.epoch), None
+            with contextlib.suppress(StoreUnavailable):
+                await self.store.release_lease(fence)
 
     def keep(self, still_held: set[str]) -> None:
         """Forget the lease if a renewal did not find it."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.bus.ports import (
@@ -17,14 +19,19 @@ from libs.bus.ports import (
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoredEvent
 
+log = logging.getLogger(__name__)
+
 ATTEMPT_PAUSE_SECONDS = 0.05
+
+Attempt = asyncio.Task[Accepted | Rejected | None]
+Servant = Callable[[IncomingCommand], Attempt]
 
 
 @dataclass(slots=True)
 class MemoryNetwork:
     """What several processes share."""
 
-    servants: dict[str, list[Answer]] = field(default_factory=lambda: defaultdict(list))
+    servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
     listeners: dict[str, list[Ring]] = field(default_factory=lambda: defaultdict(list))
     deltas: dict[str, list[Deliver]] = field(default_factory=lambda: defaultdict(list))
     events: dict[str, list[StoredEvent]] = field(default_factory=lambda: defaultdict(list))
@@ -36,6 +43,8 @@ class MemoryBus:
 
     def __init__(self, network: MemoryNetwork) -> None:
         self.network = network
+        self.served: list[tuple[str, Servant]] = []
+        self.in_flight: set[Attempt] = set()
 
     async def request(
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
@@ -47,19 +56,42 @@ class MemoryBus:
         try:
             async with asyncio.timeout(seconds_max):
                 while True:
-                    servants = self.network.servants[command.service]
-                    if servants:
-                        turn = self.network.turns[command.service]
-                        self.network.turns[command.service] += 1
-                        reply = await servants[turn % len(servants)](incoming)
+                    reply = await self.attempt(command.service, incoming)
+                    if reply is not None:
                         return REPLY.validate_json(reply.model_dump_json())
                     await asyncio.sleep(ATTEMPT_PAUSE_SECONDS)
         except TimeoutError as late:
             raise BusUnavailable(f"{command.service}.{command.topic}: no answer") from late
 
+    async def attempt(self, service: str, incoming: IncomingCommand) -> Accepted | Rejected | None:
+        """Deliver a command once; None if nobody serves or the handler failed. A handler goes on
+        when the requester stops waiting."""
+        servants = self.network.servants[service]
+        if not servants:
+            return None
+        self.network.turns[service] += 1
+        servant = servants[self.network.turns[service] % len(servants)]
+        return await asyncio.shield(servant(incoming))
+
     async def serve(self, service: str, answer: Answer) -> None:
         """Answer the commands of a service."""
-        self.network.servants[service].append(answer)
+
+        def begin(incoming: IncomingCommand) -> Attempt:
+            task = asyncio.create_task(answered(answer, incoming))
+            self.in_flight.add(task)
+            task.add_done_callback(self.in_flight.discard)
+            return task
+
+        self.network.servants[service].append(begin)
+        self.served.append((service, begin))
+
+    async def stop_serving(self) -> None:
+        """Take no more commands, and return when those that were taken are answered."""
+        for service, servant in self.served:
+            self.network.servants[service].remove(servant)
+        self.served = []
+        if self.in_flight:
+            await asyncio.wait(self.in_flight)
 
     async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
         """Publish events in order."""
@@ -94,3 +126,12 @@ class MemorySubscription:
     async def end(self) -> None:
         """Stop delivering."""
         self.network.deltas[self.subject].remove(self.deliver)
+
+
+async def answered(answer: Answer, incoming: IncomingCommand) -> Accepted | Rejected | None:
+    """The answer, or None if the handler failed. A process edge: the bug is logged here."""
+    try:
+        return await answer(incoming)
+    except Exception:
+        log.exception("command %s failed", incoming.name)
+        return None

@@ -9,6 +9,7 @@ one exception, or redeliver it without a pause.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ REDELIVERY_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
 COMMANDS_IN_FLIGHT_MAX = 256
 DECLARE_EVERY_SECONDS = 5.0
 DECLARE_RETRY_SECONDS = 0.2
-PUBLISH_ACK_SECONDS_MAX = 5.0
+PUBLISH_ACK_SECONDS_MAX = 2.0
 DRAIN_SECONDS_MAX = 8.0
 
 
@@ -74,9 +75,10 @@ class NatsBus:
         self.replies: dict[str, asyncio.Future[bytes]] = {}
         self.tokens = count(1)
         self.served: list[str] = []
+        self.takers: list[Any] = []
         self.in_flight: set[asyncio.Task[None]] = set()
         self.room = asyncio.Semaphore(COMMANDS_IN_FLIGHT_MAX)
-        self.declared = asyncio.Event()
+        self.undeclared = asyncio.Event()
         self.declaring: asyncio.Task[None] | None = None
         self.client = Client()
         self.broker = NatsBroker(
@@ -108,16 +110,36 @@ class NatsBus:
         """Take nothing new, finish what is in flight, disconnect."""
         if self.declaring:
             self.declaring.cancel()
+        await self.stop_serving()
+        try:
+            await self.broker.stop()
+        except NatsError as problem:
+            log.warning("nats is away while stopping: %s", problem)
+            # The client would write what it still has to a connection that is gone, and fail.
+            self.client._pending_data_size = 0
+            await self.client.close()
+
+    async def stop_serving(self) -> None:
+        """Take no more commands and finish those that arrived, as far as there is time.
+
+        The subscription is drained here, because FastStream throws away what it has not begun.
+        """
+        with contextlib.suppress(TimeoutError, NatsError):
+            async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                for taker in self.takers:
+                    if taker.subscription is not None:
+                        subscription, taker.subscription = taker.subscription, None
+                        await subscription.drain()
+        self.takers = []
         if self.in_flight:
             await asyncio.wait(self.in_flight, timeout=DRAIN_SECONDS_MAX)
-        await self.broker.stop()
 
     # Streams and consumers
 
     async def reconnected(self) -> None:
         """NATS is back, perhaps without its store: declare everything again, now."""
         log.info("nats reconnected")
-        self.declared.clear()
+        self.undeclared.set()
 
     async def disconnected(self) -> None:
         """Say so once."""
@@ -126,16 +148,15 @@ class NatsBus:
     async def keep_declared(self) -> None:
         """Declare again after every reconnect, and from time to time."""
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DECLARE_EVERY_SECONDS):
-                    while self.declared.is_set():
-                        await asyncio.sleep(DECLARE_RETRY_SECONDS)
-            except TimeoutError:
-                pass
+                    await self.undeclared.wait()
+            self.undeclared.clear()
             try:
                 await self.declare()
             except (NatsError, TimeoutError, OSError) as problem:
                 log.warning("cannot declare streams: %s", problem)
+                self.undeclared.set()
                 await asyncio.sleep(DECLARE_RETRY_SECONDS)
 
     async def declare(self) -> None:
@@ -148,7 +169,6 @@ class NatsBus:
                 await jetstream.update_stream(stream_config(spec))
         for service in self.served:
             await jetstream.add_consumer(COMMANDS_STREAM, commands_consumer(service))
-        self.declared.set()
 
     # Commands
 
@@ -191,13 +211,15 @@ class NatsBus:
             self.in_flight.add(task)
             task.add_done_callback(self.finished)
 
-        self.broker.subscriber(
+        taker = self.broker.subscriber(
             DELIVERIES_OF_COMMANDS.format(service=service),
             queue=service,
             decoder=as_is,
             no_reply=True,
             ack_policy=AckPolicy.MANUAL,
-        )(take)
+        )
+        taker(take)
+        self.takers.append(taker)
 
     def finished(self, task: asyncio.Task[None]) -> None:
         """Make room for the next command."""
@@ -218,7 +240,8 @@ class NatsBus:
             delay = redelivery_delay(message.reply)
             log.exception("command %s failed, again in %s s", sent.get("ce-type"), delay)
             nak = b'-NAK {"delay": %d}' % int(delay * 1e9)
-            await self.client.publish(message.reply, nak)
+            with contextlib.suppress(NatsError):
+                await self.client.publish(message.reply, nak)
 
     # Events
 
@@ -230,11 +253,10 @@ class NatsBus:
         *leading, last = events
         for event in leading:
             await self.client.publish(*published(service, event))
-        subject, payload, reply, sent = published(service, last)
+        subject, payload, _, sent = published(service, last)
+        jetstream = self.client.jetstream(timeout=PUBLISH_ACK_SECONDS_MAX)
         try:
-            await self.client.jetstream(timeout=PUBLISH_ACK_SECONDS_MAX).publish(
-                subject, payload, headers=sent
-            )
+            await jetstream.publish(subject, payload, headers=sent)
         except (TimeoutError, NatsError) as problem:
             raise BusUnavailable(f"events of {service} were not taken") from problem
 

@@ -52,7 +52,14 @@ class Bus(Protocol):
         ...
 
     async def serve(self, service: str, answer: Answer) -> None:
-        """Answer the commands of a service; with several processes each command goes to one."""
+        """Answer the commands of a service; with several processes each command goes to one.
+
+        What raises is answered later: the command is delivered again, after a growing pause.
+        """
+        ...
+
+    async def stop_serving(self) -> None:
+        """Take no more commands, and return when those that were taken are answered."""
         ...
 
     async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
@@ -69,7 +76,7 @@ class Bus(Protocol):
         ...
 
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscription:
-        """Hear the deltas of a subject from now on."""
+        """Hear the deltas of a subject: all that are caused by what this bus sends from now on."""
         ...
 
 

@@ -22,21 +22,22 @@ class Relay:
         self.service = service
         self.bell = Bell()
         self.leadership = Leadership(store, "relay")
-        self.published: int | None = None
+        self.published = 0
+        self.published_as: int | None = None
 
     async def turn(self) -> None:
         """Wait for a commit, then publish everything that is not published yet."""
         await self.bell.wait(POLL_SECONDS)
         if not await self.leadership.held():
-            self.published = None
             return
+        if self.published_as != self.leadership.epoch:
+            self.published = await self.store.published()
+            self.published_as = self.leadership.epoch
         while await self.publish_page():
             pass
 
     async def publish_page(self) -> bool:
         """Number and publish one page; returns whether there may be more."""
-        if self.published is None:
-            self.published = await self.store.published()
         numbered = await self.store.number_log()
         events = await self.store.read_log(self.published)
         if not events:

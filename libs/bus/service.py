@@ -8,16 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from libs.bus.background import Leadership, forever
 from libs.bus.consumer import LogConsumer, React
-from libs.bus.ports import Bus, Clock
+from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.shell import CommandShell, Handler
-from libs.contracts.message import Command, Event
+from libs.contracts.message import Accepted, Command, Event, Rejected
 from libs.eventstore.ports import LEASE_RENEWAL_SECONDS, EventStore
 from libs.eventstore.work import Repository
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 2.0
+RELAY_LINGER_SECONDS = 0.02
 
 
 class Service:
@@ -42,7 +43,7 @@ class Service:
         """Answer these commands."""
         shell = CommandShell(self.repository, handlers)
 
-        async def answer(incoming):  # type: ignore[no-untyped-def]
+        async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
             reply = await shell.answer(incoming)
             self.relay.bell.ring()
             return reply
@@ -58,7 +59,7 @@ class Service:
     def start(self) -> None:
         """Begin the loops; the bus must be started."""
         turns: dict[str, Callable[[], Awaitable[None]]] = {
-            "relay": self.relay.turn,
+            "relay": self.relay_turn,
             "leases": self.renew,
             **{f"consumer of {each.upstream}": each.turn for each in self.consumers},
             **{f"sweeper {n}": self.sweep_with(sweep) for n, sweep in enumerate(self.sweepers)},
@@ -74,11 +75,18 @@ class Service:
             loop.cancel()
         await asyncio.gather(*self.loops, return_exceptions=True)
         self.loops = []
+        for leadership in self.leaderships:
+            await leadership.give_back()
 
     @property
     def leaderships(self) -> list[Leadership]:
         """The jobs that one process of this service does."""
         return [self.relay.leadership, *(each.leadership for each in self.consumers)]
+
+    async def relay_turn(self) -> None:
+        """Nobody waits for the event stream: let a few commits gather, then publish them."""
+        await self.clock.sleep(RELAY_LINGER_SECONDS)
+        await self.relay.turn()
 
     async def renew(self) -> None:
         """Prolong all leases of this process in one statement, and tell who lost theirs."""

@@ -100,7 +100,7 @@ def open_pool(url: str) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
             "autocommit": True,
             "prepare_threshold": 0,
             "connect_timeout": CONNECT_SECONDS_MAX,
-            "options": "-c timezone=UTC -c statement_timeout=30s",
+            "options": "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan",
         },
     )
 

@@ -1,4 +1,4 @@
-"""Every store test runs in both worlds."""
+"""Every test of a port runs on the twin and on the real server."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from libs.contracts import streams
+from tests.contract.wires import MemoryWires, Wires, nats_wires
 from tests.contract.worlds import MemoryWorld, PostgresWorld, World, postgres_world
-from tests.servers import PostgresServer
+from tests.servers import NatsServer, PostgresServer
 
 
 @pytest.fixture
@@ -25,3 +27,19 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     server: PostgresServer = request.getfixturevalue("postgres_server")
     async with postgres_world(server, tmp_path) as world:
         yield world
+
+
+@pytest.fixture
+def ledger_has_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy service is declared like any other."""
+    monkeypatch.setattr(streams, "SERVICES", (*streams.SERVICES, "ledger"))
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def wires(request: pytest.FixtureRequest, ledger_has_streams: None) -> AsyncIterator[Wires]:
+    if request.param == "memory":
+        yield MemoryWires()
+        return
+    server: NatsServer = request.getfixturevalue("nats_server")
+    async with nats_wires(server.url) as wires:
+        yield wires

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from libs.contracts.conversation import main_conversation
 from libs.eventstore.postgres import Database
 from services.agent.domain.context import SeenBlock
 
@@ -118,14 +119,14 @@ class PostgresQueries:
         """Messages of an agent's history, the newest first."""
         pattern = None if search.text is None else f"%{escaped(search.text)}%"
         rows = await self.database.fetch(
-            "select role, created_at, text from agent.messages where agent_id = %(agent)s"
+            "select role, created_at, text from agent.messages where conversation_id = %(conversation)s"
             " and role = any(%(roles)s) and text <> ''"
             " and (%(pattern)s::text is null or text ilike %(pattern)s)"
             " and (%(since)s::timestamptz is null or created_at >= %(since)s)"
             " and (%(until)s::timestamptz is null or created_at <= %(until)s)"
             " order by position desc limit %(limit)s",
             {
-                "agent": search.agent_id,
+                "conversation": main_conversation(search.agent_id),
                 "roles": search.roles,
                 "pattern": pattern,
                 "since": search.since,

@@ -69,14 +69,21 @@ class RunDrivers:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.stopping = False
 
-    def begin(self, conversation_id: str, epoch: int | None, context: Context) -> None:
-        """Drive the turn of a conversation whose lease was just taken.
+    def begin(
+        self,
+        conversation_id: str,
+        epoch: int | None,
+        context: Context,
+        design: Design | None = None,
+    ) -> None:
+        """Drive the turn of a conversation whose lease was just taken; `design` is the agent's,
+        if it was read a moment ago.
 
         Without an epoch the lease was not free: its holder, or the sweeper, drives the turn.
         """
         if epoch is None or self.stopping:
             return
-        driver = RunDriver(self, Fence(conversation_id, epoch), context)
+        driver = RunDriver(self, Fence(conversation_id, epoch), context, design)
         task = asyncio.create_task(driver.drive())
         self.tasks[conversation_id] = task
         task.add_done_callback(lambda done: self.forget(conversation_id, done))
@@ -117,13 +124,16 @@ class RunDrivers:
 class RunDriver:
     """Drives one conversation for as long as somebody has the turn."""
 
-    def __init__(self, drivers: RunDrivers, fence: Fence, context: Context) -> None:
+    def __init__(
+        self, drivers: RunDrivers, fence: Fence, context: Context, design: Design | None
+    ) -> None:
         self.all = drivers
         self.fence = fence
         self.context = context
         self.conversation = Conversation.blank(fence.key)
         self.started_here: set[tuple[str, str]] = set()
         self.served = 0
+        self.fresh_design = design
 
     async def drive(self) -> None:
         """Until nobody has the turn. A process edge: a bug is logged and the turn left to the
@@ -229,6 +239,9 @@ class RunDriver:
 
     async def design_of(self, agent_id: str) -> Design | None:
         """The agent as it is now; None if it is gone."""
+        if self.fresh_design is not None:
+            design, self.fresh_design = self.fresh_design, None
+            return design
         load = self.all.repository.load
         agent = await self.once_answered(lambda: load(Agent, agent_id))
         self.all.repository.keep(agent)

@@ -228,9 +228,10 @@ class RunRow:
 
 def agent_document(include: frozenset[str]) -> str:
     """The SQL expression of a V1 agent with the relationships that were asked for."""
-    parts = ["a.doc", LAST_RUN, f"jsonb_build_object({MESSAGE_IDS})"]
+    parts = [LAST_RUN, f"jsonb_build_object({MESSAGE_IDS})"]
     parts += [RELATIONSHIPS[name] for name in sorted(include & ALL_RELATIONSHIPS)]
-    return " || ".join(parts)
+    # The small parts first: each `||` copies both sides, and the document is the large one.
+    return f"a.doc || ({' || '.join(parts)})"
 
 
 def inner(array: str) -> bytes:

@@ -23,7 +23,7 @@ UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 AnyConnection = ASGIConnection[BaseRouteHandler, object, object, object]  # type: ignore[type-var]
 
 
-def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
+async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
     """Let a request in, or raise the answer why not."""
     if connection.scope["path"].rstrip("/") in OPEN_PATHS:
         return

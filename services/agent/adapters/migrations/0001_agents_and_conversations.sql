@@ -33,9 +33,7 @@ create table {schema}.messages (
     docs            jsonb not null
 );
 create unique index messages_page on {schema}.messages (conversation_id, position);
-create index messages_context on {schema}.messages (conversation_id, position) where in_context;
 create index messages_run on {schema}.messages (run_id, position) where run_id is not null;
-create index messages_agent on {schema}.messages (agent_id);
 comment on column {schema}.messages.docs is 'The V1 messages that this one is served as.';
 
 create table {schema}.runs (
@@ -54,7 +52,6 @@ create table {schema}.runs (
 );
 create index runs_page on {schema}.runs (org, created_at, id);
 create index runs_agent on {schema}.runs (agent_id, created_at, id);
-create index runs_request on {schema}.runs (agent_id, request_hash, created_at);
 
 create table {schema}.turns (
     run_id          text primary key,

@@ -66,7 +66,7 @@ ERROR_TYPES = {
 class OpenAIProvider:
     """Chat completions through the official SDK, which brings transport, retries and errors.
 
-    The messages go in as `extra_body`: the SDK's walk through typed messages costs 0.1 ms each.
+    The body goes in as it is: the SDK's walk through typed messages costs 0.1 ms each.
     """
 
     name = "openai"
@@ -92,11 +92,12 @@ class OpenAIProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask a model for a whole step; the text comes in one piece."""
+        import httpx2
         import openai
 
         try:
-            response = await self.client.chat.completions.with_raw_response.create(
-                messages=[], model=request.config.llm_config.model, extra_body=body_of(request)
+            response = await self.client.post(
+                "/chat/completions", body=body_of(request), cast_to=httpx2.Response
             )
             reply = reply_of(json.loads(response.content))
         except openai.APITimeoutError as late:
@@ -158,7 +159,10 @@ class OpenAIProvider:
 def body_of(request: ModelRequest) -> dict[str, Json]:
     """The request in the provider's words."""
     config = request.config.llm_config
-    body: dict[str, Json] = {"messages": [openai_message(one) for one in request.messages]}
+    body: dict[str, Json] = {
+        "model": config.model,
+        "messages": [openai_message(one) for one in request.messages],
+    }
     reasons = config.model.startswith(("o1", "o3", "o4", "gpt-5"))
     if config.max_tokens:
         body["max_completion_tokens"] = config.max_tokens

@@ -1,0 +1,268 @@
+"""What every bus keeps, in memory as on NATS: commands and their answers, deltas."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import count
+
+import pytest
+
+from libs.bus.ports import Bus, BusUnavailable, IncomingCommand
+from libs.contracts.message import (
+    UNPROCESSABLE,
+    Accepted,
+    Context,
+    Rejected,
+    delta_subject,
+)
+from libs.eventstore.work import Work
+from tests.contract.ledger import Account, Deposit, context, deposit
+from tests.contract.wires import Ledger, Wires
+from tests.waiting import wait_for
+
+
+def accepted(cents: int) -> Accepted:
+    return Accepted(result={"cents": cents})
+
+
+async def test_a_command_is_answered_when_it_is_durable(wires: Wires) -> None:
+    ledger = Ledger()
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    reply = await client.request(Deposit(account_id="a", cents=5), context("m1"))
+    assert reply == accepted(5)
+    assert await ledger.cents("a") == [5]
+    assert await ledger.store.stored_reply("m1") == reply.model_dump_json()
+
+
+async def test_a_refusal_reaches_the_requester_and_changes_nothing(wires: Wires) -> None:
+    ledger = Ledger()
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    reply = await client.request(Deposit(account_id="a", cents=-1), context("m1"))
+    assert reply == Rejected(code=UNPROCESSABLE, reason="-1 cents are no deposit")
+    assert await ledger.cents("a") == []
+    assert await ledger.store.stored_reply("m1") is None
+
+
+async def test_a_command_arrives_with_its_context(wires: Wires) -> None:
+    seen: list[IncomingCommand] = []
+
+    async def answer(incoming: IncomingCommand) -> Accepted:
+        seen.append(incoming)
+        return Accepted()
+
+    await wires.process(lambda bus: bus.serve("ledger", answer))
+    client = await wires.process()
+    sent = Context("m1", "org-2", "user-2", "correlation", "cause")
+    command = Deposit(account_id="ä", cents=1)
+    assert await client.request(command, sent) == Accepted()
+    [incoming] = seen
+    assert (incoming.name, incoming.context) == ("ledger.money.deposit", sent)
+    assert Deposit.model_validate_json(incoming.payload) == command
+
+
+async def test_a_message_that_comes_twice_gets_the_answer_of_the_first_time(wires: Wires) -> None:
+    ledger = Ledger()
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    command = Deposit(account_id="a", cents=5)
+    assert await client.request(command, context("m1")) == accepted(5)
+    assert await client.request(command, context("m2")) == accepted(10)
+    replies = [client.request(command, context("m1")) for _ in range(20)]
+    assert await asyncio.gather(*replies) == [accepted(5)] * 20
+    assert await ledger.cents("a") == [5, 5]
+
+
+async def test_a_message_that_took_effect_is_not_refused_later(wires: Wires) -> None:
+    """A withdrawal that emptied the account, asked again, was still a success."""
+
+    async def once(command: Deposit, work: Work) -> Accepted | Rejected:
+        account = await work.load(Account, command.account_id)
+        if account.exists:
+            return Rejected(code=UNPROCESSABLE, reason="exists already")
+        return await deposit(command, work)
+
+    ledger = Ledger(once)
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    command = Deposit(account_id="a", cents=5)
+    for _ in range(2):
+        assert await client.request(command, context("m1")) == accepted(5)
+    refused = await client.request(command, context("m2"))
+    assert refused == Rejected(code=UNPROCESSABLE, reason="exists already")
+
+
+async def test_a_command_whose_handler_fails_is_delivered_again(wires: Wires) -> None:
+    attempts: list[str] = []
+
+    async def third_time(command: Deposit, work: Work) -> Accepted | Rejected:
+        attempts.append(work.context.message_id)
+        reply = await deposit(command, work)
+        if len(attempts) < 3:
+            raise RuntimeError("a bug")
+        return reply
+
+    ledger = Ledger(third_time)
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    reply = await client.request(Deposit(account_id="a", cents=5), context("m1"))
+    assert reply == accepted(5)
+    assert await ledger.cents("a") == [5]
+    assert set(attempts) == {"m1"}
+
+
+async def test_a_failing_command_does_not_hold_up_the_others(wires: Wires) -> None:
+    async def poisoned(command: Deposit, work: Work) -> Accepted | Rejected:
+        if command.account_id == "poison":
+            raise RuntimeError("a bug")
+        return await deposit(command, work)
+
+    await wires.process(Ledger(poisoned).serve)
+    client = await wires.process()
+    poison = asyncio.create_task(
+        client.request(Deposit(account_id="poison", cents=1), context("p"), seconds_max=2)
+    )
+    for number in range(20):
+        command = Deposit(account_id=f"a{number}", cents=5)
+        assert await client.request(command, context(f"m{number}"), seconds_max=1) == accepted(5)
+    with pytest.raises(BusUnavailable):
+        await poison
+
+
+async def test_a_version_conflict_is_decided_again(wires: Wires) -> None:
+    other = Ledger()
+    seen: list[int] = []
+
+    async def disturbed(command: Deposit, work: Work) -> Accepted | Rejected:
+        account = await work.load(Account, command.account_id)
+        seen.append(account.state.cents)
+        if len(seen) == 1:
+            aside = other.repository.work(context("aside"))
+            (await aside.load(Account, command.account_id)).deposit(100)
+            await aside.commit()
+        return await deposit(command, work)
+
+    ledger = Ledger(disturbed, other.database)
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    reply = await client.request(Deposit(account_id="a", cents=5), context("m1"))
+    assert reply == accepted(105)
+    assert seen == [0, 100]
+    assert await ledger.cents("a") == [100, 5]
+
+
+async def test_nobody_serving_is_found_out_in_time(wires: Wires) -> None:
+    client = await wires.process()
+    began = time.monotonic()
+    with pytest.raises(BusUnavailable):
+        await client.request(Deposit(account_id="a", cents=5), context("m1"), seconds_max=0.5)
+    assert 0.4 < time.monotonic() - began < 1.5
+
+
+async def test_a_command_waits_for_somebody_to_serve_it(wires: Wires) -> None:
+    client = await wires.process()
+    waiting = asyncio.create_task(client.request(Deposit(account_id="a", cents=5), context("m1")))
+    ledger = Ledger()
+    await wires.process(ledger.serve)
+    assert await waiting == accepted(5)
+    assert await ledger.cents("a") == [5]
+
+
+async def test_several_servants_share_the_commands(wires: Wires) -> None:
+    first = Ledger()
+    second = Ledger(database=first.database)
+    served: dict[str, set[str]] = {"first": set(), "second": set()}
+
+    def counting(name: str, ledger: Ledger) -> object:
+        async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
+            served[name].add(incoming.context.message_id)
+            return await ledger.shell.answer(incoming)
+
+        return lambda bus: bus.serve("ledger", answer)
+
+    for name, ledger in (("first", first), ("second", second)):
+        await wires.process(counting(name, ledger))  # type: ignore[arg-type]
+    client = await wires.process()
+    requests = [
+        client.request(Deposit(account_id="a", cents=1), context(f"m{number}"))
+        for number in range(60)
+    ]
+    replies = await asyncio.gather(*requests)
+    assert sorted(reply.result["cents"] for reply in replies if isinstance(reply, Accepted)) == (
+        list(range(1, 61))
+    )
+    assert await first.cents("a") == [1] * 60
+    assert served["first"]
+    assert served["second"]
+    assert served["first"] | served["second"] == {f"m{number}" for number in range(60)}
+
+
+async def test_who_stops_serving_finishes_what_it_took_and_takes_no_more(wires: Wires) -> None:
+    gate = asyncio.Event()
+    begun: set[str] = set()
+
+    async def slow(command: Deposit, work: Work) -> Accepted | Rejected:
+        begun.add(work.context.message_id)
+        await gate.wait()
+        return await deposit(command, work)
+
+    ledger = Ledger(slow)
+    servant = await wires.process(ledger.serve)
+    client = await wires.process()
+    taken = [
+        asyncio.create_task(
+            client.request(Deposit(account_id=f"a{number}", cents=5), context(f"m{number}"))
+        )
+        for number in range(5)
+    ]
+    await wait_for("all begun", lambda: len(begun) == 5)
+    stopping = asyncio.create_task(servant.stop_serving())
+    late = Deposit(account_id="late", cents=5)
+    for number in count():
+        assert number < 5, "it goes on taking commands"
+        late_id = f"late{number}"
+        with pytest.raises(BusUnavailable):
+            await client.request(late, context(late_id), seconds_max=0.4)
+        if late_id not in begun:
+            break
+    assert not stopping.done()
+    gate.set()
+    await stopping
+    assert await asyncio.gather(*taken) == [accepted(5)] * 5
+    before = await ledger.cents("late")
+    heir = Ledger(database=ledger.database)
+    await wires.process(heir.serve)
+    assert await client.request(late, context(late_id)) == accepted(sum(before) + 5)
+
+
+async def test_deltas_that_a_request_causes_are_heard_in_order(wires: Wires) -> None:
+    subject = delta_subject("ledger", "run", "org-1", "run-1")
+    other = delta_subject("ledger", "run", "org-1", "run-2")
+    buses: list[Bus] = []
+
+    async def telling(command: Deposit, work: Work) -> Accepted | Rejected:
+        for number in range(300):
+            await buses[0].publish_delta(subject, b"%d" % number)
+            await buses[0].publish_delta(other, b"not for you")
+        return Accepted()
+
+    buses.append(await wires.process(Ledger(telling).serve))
+    client = await wires.process()
+    heard: list[bytes] = []
+    also_heard: list[bytes] = []
+    subscription = await client.subscribe_deltas(subject, heard.append)
+    await client.subscribe_deltas(subject, also_heard.append)
+    await client.request(Deposit(account_id="a", cents=1), context("m1"))
+    await wait_for("all deltas", lambda: len(heard) == len(also_heard) == 300)
+    assert heard == also_heard == [b"%d" % number for number in range(300)]
+    await subscription.end()
+    await client.request(Deposit(account_id="a", cents=1), context("m2"))
+    await wait_for("the deltas of the one that stayed", lambda: len(also_heard) == 600)
+    assert len(heard) == 300
+
+
+async def test_a_delta_that_nobody_hears_is_gone(wires: Wires) -> None:
+    client = await wires.process()
+    await client.publish_delta(delta_subject("ledger", "run", "org-1", "run-1"), b"x")

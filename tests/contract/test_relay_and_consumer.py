@@ -1,0 +1,284 @@
+"""From a commit to whoever follows: the relay publishes in order, a consumer misses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from libs.bus import consumer as consumers
+from libs.bus import relay as relays
+from libs.bus.background import forever
+from libs.bus.consumer import LogConsumer
+from libs.bus.memory import MemoryBus, MemoryNetwork
+from libs.bus.ports import Ring
+from libs.bus.relay import Relay
+from libs.bus.system import SystemClock
+from libs.contracts.message import Context, Event
+from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent
+from tests.contract.ledger import AT, Deposit, MoneyDeposited, context, deposit, deposited, opened
+from tests.contract.wires import Ledger, Wires
+from tests.waiting import wait_for
+
+type Turn = Callable[[], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relays, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(consumers, "POLL_SECONDS", 0.02)
+
+
+@asynccontextmanager
+async def turning(*turns: Turn) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Loops that run as they do in a service."""
+    tasks = [asyncio.create_task(forever("loop", turn, SystemClock())) for turn in turns]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def money(account_id: str, version: int, cents: int) -> Commit:
+    payload = f'{{"cents":{cents},"currency":"EUR"}}'
+    return Commit([deposited(account_id, version, payload, 3)])
+
+
+class Follower:
+    """A consumer of the ledger's deposits, and what it was told."""
+
+    def __init__(self, database: MemoryDatabase, wires_bus: object, holder: str = "f") -> None:
+        self.told: list[tuple[int, str]] = []
+        self.contexts: list[Context] = []
+        self.store = MemoryEventStore(database, "follower", holder)
+        reactions = {MoneyDeposited: self.react}
+        self.consumer = LogConsumer(self.store, wires_bus, "ledger", reactions)  # type: ignore[arg-type]
+
+    async def react(self, event: Event, cause: Context) -> None:
+        assert isinstance(event, MoneyDeposited)
+        self.told.append((event.cents, event.originator_id))
+        self.contexts.append(cause)
+
+
+# The relay
+
+
+async def test_the_relay_publishes_every_event_in_order_with_its_position(wires: Wires) -> None:
+    ledger = Ledger()
+    bus = await wires.process()
+    relay = Relay(ledger.store, bus, "ledger")
+    async with turning(relay.turn):
+        for version in range(1, 51):
+            await ledger.store.commit(Commit([opened("a", version)]))
+            relay.bell.ring()
+        await wait_for("all published", lambda: ledger.database.schema("ledger").published == 50)
+    published = await wires.published("ledger")
+    assert len(published) == 50
+    for number, (subject, payload, sent) in enumerate(published, start=1):
+        assert subject == "ledger.event.account.opened.org-1.a"
+        assert payload == {"owner": "Ada"}
+        assert sent["heeler-position"] == str(number)
+        assert sent["Nats-Msg-Id"] == sent["ce-id"] == f"a.{number}"
+        assert (sent["ce-type"], sent["ce-source"]) == ("ledger.account.opened", "ledger")
+        assert (sent["ce-subject"], sent["ce-time"]) == ("a", AT.isoformat())
+        assert (sent["heeler-org"], sent["heeler-actor"]) == ("org-1", "user-1")
+        assert (sent["heeler-aggregate"], sent["heeler-version"]) == ("a", str(number))
+        assert (sent["heeler-schema-version"], sent["causation-id"]) == ("1", "c-1")
+
+
+async def test_the_relay_publishes_more_than_a_page(wires: Wires) -> None:
+    ledger = Ledger()
+    await ledger.store.commit(Commit([opened("a", version) for version in range(1, 1_202)]))
+    async with turning(Relay(ledger.store, await wires.process(), "ledger").turn):
+        await wait_for("all published", lambda: ledger.database.schema("ledger").published == 1_201)
+    positions = [sent["heeler-position"] for _, _, sent in await wires.published("ledger")]
+    assert positions == [str(number) for number in range(1, 1_202)]
+
+
+class CountingBus(MemoryBus):
+    """Counts what is published through it."""
+
+    published = 0
+
+    async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
+        self.published += len(events)
+        await super().publish_events(service, events)
+
+
+async def test_of_two_relays_one_publishes_and_the_other_takes_over() -> None:
+    now = 0.0
+    database = MemoryDatabase(lambda: now)
+    buses = [CountingBus(network := MemoryNetwork()), CountingBus(network)]
+    stores = [MemoryEventStore(database, "ledger", f"process-{number}") for number in range(2)]
+    pairs = zip(stores, buses, strict=True)
+    first, second = (Relay(store, bus, "ledger") for store, bus in pairs)
+    async with turning(second.turn):
+        async with turning(first.turn):
+            await wait_for("a leader", lambda: first.leadership.epoch or second.leadership.epoch)
+            for version in range(1, 21):
+                await stores[0].commit(Commit([opened("a", version)]))
+            await wait_for("published", lambda: database.schema("ledger").published == 20)
+            assert sorted(bus.published for bus in buses) == [0, 20]
+            assert [first.leadership.epoch, second.leadership.epoch].count(None) == 1
+        await first.leadership.give_back()
+        now += LEASE_SECONDS + 1
+        for version in range(21, 26):
+            await stores[0].commit(Commit([opened("a", version)]))
+        await wait_for("published", lambda: database.schema("ledger").published == 25)
+    assert [event.version for event in network.events["ledger"]] == list(range(1, 26))
+
+
+# The consumer
+
+
+async def test_an_event_rings_who_hears_its_topic(wires: Wires) -> None:
+    rung: list[str] = []
+    hearer = await wires.process(
+        lambda bus: bus.hear_events("ledger", "money.deposited", lambda: rung.append("money")),
+        lambda bus: bus.hear_events("ledger", "account.closed", lambda: rung.append("closed")),
+    )
+    ledger = Ledger()
+    await wires.process(ledger.serve)
+    await ledger.store.commit(money("a", 1, 5))
+    async with turning(Relay(ledger.store, hearer, "ledger").turn):
+        await wait_for("the bell", lambda: rung)
+    assert rung == ["money"]
+
+
+async def test_a_consumer_is_told_of_every_event_in_order(wires: Wires) -> None:
+    ledger = Ledger()
+    followers: list[Follower] = []
+
+    async def follow(bus: object) -> None:
+        followers.append(Follower(ledger.database, bus))
+        await followers[0].consumer.start()
+
+    bus = await wires.process(follow)
+    [follower] = followers
+    relay = Relay(ledger.store, bus, "ledger")
+    async with turning(relay.turn, follower.consumer.turn):
+        for number in range(1, 101):
+            await ledger.store.commit(money("a", number, number))
+            await ledger.store.commit(Commit([opened("b", number)]))
+        await wait_for("all told", lambda: len(follower.told) >= 100)
+    assert follower.told == [(number, "a") for number in range(1, 101)]
+    assert await follower.store.position("ledger") >= 199
+
+
+class UnreliableBus(MemoryBus):
+    """Rings never, twice, or now and then."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(MemoryNetwork())
+        self.how = how
+        self.rings = 0
+
+    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+        def distorted() -> None:
+            self.rings += 1
+            times = {"never": 0, "twice": 2, "sometimes": self.rings % 3 == 0}[self.how]
+            for _ in range(times):
+                ring()
+
+        await super().hear_events(service, topic, distorted)
+
+
+@pytest.mark.parametrize("how", ["never", "twice", "sometimes"])
+async def test_what_the_bus_loses_or_doubles_a_consumer_is_told_once(how: str) -> None:
+    ledger = Ledger()
+    bus = UnreliableBus(how)
+    follower = Follower(ledger.database, bus)
+    await follower.consumer.start()
+    async with turning(Relay(ledger.store, bus, "ledger").turn, follower.consumer.turn):
+        for number in range(1, 41):
+            await ledger.store.commit(money("a", number, number))
+            await asyncio.sleep(0)
+        await wait_for("all told", lambda: len(follower.told) >= 40)
+    assert follower.told == [(number, "a") for number in range(1, 41)]
+
+
+async def test_a_new_consumer_is_told_what_happened_before_it(wires: Wires) -> None:
+    """The stream may hold nothing of it any more; and who restarts goes on where it stood."""
+    ledger = Ledger()
+    for number in range(1, 31):
+        await ledger.store.commit(money("a", number, number))
+    bus = await wires.process()
+    relay = Relay(ledger.store, bus, "ledger")
+    async with turning(relay.turn):
+        await wait_for("published", lambda: ledger.database.schema("ledger").published == 30)
+        first = Follower(ledger.database, bus, "first")
+        async with turning(first.consumer.turn):
+            await wait_for("all told", lambda: len(first.told) == 30)
+            await wait_for("moved", lambda: positions(ledger) == {"ledger": 30})
+        await first.consumer.leadership.give_back()
+        await ledger.store.commit(money("a", 31, 31))
+        second = Follower(ledger.database, bus, "second")
+        async with turning(second.consumer.turn):
+            await wait_for("the rest told", lambda: second.told)
+    assert first.told == [(number, "a") for number in range(1, 31)]
+    assert second.told == [(31, "a")]
+
+
+def positions(ledger: Ledger) -> dict[str, int]:
+    return ledger.database.schema("follower").positions
+
+
+async def test_an_event_whose_reaction_failed_is_reacted_to_again() -> None:
+    ledger = Ledger()
+    follower = Follower(ledger.database, MemoryBus(MemoryNetwork()))
+    for number in range(1, 6):
+        await ledger.store.commit(money("a", number, number))
+    await ledger.store.number_log()
+    react = follower.consumer.reactions["money.deposited"]
+    failures = [RuntimeError("a bug")]
+
+    async def failing_once(event: Event, cause: Context) -> None:
+        if event.originator_version == 3 and failures:
+            raise failures.pop()
+        await react(event, cause)
+
+    follower.consumer.reactions["money.deposited"] = failing_once
+    with pytest.raises(RuntimeError):
+        await follower.consumer.turn()
+    assert positions(ledger) == {"ledger": 0}
+    await follower.consumer.turn()
+    assert [cents for cents, _ in follower.told] == [1, 2, 1, 2, 3, 4, 5]
+    assert positions(ledger) == {"ledger": 5}
+
+
+async def test_a_reaction_is_in_the_name_of_whoever_caused_the_event() -> None:
+    ledger = Ledger()
+    work = ledger.repository.work(context("m1"))
+    await deposit(Deposit(account_id="a", cents=5), work)
+    await work.commit()
+    await ledger.store.number_log()
+    follower = Follower(ledger.database, MemoryBus(MemoryNetwork()))
+    await follower.consumer.turn()
+    assert follower.told == [(5, "a")]
+    [cause] = follower.contexts
+    assert (cause.message_id, cause.org, cause.actor) == ("a.2", "org-1", "user-1")
+    assert cause.correlation_id == "for-m1"
+
+
+async def test_a_consumer_that_was_overtaken_stops(wires: Wires) -> None:
+    ledger = Ledger()
+    bus = await wires.process()
+    await ledger.store.commit(money("a", 1, 1))
+    await ledger.store.number_log()
+    zombie, heir = (Follower(ledger.database, bus, name) for name in ("zombie", "heir"))
+    react = zombie.consumer.reactions["money.deposited"]
+
+    async def frozen(event: Event, cause: Context) -> None:
+        await heir.consumer.react_to_page()
+        await react(event, cause)
+
+    zombie.consumer.reactions["money.deposited"] = frozen
+    await zombie.consumer.turn()
+    assert zombie.consumer.leadership.epoch is None
+    assert positions(ledger) == {"ledger": 1}

@@ -1,0 +1,127 @@
+"""The two worlds that the bus's contract is tested in: memory, and a real NATS."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from typing import Any, Protocol
+
+import nats
+from nats.aio.client import Client
+from nats.js.errors import NotFoundError
+
+from libs.bus import headers
+from libs.bus.memory import MemoryBus, MemoryNetwork
+from libs.bus.nats import NatsBus
+from libs.bus.ports import Bus
+from libs.bus.shell import CommandShell, Handler
+from libs.contracts.message import Command, event_subject
+from libs.contracts.streams import events_stream
+from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.work import Repository
+from tests.contract.ledger import Deposit, deposit, project
+
+HOLDERS = count(1)
+Published = tuple[str, dict[str, Any], Mapping[str, str]]
+
+
+class Wires(Protocol):
+    """One bus that several processes are on."""
+
+    async def process(self, *prepare: Callable[[Bus], Awaitable[None]]) -> Bus:
+        """A started bus of one more process; what it serves and hears is prepared before."""
+        ...
+
+    async def published(self, service: str) -> list[Published]:
+        """What the stream of a service holds: subject, payload, headers."""
+        ...
+
+
+class MemoryWires:
+    def __init__(self) -> None:
+        self.network = MemoryNetwork()
+        self.buses: list[MemoryBus] = []
+
+    async def process(self, *prepare: Callable[[Bus], Awaitable[None]]) -> Bus:
+        bus = MemoryBus(self.network)
+        for step in prepare:
+            await step(bus)
+        return bus
+
+    async def published(self, service: str) -> list[Published]:
+        return [
+            (
+                event_subject(service, event.topic, event.org, event.about),
+                event.payload,
+                headers.of_event(service, event),
+            )
+            for event in self.network.events[service]
+        ]
+
+
+class NatsWires:
+    def __init__(self, url: str, observer: Client) -> None:
+        self.url = url
+        self.observer = observer
+        self.buses: list[NatsBus] = []
+
+    async def process(self, *prepare: Callable[[Bus], Awaitable[None]]) -> NatsBus:
+        bus = NatsBus(self.url, f"process-{next(HOLDERS)}")
+        for step in prepare:
+            await step(bus)
+        await bus.start()
+        self.buses.append(bus)
+        return bus
+
+    async def published(self, service: str) -> list[Published]:
+        jetstream = self.observer.jetstream()
+        stream = events_stream(service)
+        state = (await jetstream.stream_info(stream)).state
+        found = []
+        for sequence in range(max(state.first_seq, 1), state.last_seq + 1):
+            message = await jetstream.get_msg(stream, sequence)
+            assert message.subject
+            assert message.data
+            found.append((message.subject, json.loads(message.data), message.headers or {}))
+        return found
+
+    async def forget_streams(self) -> None:
+        """Begin without what earlier tests left."""
+        jetstream = self.observer.jetstream()
+        for stream in ("COMMANDS", events_stream("ledger")):
+            with suppress(NotFoundError):
+                await jetstream.delete_stream(stream)
+
+
+@asynccontextmanager
+async def nats_wires(url: str) -> AsyncIterator[NatsWires]:
+    observer = await nats.connect(url, max_reconnect_attempts=-1, reconnect_time_wait=0.1)
+    wires = NatsWires(url, observer)
+    try:
+        await wires.forget_streams()
+        yield wires
+    finally:
+        await asyncio.gather(*(bus.stop() for bus in wires.buses))
+        await observer.close()
+
+
+class Ledger:
+    """The ledger service on a store in memory, one instance for each of its processes."""
+
+    def __init__(self, handler: Handler = deposit, database: MemoryDatabase | None = None) -> None:
+        self.database = database or MemoryDatabase(lambda: 0.0)
+        self.store = MemoryEventStore(self.database, "ledger", f"ledger-{next(HOLDERS)}")
+        self.repository = Repository(self.store, "ledger", project)
+        handlers: dict[type[Command], Handler] = {Deposit: handler}
+        self.shell = CommandShell(self.repository, handlers)
+
+    async def serve(self, bus: Bus) -> None:
+        await bus.serve("ledger", self.shell.answer)
+
+    async def cents(self, account_id: str) -> list[int]:
+        """What was deposited into an account, in order."""
+        events = (await self.store.load(account_id)).events
+        return [int(str(e.payload["cents"])) for e in events if e.topic == "money.deposited"]

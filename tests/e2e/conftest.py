@@ -61,9 +61,7 @@ async def aletta(heeler: HeelerInstance) -> AsyncIterator[AsyncLetta]:
 @pytest.fixture(scope="session")
 def http(heeler: HeelerInstance) -> Iterator[httpx.Client]:
     """Bare HTTP with the headers by which a server knows the SDK."""
-    with httpx.Client(
-        base_url=heeler.base_url, headers=SDK_HEADERS, timeout=SECONDS_MAX
-    ) as client:
+    with httpx.Client(base_url=heeler.base_url, headers=SDK_HEADERS, timeout=SECONDS_MAX) as client:
         yield client
 
 

@@ -10,7 +10,7 @@ from letta_client import ConflictError, Letta, NotFoundError
 
 from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, TIMESTAMP, USER, is_id, says, unique
 from tests.e2e.conftest import NewAgent
-from tests.waiting import wait_for
+from tests.servers import wait_until
 
 EVERYTHING = [
     "agent.blocks",
@@ -528,7 +528,7 @@ def test_a_change_that_cannot_be_changes_nothing(
 
 
 @pytest.mark.operation("DELETE /v1/agents/{agent_id}")
-async def test_a_deleted_agent_is_gone_with_what_only_it_had(
+def test_a_deleted_agent_is_gone_with_what_only_it_had(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:
     standalone = letta.blocks.create(label="standalone", value="stays")
@@ -555,9 +555,7 @@ async def test_a_deleted_agent_is_gone_with_what_only_it_had(
     assert letta.agents.list(name=agent.name).items == []
     assert letta.agents.list(tags=agent.tags).items == []
     assert letta.runs.list(agent_id=agent.id).items == []
-    await wait_for(
-        "its own block is gone", lambda: http.get(f"/v1/blocks/{own}").status_code == 404
-    )
+    wait_until("block gone", lambda: http.get(f"/v1/blocks/{own}").status_code == 404, 10)
     assert letta.blocks.retrieve(shared).value == "I am kind."
     assert letta.blocks.retrieve(standalone.id).value == "stays"
     assert [one.id for one in letta.agents.retrieve(heir.id, include=["agent.blocks"]).blocks] == [

@@ -23,6 +23,7 @@ SETTLE_SECONDS_MAX = 60.0
 RELAYED_SECONDS_MAX = 30.0
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 SHOWN_MAX = 10
+SHOWN_CHARS_MAX = 600
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Verdict:
         lines = [f"{self.scenario}: {'passed' if self.passed else 'FAILED'}"]
         for name in ("lost", "doubled", "stuck", "wrong"):
             found: list[str] = getattr(self, name)
-            lines += [f"  {name}: {one}" for one in found[:SHOWN_MAX]]
+            lines += [f"  {name}: {one[:SHOWN_CHARS_MAX]}" for one in found[:SHOWN_MAX]]
             if len(found) > SHOWN_MAX:
                 lines.append(f"  {name}: and {len(found) - SHOWN_MAX} more")
         lines += [f"  {name} = {value:.3f}" for name, value in self.figures.items()]

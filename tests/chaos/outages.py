@@ -12,14 +12,16 @@ from tests.chaos.kills import percentile
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Workload
 from tests.chaos.world import World
+from tests.waiting import wait_for
 
 SLOW_MS = 10_000
 POOL_CONNECTIONS_MAX = 8
 READ_SECONDS_P99_MAX = 1.0
 READS_PAUSE_SECONDS = 0.02
 ASKED_SECONDS_MAX = 30.0
-OUTAGE_SECONDS = 4.0
+OUTAGE_SECONDS = 6.0
 READERS = 4
+BACK_SECONDS_MAX = 30.0
 OWN_CONNECTIONS = "usename like 'heeler\\_%'"
 
 
@@ -86,12 +88,12 @@ async def r37_outage_is_not_absence(world: World, dose: Dose) -> Verdict:
         ]
         async with world.without(part):
             await asyncio.sleep(OUTAGE_SECONDS)
-        await world.healthy()
+        known = seen[200]
+        await wait_for("reads work again", lambda: seen[200] > known, BACK_SECONDS_MAX)  # noqa: B023
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
         oracle.verdict.check(set(seen) <= {200, 503}, f"without {part}: {dict(seen)}")
-        oracle.verdict.check(seen[200] > 0, f"without {part}: no read ever worked")
         oracle.verdict.figures |= {f"{part}_{code}": times for code, times in seen.items()}
     return await oracle.judge()
 

@@ -141,6 +141,7 @@ def test_a_message_lives_with_the_service_that_owns_it(module: object) -> None:
 
 def test_the_golden_text_is_the_payload_alone() -> None:
     event = examples.EVENTS[0]
-    assert not {"originator_id", "originator_version", "timestamp"} & json.loads(
-        golden_text(event)
-    ).keys()
+    assert (
+        not {"originator_id", "originator_version", "timestamp"}
+        & json.loads(golden_text(event)).keys()
+    )

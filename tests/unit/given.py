@@ -1,8 +1,8 @@
 """Given what happened, when something is decided, then this happens, or a refusal.
 
-    given(Block, "block-1", fact(BlockCreated, block=HUMAN)).when(
-        lambda block: block.delete(at=NOW)
-    ).then(fact(BlockDeleted))
+given(Block, "block-1", fact(BlockCreated, block=HUMAN)).when(
+    lambda block: block.delete(at=NOW)
+).then(fact(BlockDeleted))
 """
 
 from __future__ import annotations

@@ -32,6 +32,9 @@ POOL_CONNECTIONS_MAX = 8
 POOL_WAIT_SECONDS_MAX = 5.0
 CONNECT_SECONDS_MAX = 3
 
+# Planning a commit anew each time would cost more than running it.
+SESSION_OPTIONS = "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
+
 HISTORY = """
 select null::text, s.version, null::int, null::text, null::text, s.state, null::jsonb,
        null::timestamptz
@@ -83,7 +86,7 @@ LOG_HEAD = "select position from {schema}.event_log order by position desc limit
 RENEW_LEASES = """
 update {schema}.leases l set expires_at = now() + make_interval(secs => %s)
 from unnest(%s::text[], %s::bigint[]) as mine(key, epoch)
-where l.key = mine.key and l.epoch = mine.epoch and l.expires_at > '-infinity'
+where l.key = mine.key and l.epoch = mine.epoch
 returning l.key"""
 
 
@@ -102,7 +105,7 @@ def open_pool(
             "autocommit": True,
             "prepare_threshold": 0,
             "connect_timeout": CONNECT_SECONDS_MAX,
-            "options": "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan",
+            "options": SESSION_OPTIONS,
         },
     )
 
@@ -270,7 +273,7 @@ class PostgresEventStore:
         return set(self.held)
 
     async def release_lease(self, fence: Fence) -> None:
-        """Give a lease back, if it is still ours."""
+        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
         self.forget_lease(fence)
         await self.database.fetch(
             self.sql(

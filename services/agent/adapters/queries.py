@@ -140,9 +140,9 @@ class PostgresQueries:
     async def orphaned_turns(self) -> list[Orphan]:
         """Conversations whose turn nobody drives."""
         rows = await self.database.fetch(
-            "select t.conversation_id, t.org, '' from agent.turns t where not exists ("
-            " select from agent.leases l where l.key = t.conversation_id and l.expires_at > now())"
-            " order by t.started_at limit %s",
+            "select l.key, m.org, '' from agent.leases l cross join lateral ("
+            " select org from agent.messages where conversation_id = l.key limit 1) m"
+            " where l.expires_at < now() order by l.expires_at limit %s",
             [SWEPT_MAX],
         )
         return [Orphan(*row) for row in rows]

@@ -9,7 +9,15 @@ import httpx
 import pytest
 from letta_client import APIError, Letta
 
-from tests.e2e.asking import MESSAGE_DATE, is_id, kinds, lines_of, says, stream
+from tests.e2e.asking import (
+    MESSAGE_DATE,
+    is_id,
+    kinds,
+    lines_of,
+    says,
+    stream,
+    without_keepalives,
+)
 from tests.e2e.conftest import NewAgent
 
 HELLO = "Hello from the scripted model."
@@ -184,7 +192,7 @@ def test_a_failing_model_is_told_and_the_next_message_works(
 ) -> None:
     agent = new_agent()
 
-    lines = stream(http, agent.id, script)
+    lines = without_keepalives(stream(http, agent.id, script))
     whole = http.post(f"/v1/agents/{agent.id}/messages", json={"messages": says(script)})
 
     assert kinds(lines) == ["ping", "stop_reason", "error_message", "[DONE]"]

@@ -18,6 +18,7 @@ from services.agent.adapters.models.port import (
     ProviderUnreachable,
     TextDelta,
 )
+from services.agent.adapters.models.storable import storable, storable_arguments
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
@@ -240,14 +241,14 @@ def reply_of(body: Any) -> ModelReply:
     usage = body.get("usage") or {}
     calls = [
         ToolCall(
-            id=call["id"],
-            name=call["function"]["name"],
-            arguments=call["function"]["arguments"] or "{}",
+            id=storable(call["id"]),
+            name=storable(call["function"]["name"]),
+            arguments=storable_arguments(call["function"]["arguments"] or "{}"),
         )
         for call in message.get("tool_calls") or []
     ]
     return ModelReply(
-        text=message.get("content") or "",
+        text=storable(message.get("content") or ""),
         tool_calls=calls,
         finish_reason=choice.get("finish_reason") or "stop",
         usage=Usage(
@@ -258,7 +259,7 @@ def reply_of(body: Any) -> ModelReply:
             reasoning_tokens=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
             or 0,
         ),
-        reasoning=message.get("reasoning_content") or None,
+        reasoning=storable(message.get("reasoning_content") or "") or None,
     )
 
 

@@ -80,7 +80,9 @@ class Block(Aggregate[BlockLife]):
         problem = unfit(after)
         if problem:
             return problem
-        self.happened(BlockChanged, at=at, changes=changed, cause=cause)
+        plain = after.model_dump(mode="json")
+        changes = {name: plain[name] for name in changed}
+        self.happened(BlockChanged, at=at, changes=changes, cause=cause)
         return None
 
     def edit(self, edit: Edit, cause: Cause, *, at: datetime) -> Rejected | None:
@@ -96,7 +98,7 @@ class Block(Aggregate[BlockLife]):
         value = edited(block, edit)
         if isinstance(value, Rejected):
             return value
-        return self.update({"value": value}, at=at, cause=cause)
+        return self.update({"value": value.replace("\x00", "")}, at=at, cause=cause)
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Stop existing."""

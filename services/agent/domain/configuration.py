@@ -134,6 +134,8 @@ def updated_design(
         for name in asked & AgentConfig.model_fields.keys() - CONVERTED
         if getattr(request, name) is not None or name in CLEARABLE
     }
+    if request.timezone == "":
+        changes["timezone"] = "UTC"
     if asked & MODEL_FIELDS:
         changes["llm_config"] = updated_config(request, old.llm_config, facts.llm, old.agent_type)
     if request.parallel_tool_calls is not None or request.model_settings is not None:

@@ -139,7 +139,7 @@ class Handlers:
         block_ids: list[str],
     ) -> Facts | Rejected:
         """What a design depends on, looked up."""
-        llm = await self.handles.llm(request.model) if request.model else None
+        llm = await self.handles.llm(request.model) if request.model is not None else None
         if isinstance(llm, Rejected):
             return llm
         embedding = await self.handles.embedding(request.embedding) if request.embedding else None

@@ -28,6 +28,7 @@ from libs.contracts.message import (
 )
 
 LABEL_CHARS_MAX = 200
+LIMIT_CHARS_MAX = 2**31 - 1
 UNCHANGEABLE = {"id", "created_by_id"}
 
 
@@ -79,7 +80,9 @@ class Block(Aggregate[BlockLife]):
         problem = unfit(after)
         if problem:
             return problem
-        self.happened(BlockChanged, at=at, changes=changed, cause=cause)
+        plain = after.model_dump(mode="json")
+        changes = {name: plain[name] for name in changed}
+        self.happened(BlockChanged, at=at, changes=changes, cause=cause)
         return None
 
     def edit(self, edit: Edit, cause: Cause, *, at: datetime) -> Rejected | None:
@@ -95,7 +98,7 @@ class Block(Aggregate[BlockLife]):
         value = edited(block, edit)
         if isinstance(value, Rejected):
             return value
-        return self.update({"value": value}, at=at, cause=cause)
+        return self.update({"value": value.replace("\x00", "")}, at=at, cause=cause)
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Stop existing."""
@@ -134,6 +137,9 @@ def unfit(block: BlockState) -> Rejected | None:
         )
     if block.limit < 1:
         return Rejected(code=UNPROCESSABLE, reason="`limit` must be at least 1 character")
+    if block.limit > LIMIT_CHARS_MAX:
+        reason = f"`limit` may be at most {LIMIT_CHARS_MAX} characters: lower it"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
     if len(block.value) > block.limit:
         return Rejected(
             code=UNPROCESSABLE,

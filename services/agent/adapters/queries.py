@@ -119,7 +119,8 @@ class PostgresQueries:
         """Messages of an agent's history, the newest first."""
         pattern = None if search.text is None else f"%{escaped(search.text)}%"
         rows = await self.database.fetch(
-            "select role, created_at, text from agent.messages where conversation_id = %(conversation)s"
+            "select role, created_at, text from agent.messages"
+            " where conversation_id = %(conversation)s"
             " and role = any(%(roles)s) and text <> ''"
             " and (%(pattern)s::text is null or text ilike %(pattern)s)"
             " and (%(since)s::timestamptz is null or created_at >= %(since)s)"

@@ -183,7 +183,7 @@ class BaseToolRunner:
         try:
             since = moment(wanted.start_date, zone, end_of_day=False)
             until = moment(wanted.end_date, zone, end_of_day=True)
-        except ValueError:
+        except (ValueError, OverflowError):
             return error("start_date and end_date are ISO dates: 2026-01-31 or 2026-01-31T14:30")
         roles = [role for role in wanted.roles or ["user", "assistant"] if role != "tool"]
         found = await self.queries.search_messages(

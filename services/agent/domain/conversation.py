@@ -168,7 +168,9 @@ class Conversation(Aggregate[Talk]):
 
     def start_tool(self, call: ToolCall, *, at: datetime) -> None:
         """Record that a tool is about to run."""
-        turn = self.running()
+        turn = self.state.turn
+        if turn is None or turn.open_call != PendingCall(call=call, state="waiting"):
+            return
         self.happened(
             ToolCallStarted,
             at=at,

@@ -133,19 +133,22 @@ class RunDriver:
         self.conversation = Conversation.blank(fence.key)
         self.started_here: set[tuple[str, str]] = set()
         self.served = 0
+        self.released = False
         self.fresh_design = design
 
     async def drive(self) -> None:
         """Until nobody has the turn. A process edge: a bug is logged and the turn left to the
-        sweeper, which tries again when the lease has run out."""
+        sweeper. The lease is given back in any case: this process would renew it for ever, and
+        nobody could drive the conversation."""
         correlation.set(self.context.correlation_id)
         repository = self.all.repository
         try:
-            claimed = repository.claim(Conversation, self.fence.key)
-            await self.resume(claimed)
+            await self.resume(self.just_committed())
             while await self.act():
                 pass
             repository.keep(self.conversation)
+            if not self.released:
+                await self.give_back()
         except StaleLease:
             log.info("the turn of %s was taken over elsewhere", self.fence.key)
         except asyncio.CancelledError:
@@ -153,6 +156,16 @@ class RunDriver:
             raise
         except Exception:
             log.exception("driving %s failed", self.fence.key)
+            await self.give_back()
+
+    def just_committed(self) -> Conversation | None:
+        """The conversation as the commit that took the lease left it, if it is still here. A
+        cached one is good enough then, and only then: whoever takes a turn over must see what
+        its last driver recorded."""
+        if self.fresh_design is None:
+            return None
+        claimed = self.all.repository.claim(Conversation, self.fence.key)
+        return claimed if claimed and claimed.state.turn else None
 
     async def resume(self, claimed: Conversation | None = None) -> None:
         """See the conversation as it is stored."""
@@ -281,17 +294,27 @@ class RunDriver:
                 idle = self.conversation.state.turn is None
                 await work.commit(fence=self.fence, release_lease=idle)
             except VersionConflict:
-                self.conversation = await self.reloaded()
+                await self.resume()
             except StoreUnavailable as problem:
                 log.warning("the commit's outcome is unknown: %s", problem)
+                self.note_started(work.events)
                 await self.pause(attempt)
                 attempt += 1
-                self.conversation = await self.reloaded()
+                await self.resume()
             else:
+                self.released = idle
                 self.all.committed()
+                self.note_started(work.events)
                 for event in work.events:
                     await self.tell(event)
                 return
+
+    def note_started(self, events: list[Event]) -> None:
+        """Remember which calls started under this lease, or may have: only this driver can have
+        run them, so they were not interrupted."""
+        for event in events:
+            if isinstance(event, ToolCallStarted):
+                self.started_here.add((event.step_id, event.tool_call_id))
 
     async def tell(self, event: Event) -> None:
         """Show whoever waits for the run what was just recorded."""
@@ -300,8 +323,6 @@ class RunDriver:
                 for doc in served_messages(event.message, run_id=run_id, step_id=step_id):
                     self.served += 1
                     await self.publish(run_id, {"seq": self.served, "message": doc})
-            case ToolCallStarted():
-                self.started_here.add((event.step_id, event.tool_call_id))
             case RunCompleted():
                 end = ended_fields(event, event.context_tokens)
                 await self.publish(event.run_id, {"seq": self.served + 1, "end": end})

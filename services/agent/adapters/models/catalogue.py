@@ -40,6 +40,7 @@ class Catalogue:
         self.offers = {provider.name: Offer() for provider in providers}
         self.database = database
         self.clock = clock
+        self.unpublished = False
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The whole answer of the model that the request's agent uses."""
@@ -103,14 +104,20 @@ class Catalogue:
                 log.warning("provider %s does not list its models: %s", name, problem)
             offer.reachable = False
             return
-        changed = not offer.reachable
-        offer.reachable = True
         new_llms = {str(config.handle): config for config in llms}
         new_embeddings = {str(config.handle): config for config in embeddings}
-        changed = changed or new_llms != offer.llms or new_embeddings != offer.embeddings
+        changed = new_llms != offer.llms or new_embeddings != offer.embeddings
+        self.unpublished = self.unpublished or changed or not offer.reachable
+        offer.reachable = True
         offer.llms, offer.embeddings = new_llms, new_embeddings
-        if changed:
+        if self.unpublished:
             await self.publish()
+            self.unpublished = False
+
+    async def close(self) -> None:
+        """Close what the providers have open."""
+        for provider in self.providers.values():
+            await provider.close()
 
     async def publish(self) -> None:
         """Let the api read what is on offer."""

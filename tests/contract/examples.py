@@ -1,0 +1,258 @@
+"""One example of every command and every event, as the code makes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from libs.contracts.agent import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    AttachBlock,
+    BlockAttached,
+    BlockDetached,
+    CreateAgent,
+    DeleteAgent,
+    DetachBlock,
+    UpdateAgent,
+)
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    Message,
+    MessageAppended,
+    ModelReplied,
+    RunAccepted,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    StartRun,
+    SystemPromptRebuilt,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallInterrupted,
+    ToolCallStarted,
+    Usage,
+    main_conversation,
+)
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.kinds import MessageType
+from libs.contracts.letta.model_config import embedding_config, llm_config
+from libs.contracts.letta.runs import RunConfig
+from libs.contracts.memory import (
+    BlockChanged,
+    BlockCreated,
+    BlockDeleted,
+    Cause,
+    CreateBlocks,
+    DeleteBlock,
+    EditBlock,
+    ReplaceText,
+    UpdateBlock,
+)
+from libs.contracts.message import Command, Event
+
+AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
+USER = "user-00000000-0000-4000-8000-000000000000"
+AGENT = "agent-11111111-1111-4111-8111-111111111111"
+BLOCK = "block-22222222-2222-4222-8222-222222222222"
+SHARED_BLOCK = "block-33333333-3333-4333-8333-333333333333"
+RUN = "run-44444444-4444-4444-8444-444444444444"
+STEP = "step-55555555-5555-4555-8555-555555555555"
+CONVERSATION = main_conversation(AGENT)
+
+LLM = llm_config(
+    "openai/gpt-4o-mini",
+    endpoint_type="openai",
+    endpoint="https://api.openai.com/v1",
+    context_window=128_000,
+    max_tokens=16_384,
+)
+EMBEDDING = embedding_config(
+    "openai/text-embedding-3-small",
+    endpoint_type="openai",
+    endpoint="https://api.openai.com/v1",
+    dimensions=1_536,
+)
+CONFIG = AgentConfig(
+    id=AGENT,
+    name="QuietHeron",
+    system="Be kind.",
+    llm_config=LLM,
+    embedding_config=EMBEDDING,
+    metadata={"team": "blue"},
+    created_by_id=USER,
+    last_updated_by_id=USER,
+    created_at=AT,
+    updated_at=AT,
+)
+HUMAN = BlockState(
+    id=BLOCK,
+    label="human",
+    value="Name: Ada",
+    limit=2_000,
+    description="Who you talk to",
+    metadata={"source": "form"},
+    tags=["people"],
+)
+TOOLS = ["conversation_search", "memory_insert", "memory_replace"]
+RUN_CONFIG = RunConfig(
+    id=RUN,
+    created_at=AT,
+    agent_id=AGENT,
+    background=True,
+    metadata={"run_type": "send_message_async"},
+    include_return_message_types=[MessageType.assistant_message],
+)
+CALL = ToolCall(
+    id="call_1", name="memory_insert", arguments='{"label":"human","new_string":"Likes tea"}'
+)
+USAGE = Usage(prompt_tokens=120, completion_tokens=8, cached_input_tokens=64, reasoning_tokens=3)
+CAUSE = Cause(agent_id=AGENT, run_id=RUN, tool_call_id=CALL.id, tool=CALL.name)
+
+
+def message(number: int, **fields: Any) -> Message:
+    """A message with an id of its own."""
+    message_id = f"message-66666666-6666-4666-8666-{number:012d}"
+    return Message.model_validate({"id": message_id, "created_at": AT, **fields})
+
+
+SYSTEM = message(1, role="system", content="Be kind.\n\nYou know Ada.")
+SAID = message(
+    2,
+    role="user",
+    content=[{"type": "text", "text": "I like tea"}],
+    otid="otid-1",
+    name="Ada",
+    sender_id="identity-1",
+)
+CALLED = message(3, role="assistant", content="Noted.", reasoning="Worth it.", tool_calls=[CALL])
+RETURNED = message(
+    4,
+    role="tool",
+    content="Likes tea",
+    name=CALL.name,
+    tool_call_id=CALL.id,
+    tool_status="success",
+)
+
+COMMANDS: list[Command] = [
+    CreateAgent(
+        agent_id=AGENT,
+        request={"model": LLM.handle, "memory_blocks": [{"label": "human", "value": "Name: Ada"}]},
+    ),
+    UpdateAgent(agent_id=AGENT, request={"name": "LoudHeron", "description": None}),
+    DeleteAgent(agent_id=AGENT),
+    AttachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
+    DetachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
+    StartRun(
+        agent_id=AGENT,
+        run=RUN_CONFIG,
+        messages=[SAID],
+        max_steps=50,
+        request_hash="sha256-of-the-request",
+        retry=True,
+    ),
+    CreateBlocks(blocks=[HUMAN]),
+    UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
+    EditBlock(block_id=BLOCK, edit=ReplaceText(old_text="Ada", new_text="Grace"), cause=CAUSE),
+    DeleteBlock(block_id=BLOCK),
+]
+
+
+def of_agent(kind: type[Event], **fields: Any) -> Event:
+    return kind(originator_id=AGENT, originator_version=1, timestamp=AT, **fields)
+
+
+def of_conversation(kind: type[Event], **fields: Any) -> Event:
+    return kind(originator_id=CONVERSATION, originator_version=1, timestamp=AT, **fields)
+
+
+def of_block(kind: type[Event], **fields: Any) -> Event:
+    return kind(originator_id=BLOCK, originator_version=1, timestamp=AT, **fields)
+
+
+EVENTS: list[Event] = [
+    of_agent(
+        AgentRequested,
+        config=CONFIG,
+        tools=TOOLS,
+        tags=["blue"],
+        new_blocks=[HUMAN],
+        block_ids=[SHARED_BLOCK],
+    ),
+    of_agent(
+        AgentCreated,
+        config=CONFIG,
+        tools=TOOLS,
+        tags=["blue"],
+        block_ids=[BLOCK, SHARED_BLOCK],
+        own_block_ids=[BLOCK],
+    ),
+    of_agent(AgentAbandoned, code="unprocessable", reason="`value` is too long"),
+    of_agent(
+        AgentUpdated,
+        changed=["tags"],
+        config=CONFIG,
+        tools=TOOLS,
+        tags=["green"],
+        block_ids=[BLOCK],
+    ),
+    of_agent(AgentDeleted, own_block_ids=[BLOCK]),
+    of_agent(BlockAttached, block_id=SHARED_BLOCK, block_ids=[BLOCK, SHARED_BLOCK]),
+    of_agent(BlockDetached, block_id=SHARED_BLOCK, block_ids=[BLOCK]),
+    of_conversation(MessageAppended, agent_id=AGENT, message=CALLED, run_id=RUN, step_id=STEP),
+    of_conversation(SystemPromptRebuilt, agent_id=AGENT, message=SYSTEM, shows={BLOCK: 3}),
+    of_conversation(ConversationDeleted),
+    of_conversation(
+        RunAccepted,
+        run_id=RUN,
+        run=RUN_CONFIG,
+        messages=[SAID],
+        max_steps=50,
+        request_hash="sha256-of-the-request",
+    ),
+    of_conversation(RunStarted, run_id=RUN, agent_id=AGENT),
+    of_conversation(
+        ModelReplied,
+        run_id=RUN,
+        step_id=STEP,
+        model="openai/gpt-4o-mini",
+        usage=USAGE,
+        finish_reason="tool_calls",
+        tool_calls=[CALL],
+    ),
+    of_conversation(
+        ToolCallStarted, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, tool=CALL.name
+    ),
+    of_conversation(
+        ToolCallFinished, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, status="success"
+    ),
+    of_conversation(ToolCallInterrupted, run_id=RUN, step_id=STEP, tool_call_id=CALL.id),
+    of_conversation(
+        RunCompleted,
+        run_id=RUN,
+        stop_reason="end_turn",
+        usage=USAGE,
+        step_count=2,
+        context_tokens=128,
+        total_duration_ns=1_500_000_000,
+    ),
+    of_conversation(
+        RunFailed,
+        run_id=RUN,
+        stop_reason="llm_api_error",
+        error_type="llm_rate_limit",
+        message="The model answered 429: slow down",
+        detail="rate_limit_exceeded",
+        usage=USAGE,
+        step_count=1,
+        total_duration_ns=1_500_000_000,
+    ),
+    of_block(BlockCreated, block=HUMAN),
+    of_block(BlockChanged, changes={"value": "Name: Grace"}, cause=CAUSE),
+    of_block(BlockDeleted),
+]

@@ -1,0 +1,147 @@
+"""The language of the bus: what each message looks like, is called, and is about."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from libs.contracts import agent, conversation, memory
+from libs.contracts.message import COMMANDS, EVENTS, Command, Event, event_subject
+from libs.contracts.streams import SERVICES
+from tests.contract import examples
+from tests.contract.golden import FOLDER, golden, path_of
+from tests.contract.golden import text_of as golden_text
+
+MODULES = (agent, conversation, memory)
+ORG = "org-1"
+AGENT, BLOCK, RUN = examples.AGENT, examples.BLOCK, examples.RUN
+CONVERSATION = examples.CONVERSATION
+
+SUBJECTS = {
+    "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
+    "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
+    "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",
+    "AttachBlock": f"agent.command.agent.attach_block.org-1.{AGENT}",
+    "DetachBlock": f"agent.command.agent.detach_block.org-1.{AGENT}",
+    "StartRun": f"agent.command.run.start.org-1.{AGENT}",
+    "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
+    "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
+    "EditBlock": f"memory.command.block.edit.org-1.{BLOCK}",
+    "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
+    "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
+    "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
+    "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",
+    "AgentUpdated": f"agent.event.agent.updated.org-1.{AGENT}",
+    "AgentDeleted": f"agent.event.agent.deleted.org-1.{AGENT}",
+    "BlockAttached": f"agent.event.agent.block_attached.org-1.{AGENT}",
+    "BlockDetached": f"agent.event.agent.block_detached.org-1.{AGENT}",
+    "MessageAppended": f"agent.event.message.appended.org-1.{CONVERSATION}",
+    "SystemPromptRebuilt": f"agent.event.system_prompt.rebuilt.org-1.{CONVERSATION}",
+    "ConversationDeleted": f"agent.event.conversation.deleted.org-1.{CONVERSATION}",
+    "RunAccepted": f"agent.event.run.accepted.org-1.{RUN}",
+    "RunStarted": f"agent.event.run.started.org-1.{RUN}",
+    "ModelReplied": f"agent.event.model.replied.org-1.{RUN}",
+    "ToolCallStarted": f"agent.event.tool_call.started.org-1.{RUN}",
+    "ToolCallFinished": f"agent.event.tool_call.finished.org-1.{RUN}",
+    "ToolCallInterrupted": f"agent.event.tool_call.interrupted.org-1.{RUN}",
+    "RunCompleted": f"agent.event.run.completed.org-1.{RUN}",
+    "RunFailed": f"agent.event.run.failed.org-1.{RUN}",
+    "BlockCreated": f"memory.event.block.created.org-1.{BLOCK}",
+    "BlockChanged": f"memory.event.block.changed.org-1.{BLOCK}",
+    "BlockDeleted": f"memory.event.block.deleted.org-1.{BLOCK}",
+}
+MESSAGES: list[Command | Event] = [*examples.COMMANDS, *examples.EVENTS]
+
+
+def named(message: Command | Event) -> str:
+    return type(message).__name__
+
+
+def registered() -> set[type[Command] | type[Event]]:
+    """The message classes of the services; other tests may have registered their own."""
+    known = [*COMMANDS.values(), *EVENTS.values()]
+    return {kind for kind in known if kind.service in SERVICES}
+
+
+def test_every_message_has_an_example() -> None:
+    assert {type(message) for message in MESSAGES} == registered()
+    assert len(MESSAGES) == len(registered())
+
+
+def test_messages_keep_their_golden_form() -> None:
+    files = {path: path.read_text() for path in FOLDER.rglob("*.json")}
+    wanted = golden()
+    advice = "after a review: python -m tests.contract.golden --write"
+    assert files.keys() == wanted.keys(), advice
+    for path, text in wanted.items():
+        assert files[path] == text, f"{path.name} differs; {advice}"
+
+
+@pytest.mark.parametrize("event", examples.EVENTS, ids=named)
+def test_a_golden_event_loads_back_equal(event: Event) -> None:
+    payload = json.loads(path_of(event).read_text())
+    assert loaded(event, payload) == event
+
+
+@pytest.mark.parametrize("event", examples.EVENTS, ids=named)
+def test_an_event_of_a_newer_writer_loads_without_what_is_unknown(event: Event) -> None:
+    payload = json.loads(path_of(event).read_text())
+    again = loaded(event, {**payload, "added_later": {"by": "a newer version"}})
+    assert again == event
+    assert json.loads(again.payload_json()) == payload
+
+
+@pytest.mark.parametrize("command", examples.COMMANDS, ids=named)
+def test_a_golden_command_loads_back_equal_and_without_what_is_unknown(command: Command) -> None:
+    payload = json.loads(path_of(command).read_text())
+    assert type(command).model_validate(payload) == command
+    assert type(command).model_validate({**payload, "added_later": 1}) == command
+
+
+def loaded(event: Event, payload: dict[str, object]) -> Event:
+    columns = {
+        "originator_id": event.originator_id,
+        "originator_version": event.originator_version,
+        "timestamp": event.timestamp,
+    }
+    return type(event).model_validate({**payload, **columns})
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=named)
+def test_the_subject_says_what_a_message_is_and_is_about(message: Command | Event) -> None:
+    if isinstance(message, Command):
+        subject = message.subject(ORG)
+    else:
+        subject = event_subject(message.service, message.topic, ORG, message.about)
+    assert subject == SUBJECTS[named(message)]
+
+
+def test_no_two_messages_share_a_topic_of_a_service() -> None:
+    names = [(kind.service, kind.topic) for kind in registered()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=named)
+def test_the_description_of_a_message_is_one_sentence(message: Command | Event) -> None:
+    kind = type(message)
+    assert "__doc__" in vars(kind)
+    summary, _, rest = (kind.__doc__ or "").strip().partition("\n")
+    assert summary.endswith("."), summary
+    assert ". " not in summary, summary
+    assert not rest or rest.startswith("\n"), "more than a sentence stands in its own paragraph"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_a_message_lives_with_the_service_that_owns_it(module: object) -> None:
+    for kind in vars(module).values():
+        if isinstance(kind, type) and kind in registered() and kind.__module__ == module.__name__:
+            assert kind.service == module.SERVICE  # type: ignore[attr-defined]
+
+
+def test_the_golden_text_is_the_payload_alone() -> None:
+    event = examples.EVENTS[0]
+    assert (
+        not {"originator_id", "originator_version", "timestamp"}
+        & json.loads(golden_text(event)).keys()
+    )

@@ -1,0 +1,226 @@
+"""Memory blocks: given what happened, when a command comes, then events or a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from libs.contracts.letta.blocks import BlockState, block_state
+from libs.contracts.memory import (
+    BlockChanged,
+    BlockCreated,
+    BlockDeleted,
+    InsertText,
+    ReplaceText,
+)
+from libs.contracts.message import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+)
+from libs.eventstore.rows import RowWrites
+from services.memory.domain import LABEL_CHARS_MAX, Block
+from services.memory.projections import BLOCKS, project
+from tests.contract.examples import BLOCK, CAUSE, HUMAN
+from tests.unit.given import LATER, NOW, fact, given
+
+CREATED = fact(BlockCreated, block=HUMAN)
+DELETED = fact(BlockDeleted)
+
+
+def human(**fields: Any) -> BlockState:
+    return HUMAN.model_copy(update=fields)
+
+
+class TestCreation:
+    def test_a_block_begins_to_exist_with_all_its_fields(self) -> None:
+        given(Block, BLOCK).when(lambda block: block.create(HUMAN, at=NOW)).then(CREATED)
+
+    def test_a_block_that_exists_is_not_made_again(self) -> None:
+        given(Block, BLOCK, CREATED).when(lambda block: block.create(HUMAN, at=NOW)).then_refused(
+            CONFLICT, BLOCK, "exists already"
+        )
+
+    def test_the_id_of_a_deleted_block_is_not_used_again(self) -> None:
+        given(Block, BLOCK, CREATED, DELETED).when(
+            lambda block: block.create(HUMAN, at=NOW)
+        ).then_refused(CONFLICT, BLOCK)
+
+    @pytest.mark.parametrize(
+        ("wanted", "words"),
+        [
+            (human(label=""), "`label` must not be empty"),
+            (human(label=None), "`label` must not be empty"),
+            (human(label="x" * (LABEL_CHARS_MAX + 1)), "at most 200 characters"),
+            (human(limit=0, value=""), "`limit` must be at least 1"),
+            (human(limit=8), "9 characters, more than its `limit` of 8"),
+        ],
+    )
+    def test_a_block_that_cannot_be_is_refused(self, wanted: BlockState, words: str) -> None:
+        given(Block, BLOCK).when(lambda block: block.create(wanted, at=NOW)).then_refused(
+            UNPROCESSABLE, words
+        )
+
+    @pytest.mark.parametrize(
+        "wanted", [human(label="x" * LABEL_CHARS_MAX), human(limit=9), human(value="", limit=1)]
+    )
+    def test_a_limit_may_be_reached(self, wanted: BlockState) -> None:
+        given(Block, BLOCK).when(lambda block: block.create(wanted, at=NOW)).then(
+            fact(BlockCreated, block=wanted)
+        )
+
+
+class TestUpdate:
+    def test_only_the_given_fields_change(self) -> None:
+        past = given(Block, BLOCK, CREATED)
+        past.when(lambda block: block.update({"value": "Name: Grace"}, at=NOW)).then(
+            fact(BlockChanged, changes={"value": "Name: Grace"})
+        )
+        assert past.aggregate.present == human(value="Name: Grace")
+
+    def test_what_is_recorded_is_what_took_effect(self) -> None:
+        past = given(Block, BLOCK, CREATED)
+        past.when(lambda block: block.update({"limit": "300"}, at=NOW)).then(
+            fact(BlockChanged, changes={"limit": 300})
+        )
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{}, {"value": HUMAN.value}, {"id": "block-9"}, {"created_by_id": "u"}, {"colour": "red"}],
+    )
+    def test_changing_nothing_is_not_an_event(self, changes: dict[str, Any]) -> None:
+        given(Block, BLOCK, CREATED).when(
+            lambda block: block.update(changes, at=NOW)
+        ).then_nothing()
+
+    def test_a_limit_below_the_value_is_refused(self) -> None:
+        given(Block, BLOCK, CREATED).when(
+            lambda block: block.update({"limit": 5}, at=NOW)
+        ).then_refused(UNPROCESSABLE, "9 characters", "`limit` of 5")
+
+    def test_a_value_of_the_wrong_type_is_refused_by_field(self) -> None:
+        given(Block, BLOCK, CREATED).when(
+            lambda block: block.update({"value": 7}, at=NOW)
+        ).then_refused(INVALID, BLOCK, "value")
+
+    @pytest.mark.parametrize("past", [(), (CREATED, DELETED)], ids=["never", "deleted"])
+    def test_a_block_that_is_not_there_does_not_change(self, past: Any) -> None:
+        for decide in (
+            lambda block: block.update({"value": "x"}, at=NOW),
+            lambda block: block.edit(InsertText(new_text="x"), CAUSE, at=NOW),
+            lambda block: block.delete(at=NOW),
+        ):
+            given(Block, BLOCK, *past).when(decide).then_refused(NOT_FOUND, BLOCK)
+
+    def test_a_read_only_block_can_be_changed_by_a_person_and_not_by_a_tool(self) -> None:
+        past = fact(BlockCreated, block=human(read_only=True))
+        given(Block, BLOCK, past).when(lambda block: block.update({"value": "x"}, at=NOW)).then(
+            fact(BlockChanged, changes={"value": "x"})
+        )
+        given(Block, BLOCK, past).when(
+            lambda block: block.edit(InsertText(new_text="x"), CAUSE, at=NOW)
+        ).then_refused(UNPROCESSABLE, "'human' is read-only")
+
+
+class TestEdit:
+    @pytest.mark.parametrize(
+        ("value", "edit", "after"),
+        [
+            ("Name: Ada", ReplaceText(old_text="Ada", new_text="Grace"), "Name: Grace"),
+            ("Name: Ada", ReplaceText(old_text=": Ada", new_text=""), "Name"),
+            ("", InsertText(new_text="a"), "a"),
+            ("a\nb", InsertText(new_text="c"), "a\nb\nc"),
+            ("a\nb", InsertText(new_text="c", after_line=0), "c\na\nb"),
+            ("a\nb", InsertText(new_text="c", after_line=1), "a\nc\nb"),
+            ("a", InsertText(new_text="b\nc", after_line=1), "a\nb\nc"),
+            ("a\x00b".replace("\x00", ""), InsertText(new_text="c\x00"), "ab\nc"),
+        ],
+    )
+    def test_an_edit_changes_the_value_and_says_which_call_did_it(
+        self, value: str, edit: Any, after: str
+    ) -> None:
+        given(Block, BLOCK, fact(BlockCreated, block=human(value=value))).when(
+            lambda block: block.edit(edit, CAUSE, at=NOW)
+        ).then(fact(BlockChanged, changes={"value": after}, cause=CAUSE))
+
+    @pytest.mark.parametrize(
+        ("edit", "words"),
+        [
+            (ReplaceText(old_text="Bob", new_text=""), "`Bob` does not stand"),
+            (ReplaceText(old_text="", new_text="x"), "does not stand"),
+            (ReplaceText(old_text="a", new_text="x"), "stands 3 times"),
+            (ReplaceText(old_text="a", new_text="x"), "(lines [1, 3])"),
+            (InsertText(new_text="x", after_line=4), "use 0 to 3, or -1"),
+            (InsertText(new_text="x", after_line=-2), "`insert_line` is -2"),
+            (InsertText(new_text="x" * 2_000), "more than its `limit` of 2000"),
+        ],
+    )
+    def test_an_edit_that_cannot_be_tells_the_model_what_to_do(self, edit: Any, words: str) -> None:
+        past = fact(BlockCreated, block=human(value="a\nb\naa"))
+        given(Block, BLOCK, past).when(lambda block: block.edit(edit, CAUSE, at=NOW)).then_refused(
+            UNPROCESSABLE, words
+        )
+
+    def test_replacing_a_text_by_itself_is_not_an_event(self) -> None:
+        edit = ReplaceText(old_text="Ada", new_text="Ada")
+        given(Block, BLOCK, CREATED).when(
+            lambda block: block.edit(edit, CAUSE, at=NOW)
+        ).then_nothing()
+
+
+def test_a_block_stops_existing_once() -> None:
+    past = given(Block, BLOCK, CREATED)
+    past.when(lambda block: block.delete(at=NOW)).then(DELETED)
+    past.when(lambda block: block.delete(at=NOW)).then_refused(NOT_FOUND, BLOCK)
+
+
+class TestRows:
+    def test_a_new_block_is_one_row(self) -> None:
+        rows = RowWrites()
+        project(CREATED.at(BLOCK), "org-1", rows)
+        assert rows.upserts == {
+            BLOCKS: {
+                (BLOCK,): {
+                    "id": BLOCK,
+                    "org": "org-1",
+                    "created_at": NOW.isoformat(),
+                    "version": 1,
+                    "label": "human",
+                    "doc": block_state(HUMAN),
+                }
+            }
+        }
+        assert (rows.patches, rows.deletions) == ({}, [])
+
+    @pytest.mark.parametrize(
+        ("changes", "more"), [({"value": "x"}, {}), ({"label": "pet"}, {"label": "pet"})]
+    )
+    def test_a_change_patches_the_doc_the_version_and_the_label(
+        self, changes: dict[str, Any], more: dict[str, Any]
+    ) -> None:
+        rows = RowWrites()
+        project(fact(BlockChanged, changes=changes).at(BLOCK, 7, LATER), "org-1", rows)
+        assert rows.patches == {
+            BLOCKS: {(BLOCK,): {"id": BLOCK, "version": 7, "doc": changes, **more}}
+        }
+        assert (rows.upserts, rows.deletions) == ({}, [])
+
+    def test_a_deleted_block_leaves_no_row(self) -> None:
+        rows = RowWrites()
+        project(DELETED.at(BLOCK, 8), "org-1", rows)
+        assert rows.deletions == [(BLOCKS, "id", BLOCK)]
+        assert (rows.upserts, rows.patches) == ({}, {})
+
+    def test_the_row_after_any_change_is_the_block_as_it_is(self) -> None:
+        past = given(Block, BLOCK, CREATED)
+        decided = past.when(
+            lambda block: block.update({"limit": "99", "metadata": {"a": 1}, "tags": ["b"]}, at=NOW)
+        )
+        rows = RowWrites()
+        for event in [CREATED.at(BLOCK), *decided.events]:
+            project(event, "org-1", rows)
+        [row] = rows.upserts[BLOCKS].values()
+        assert past.aggregate.present is not None
+        assert row["doc"] == block_state(past.aggregate.present)

@@ -1,0 +1,103 @@
+"""The memory service on the twins: commands in, events, rows and replies out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from libs.bus.memory import MemoryBus, MemoryNetwork
+from libs.bus.shell import CommandShell
+from libs.bus.system import SystemClock
+from libs.contracts.agent import AgentDeleted
+from libs.contracts.memory import (
+    CreateBlocks,
+    DeleteBlock,
+    EditBlock,
+    InsertText,
+    UpdateBlock,
+)
+from libs.contracts.message import Accepted, Command, Context, Rejected
+from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.work import Repository
+from services.memory.handlers import Handlers
+from services.memory.policies import Policies
+from services.memory.projections import project
+from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
+from tests.unit.given import fact
+
+SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
+
+
+class Memory:
+    """The service, asked over the bus."""
+
+    def __init__(self) -> None:
+        self.database = MemoryDatabase(lambda: 0.0)
+        self.schema = self.database.schema("memory")
+        store = MemoryEventStore(self.database, "memory", "memory-1")
+        repository = Repository(store, "memory", project)
+        self.shell = CommandShell(repository, Handlers(SystemClock()).table())
+        self.bus = MemoryBus(MemoryNetwork())
+
+    async def start(self) -> Memory:
+        await self.bus.serve("memory", self.shell.answer)
+        return self
+
+    async def ask(self, command: Command, message_id: str) -> Accepted | Rejected:
+        return await self.bus.request(command, Context(message_id))
+
+    def rows(self) -> dict[Any, Any]:
+        return {row["id"]: row for row in self.schema.rows("blocks")}
+
+
+async def test_blocks_are_made_all_or_none() -> None:
+    memory = await Memory().start()
+    bad = SHARED.model_copy(update={"label": ""})
+    reply = await memory.ask(CreateBlocks(blocks=[HUMAN, bad]), "m-1")
+    assert isinstance(reply, Rejected)
+    assert memory.schema.committed == []
+    assert await memory.ask(CreateBlocks(blocks=[HUMAN, SHARED]), "m-2") == Accepted()
+    assert memory.rows().keys() == {BLOCK, SHARED_BLOCK}
+
+
+async def test_a_command_that_comes_twice_has_the_effect_of_once() -> None:
+    memory = await Memory().start()
+    await memory.ask(CreateBlocks(blocks=[HUMAN]), "m-1")
+    edit = EditBlock(block_id=BLOCK, edit=InsertText(new_text="Likes tea"), cause=CAUSE)
+    first = await memory.ask(edit, "m-2")
+    assert first == Accepted(result={"value": "Name: Ada\nLikes tea"})
+    assert await memory.ask(edit, "m-2") == first
+    assert memory.rows()[BLOCK]["doc"]["value"] == "Name: Ada\nLikes tea"
+    assert memory.rows()[BLOCK]["version"] == 2
+    [_, changed] = memory.schema.streams[BLOCK]
+    assert changed.payload["cause"] == CAUSE.model_dump()
+
+
+async def test_an_update_and_a_deletion_reach_the_rows() -> None:
+    memory = await Memory().start()
+    await memory.ask(CreateBlocks(blocks=[HUMAN, SHARED]), "m-1")
+    update = UpdateBlock(block_id=BLOCK, changes={"label": "me", "description": None})
+    assert await memory.ask(update, "m-2") == Accepted()
+    row = memory.rows()[BLOCK]
+    assert (row["label"], row["doc"]["label"], row["doc"]["description"]) == ("me", "me", None)
+    assert await memory.ask(DeleteBlock(block_id=BLOCK), "m-3") == Accepted()
+    assert memory.rows().keys() == {SHARED_BLOCK}
+    again = await memory.ask(DeleteBlock(block_id=BLOCK), "m-4")
+    assert again == Rejected(code="not_found", reason=f"Block with id '{BLOCK}' not found")
+
+
+async def test_the_blocks_of_a_deleted_agent_go_unless_another_sees_them() -> None:
+    memory = await Memory().start()
+    await memory.ask(CreateBlocks(blocks=[HUMAN, SHARED]), "m-1")
+
+    class OnlySharedIsSeen:
+        async def blocks_without_holder(self, block_ids: list[str]) -> list[str]:
+            return [one for one in block_ids if one != SHARED_BLOCK]
+
+    policies = Policies(memory.bus, OnlySharedIsSeen())
+    deleted = fact(AgentDeleted, own_block_ids=[BLOCK, SHARED_BLOCK]).at(AGENT, 2)
+    for _ in range(2):  # the log may tell it again
+        await policies.agent_deleted(deleted, Context("e-1", actor="user-1"))
+    assert memory.rows().keys() == {SHARED_BLOCK}
+    [_, gone] = memory.schema.streams[BLOCK]
+    assert gone.topic == "block.deleted"
+    assert gone.metadata["actor"] == "user-1"

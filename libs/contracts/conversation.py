@@ -108,13 +108,15 @@ class RunEvent(ConversationEvent):
 
 
 class MessageAppended(ConversationEvent):
-    """A message is part of the history, and of what the model sees."""
+    """A message is part of the history, and of what the model sees; a system message says what it
+    shows."""
 
     topic: ClassVar[str] = "message.appended"
     agent_id: str
     message: Message
     run_id: str | None = None
     step_id: str | None = None
+    shows: dict[str, int] | None = None
 
 
 class SystemPromptRebuilt(ConversationEvent):

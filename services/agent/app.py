@@ -45,6 +45,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     async def drain() -> None:
         listing.cancel()
         await drivers.drain()
+        await catalogue.close()
 
     return drain
 

@@ -174,7 +174,8 @@ class Handlers:
         assert agent.design is not None
         blocks = await self.queries.seen_blocks(agent.design.block_ids)
         prompt = system_prompt(design.config, blocks, previous_messages=0, at=now)
-        conversation.begin(agent.id, self.message("system", prompt.content), at=now)
+        system = self.message("system", prompt.content)
+        conversation.begin(agent.id, system, prompt.shows, at=now)
         for one in first:
             content = one.model_dump(mode="json")["content"]
             conversation.append(self.message(one.role.value, content), at=now)

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from litestar import Litestar
+from litestar import Litestar, Request, Response
+from litestar.exceptions import MethodNotAllowedException, NotFoundException
 
 from libs.bus.background import forever
 from libs.bus.nats import NatsBus
@@ -16,8 +17,8 @@ from libs.eventstore.postgres import Database, open_pool
 from services.api.adapters.health import Health
 from services.api.adapters.reads import Reads, UnknownCursor
 from services.api.http import agents, blocks, health, messages, openapi, runs
-from services.api.http.guard import guard
-from services.api.http.problems import BODY_BYTES_MAX, on_exception
+from services.api.http.guard import check, guard
+from services.api.http.problems import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.shared import Api, unknown_cursor
 from services.api.settings import ApiSettings
 
@@ -58,6 +59,15 @@ HANDLERS = [
 ]
 
 
+def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
+    """A path that is not served; guards stand only before those that are."""
+    try:
+        check(request)
+    except Problem as problem:
+        return on_exception(request, problem)
+    return on_exception(request, exception)
+
+
 def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
     """The ASGI application; it opens its adapters when it starts."""
 
@@ -85,6 +95,8 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         guards=[guard],
         exception_handlers={
             UnknownCursor: lambda request, problem: on_exception(request, unknown_cursor(problem)),
+            NotFoundException: on_no_route,
+            MethodNotAllowedException: on_no_route,
             Exception: on_exception,
         },
         request_max_body_size=BODY_BYTES_MAX,
@@ -92,6 +104,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         logging_config=None,
     )
     app.state.password = settings.password
+    app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS
     app.state.stopping = asyncio.Event()
     return app

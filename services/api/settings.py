@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 PORT_DEFAULT = 8283
+PING_SECONDS_DEFAULT = "20"
 
 
 class UnsafeSettings(Exception):
@@ -16,15 +17,17 @@ class UnsafeSettings(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """Where the api listens, and who may come in."""
+    """Where the api listens, who may come in, and after which silence a stream sends a ping."""
 
     host: str
     port: int
     password: str | None
+    ping_seconds: float
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
-        """HEELER_HOST, HEELER_PORT, and HEELER_PASSWORD or LETTA_SERVER_PASSWORD.
+        """HEELER_HOST, HEELER_PORT, HEELER_PASSWORD or LETTA_SERVER_PASSWORD, and
+        HEELER_PING_SECONDS.
 
         Raises UnsafeSettings for an address that others can reach, without a password.
         """
@@ -36,7 +39,8 @@ class ApiSettings:
                 f"HEELER_HOST={host} can be reached from other machines, and there is no password:"
                 " set HEELER_PASSWORD, or listen on 127.0.0.1"
             )
-        return cls(host, port, password or None)
+        ping_seconds = float(environment.get("HEELER_PING_SECONDS", PING_SECONDS_DEFAULT))
+        return cls(host, port, password or None, ping_seconds)
 
 
 def is_loopback(host: str) -> bool:

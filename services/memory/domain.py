@@ -28,6 +28,7 @@ from libs.contracts.message import (
 )
 
 LABEL_CHARS_MAX = 200
+LIMIT_CHARS_MAX = 2**31 - 1
 UNCHANGEABLE = {"id", "created_by_id"}
 
 
@@ -136,6 +137,9 @@ def unfit(block: BlockState) -> Rejected | None:
         )
     if block.limit < 1:
         return Rejected(code=UNPROCESSABLE, reason="`limit` must be at least 1 character")
+    if block.limit > LIMIT_CHARS_MAX:
+        reason = f"`limit` may be at most {LIMIT_CHARS_MAX} characters: lower it"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
     if len(block.value) > block.limit:
         return Rejected(
             code=UNPROCESSABLE,

@@ -31,6 +31,8 @@ SEARCH_RESULTS_MAX = 100
 OUTAGE_SECONDS_MAX = 120.0
 OUTAGE_RETRY_SECONDS = 1.0
 
+EDITS = frozenset({"memory_replace", "memory_insert"})
+
 
 class Tools(Protocol):
     """The tools of agents."""
@@ -102,9 +104,14 @@ class BaseToolRunner:
         }
 
     def idempotent(self, name: str) -> bool:
-        """Whether the tool may be run again after a crash; one that is not built does nothing."""
+        """Whether the tool may be run again after a crash.
+
+        Memory remembers the command of an edit, so that happens once however often it is sent;
+        a tool that is not built does nothing.
+        """
         tool = BASE_TOOLS.get(name)
-        return name not in self.runners or (tool is not None and tool.idempotent)
+        remembered = name in EDITS or name not in self.runners
+        return remembered or (tool is not None and tool.idempotent)
 
     async def run(
         self, call: ToolCall, design: Design, run_id: str, step_id: str, context: Context

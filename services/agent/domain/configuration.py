@@ -45,6 +45,11 @@ UNBUILT_FIELDS = {
     "secrets": "tool secrets",
     "tool_exec_environment_variables": "tool secrets",
     "from_template": "templates",
+    "memory_variables": "templates",
+    "include_default_source": "folders",
+    "message_ids": "changes of what the model is shown",
+    "enable_sleeptime": "sleeptime agents",
+    "message_buffer_autoclear": "conversations that are forgotten after each answer",
 }
 
 
@@ -75,7 +80,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> Design 
         system=system,
         agent_type=request.agent_type,
         llm_config=llm,
-        embedding_config=request.embedding_config or facts.embedding,
+        embedding_config=request.embedding_config or chunked(facts.embedding, request),
         compaction_settings=compaction_settings(llm, request.compaction_settings),
         parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
         response_format=request.response_format,
@@ -190,6 +195,13 @@ def plain(changes: Mapping[str, object]) -> dict[str, object]:
         name: value.model_dump() if hasattr(value, "model_dump") else value
         for name, value in changes.items()
     }
+
+
+def chunked(embedding: EmbeddingConfig | None, request: CreateAgent) -> EmbeddingConfig | None:
+    """The catalogue's config with the chunk size that the client wants."""
+    if embedding is None or request.embedding_chunk_size is None:
+        return embedding
+    return embedding.model_copy(update={"embedding_chunk_size": request.embedding_chunk_size})
 
 
 def says_parallel(request: CreateAgent) -> bool:

@@ -65,9 +65,11 @@ class Conversation(Aggregate[Talk]):
 
     State = Talk
 
-    def begin(self, agent_id: str, system: Message, *, at: datetime) -> None:
-        """Begin to exist, with the system message."""
-        self.happened(MessageAppended, at=at, agent_id=agent_id, message=system)
+    def begin(
+        self, agent_id: str, system: Message, shows: dict[str, int], *, at: datetime
+    ) -> None:
+        """Begin to exist, with the system message and what it was made from."""
+        self.happened(MessageAppended, at=at, agent_id=agent_id, message=system, shows=shows)
 
     def append(self, message: Message, *, at: datetime) -> None:
         """Put a message into the history outside of any run."""
@@ -317,6 +319,7 @@ class Conversation(Aggregate[Talk]):
             case MessageAppended():
                 talk.agent_id = event.agent_id
                 talk.window.append(event.message)
+                talk.shown = event.shows or talk.shown
                 if talk.turn is not None and event.step_id is not None:
                     talk.turn.served += served_parts(event.message)
             case SystemPromptRebuilt():

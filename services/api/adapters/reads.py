@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,6 +39,18 @@ RELATIONSHIPS = {
     "agent.tags": "jsonb_build_object('tags', to_jsonb(a.tags))",
 }
 ALL_RELATIONSHIPS = frozenset(RELATIONSHIPS)
+
+# What a list may be ordered by; what has no value yet counts as the smallest. `{}` is the alias.
+SORT_KEYS = {
+    "created_at": "{}.created_at",
+    "updated_at": "{}.updated_at",
+    "duration": "coalesce(({}.doc->>'total_duration_ns')::bigint, 0)",
+    "last_run_completion": (
+        "coalesce((select max((r.doc->>'completed_at')::timestamptz) from agent.run_view r"
+        " where r.agent_id = {}.id), 'epoch'::timestamptz)"
+    ),
+}
+OTHER_ORDER: dict[Order, Order] = {"asc": "desc", "desc": "asc"}
 
 
 @dataclass(slots=True)
@@ -89,19 +103,31 @@ class Reads:
         return None if row is None or row[0] is None else str(row[0]).encode()
 
     async def page(
-        self, view: str, document: str, found: Filter, part: Slice, alias: str = "v"
+        self,
+        view: str,
+        document: str,
+        found: Filter,
+        part: Slice,
+        alias: str = "v",
+        key: str = "created_at",
     ) -> bytes:
-        """A page of documents as a JSON array, ordered by creation."""
-        await self.place_cursors(view, found, part, alias)
-        order = f"{alias}.created_at {part.order}, {alias}.id {part.order}"
+        """A page of documents as a JSON array, ordered by a key of `SORT_KEYS`. With `before`
+        alone it is the page that ends right there, so that one can leaf backwards."""
+        sort = SORT_KEYS[key].format(alias)
+        await self.place_cursors(view, found, part, alias, sort)
+        backwards = part.before is not None and part.after is None
+        order = OTHER_ORDER[part.order] if backwards else part.order
         rows = await self.database.fetch(
             f"select ({document})::text from {view} {alias} where {found.sql}"
-            f" order by {order} limit %(limit)s",
+            f" order by {sort} {order}, {alias}.id {order} limit %(limit)s",
             {**found.values, "limit": part.limit},
         )
-        return b"[" + b",".join(str(row[0]).encode() for row in rows) + b"]"
+        documents = [str(row[0]).encode() for row in rows]
+        return b"[" + b",".join(documents[::-1] if backwards else documents) + b"]"
 
-    async def place_cursors(self, view: str, found: Filter, part: Slice, alias: str) -> None:
+    async def place_cursors(
+        self, view: str, found: Filter, part: Slice, alias: str, sort: str
+    ) -> None:
         """Turn the cursors into conditions; in V1 they count in the order of the list."""
         forward = ">" if part.order == "asc" else "<"
         backward = "<" if part.order == "asc" else ">"
@@ -112,13 +138,11 @@ class Reads:
             if value is None:
                 continue
             row = await self.database.fetch_one(
-                f"select created_at, id from {view} where id = %s", [value]
+                f"select {sort}, {alias}.id from {view} {alias} where {alias}.id = %s", [value]
             )
             if row is None:
                 raise UnknownCursor(name, value)
-            found.conditions.append(
-                f"({alias}.created_at, {alias}.id) {sign} (%({name}_at)s, %({name}_id)s)"
-            )
+            found.conditions.append(f"({sort}, {alias}.id) {sign} (%({name}_at)s, %({name}_id)s)")
             found.values |= {f"{name}_at": row[0], f"{name}_id": row[1]}
 
     async def count(self, view: str, found: Filter, alias: str = "v") -> int:
@@ -139,9 +163,12 @@ class Reads:
             [agent_id, org],
         )
 
-    async def agents(self, found: Filter, part: Slice, include: frozenset[str]) -> bytes:
+    async def agents(
+        self, found: Filter, part: Slice, include: frozenset[str], key: str = "created_at"
+    ) -> bytes:
         """A page of agents."""
-        return await self.page("agent.agent_view", agent_document(include), found, part, alias="a")
+        document = agent_document(include)
+        return await self.page("agent.agent_view", document, found, part, alias="a", key=key)
 
     async def agent_exists(self, org: str, agent_id: str) -> bool:
         """Whether there is such an agent."""
@@ -158,12 +185,13 @@ class Reads:
             [agent_id, org],
         )
 
-    async def agent_tools(self, org: str, agent_id: str) -> bytes | None:
-        """The tools of an agent."""
-        return await self.one(
-            "select a.tools::text from agent.agent_view a where a.id = %s and a.org = %s",
+    async def agent_tools(self, org: str, agent_id: str) -> list[dict[str, Any]] | None:
+        """The tools of an agent, by name."""
+        row = await self.database.fetch_one(
+            "select a.tools from agent.agent_view a where a.id = %s and a.org = %s",
             [agent_id, org],
         )
+        return None if row is None else list(row[0])
 
     async def agent_block(self, org: str, agent_id: str, label_or_id: str) -> bytes | None:
         """The block of an agent that has this label, or this id."""
@@ -176,9 +204,12 @@ class Reads:
 
     # Messages
 
-    async def messages(self, agent_id: str, found: Filter, part: Slice) -> bytes:
+    async def messages(
+        self, agent_id: str, found: Filter, part: Slice, types: Sequence[str] | None
+    ) -> bytes:
         """A page of an agent's messages, oldest first whatever the order: `order` says from
-        which end the page is cut, and the cursors count in time, as recorded."""
+        which end the page is cut, and the cursors count in time, as recorded. With `types` only
+        messages of these types, and only as these types."""
         for name, value, sign in (("after", part.after, ">"), ("before", part.before, "<")):
             if value is None:
                 continue
@@ -189,9 +220,13 @@ class Reads:
             if row is None:
                 raise UnknownCursor(name, value)
             found.add(f"m.position {sign} %({name})s", name, row[0])
+        shown = "m.docs"
+        if types is not None:
+            found.add("m.docs @? %(path)s::jsonpath", "path", of_types(types))
+            shown = "jsonb_path_query_array(m.docs, %(path)s::jsonpath)"
         rows = await self.database.fetch(
             "select docs::text from ("
-            f" select m.docs, m.position from agent.message_view m where {found.sql}"
+            f" select {shown} as docs, m.position from agent.message_view m where {found.sql}"
             f" order by m.position {part.order} limit %(limit)s) page order by position",
             {**found.values, "limit": part.limit},
         )
@@ -228,9 +263,39 @@ class RunRow:
 
 def agent_document(include: frozenset[str]) -> str:
     """The SQL expression of a V1 agent with the relationships that were asked for."""
-    parts = ["a.doc", LAST_RUN, f"jsonb_build_object({MESSAGE_IDS})"]
+    parts = [LAST_RUN, f"jsonb_build_object({MESSAGE_IDS})"]
     parts += [RELATIONSHIPS[name] for name in sorted(include & ALL_RELATIONSHIPS)]
-    return " || ".join(parts)
+    # The small parts first: each `||` copies both sides, and the document is the large one.
+    return f"a.doc || ({' || '.join(parts)})"
+
+
+def of_types(types: Sequence[str]) -> str:
+    """The JSON path of the V1 messages of these types."""
+    wanted = " || ".join(f'@.message_type == "{one}"' for one in types)
+    return f"$[*] ? ({wanted or '1 == 0'})"
+
+
+def containing(text: str | None) -> str | None:
+    """The pattern for LIKE of what contains a text, its wildcards taken literally."""
+    if not text:
+        return None
+    return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
+
+
+def cut[T: Mapping[str, Any]](items: Sequence[T], part: Slice) -> list[T]:
+    """The part of a short list that is read whole; raises UnknownCursor."""
+    ordered = list(items) if part.order == "asc" else list(reversed(items))
+    ids = [item["id"] for item in ordered]
+    for name, value in (("after", part.after), ("before", part.before)):
+        if value is not None and value not in ids:
+            raise UnknownCursor(name, value)
+    start = 0 if part.after is None else ids.index(part.after) + 1
+    end = len(ids) if part.before is None else ids.index(part.before)
+    if part.limit is None:
+        return ordered[start:end]
+    if part.before is not None and part.after is None:
+        start = max(start, end - part.limit)
+    return ordered[start : min(end, start + part.limit)]
 
 
 def inner(array: str) -> bytes:

@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from litestar import Response, delete, get, patch, post
 from pydantic import Field
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
 from libs.contracts.letta import errors, requests
 from libs.contracts.memory import UpdateBlock
 from libs.contracts.message import JsonObject
-from services.api.adapters.reads import ALL_RELATIONSHIPS, Filter
+from services.api.adapters.reads import ALL_RELATIONSHIPS, Filter, containing, cut
 from services.api.http.described import described
 from services.api.http.problems import Problem
 from services.api.http.reading import AnyRequest, Page, Query, body_of, query_of, valid_id
@@ -60,6 +60,13 @@ class AgentPage(Page, Including, AgentFilters):
     order_by: Literal["created_at", "updated_at", "last_run_completion"] = "created_at"
 
 
+class ToolPage(Page):
+    """A page of an agent's tools."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
+    order: Literal["asc", "desc"] = "asc"
+
+
 class BlockPage(Page):
     """A page of an agent's blocks."""
 
@@ -82,9 +89,9 @@ async def list_agents(request: AnyRequest) -> Response[bytes]:
     """List agents, the newest first."""
     page = query_of(request, AgentPage)
     filters = agent_filter(page)
-    return raw(
-        await api_of(request).reads.agents(filters, slice_of(page), relationships(request, page))
-    )
+    shown = relationships(request, page)
+    reads = api_of(request).reads
+    return raw(await reads.agents(filters, slice_of(page), shown, key=page.order_by))
 
 
 @get("/v1/agents/count", opt=described("number of agents", query=AgentFilters))
@@ -121,11 +128,14 @@ async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
     return {"message": f"Agent id={agent_id} successfully deleted"}
 
 
-@get("/v1/agents/{agent_id:str}/tools", opt=described("tools"))
+@get("/v1/agents/{agent_id:str}/tools", opt=described("tools", query=ToolPage))
 async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the tools of an agent."""
-    reads = api_of(request).reads
-    return found(await reads.agent_tools(ORG, valid_id("agent", agent_id)), "agent", agent_id)
+    page = query_of(request, ToolPage)
+    tools = await api_of(request).reads.agent_tools(ORG, valid_id("agent", agent_id))
+    if tools is None:
+        raise missing("agent", agent_id)
+    return raw(to_json(cut(tools, slice_of(page))))
 
 
 # Blocks of an agent: the same under both names that V1 has for them.
@@ -240,7 +250,7 @@ def agent_filter(asked: AgentFilters) -> Filter:
     found.add("a.name = %(name)s", "name", asked.name)
     tagged = "a.tags @> %(tags)s" if asked.match_all_tags else "a.tags && %(tags)s"
     found.add(tagged, "tags", asked.tags)
-    text = f"%{asked.query_text}%" if asked.query_text else None
+    text = containing(asked.query_text)
     found.add("(a.name ilike %(text)s or a.doc->>'description' ilike %(text)s)", "text", text)
     for name in ("project_id", "template_id", "base_template_id", "created_by_id"):
         found.add(f"a.doc->>'{name}' = %({name})s", name, getattr(asked, name))

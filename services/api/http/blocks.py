@@ -10,7 +10,7 @@ from pydantic import Field
 from libs.contracts.letta import requests
 from libs.contracts.letta.blocks import created_block
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
-from services.api.adapters.reads import Filter
+from services.api.adapters.reads import Filter, containing
 from services.api.http.agents import Including, relationships
 from services.api.http.described import described
 from services.api.http.reading import AnyRequest, Page, Query, body_of, query_of, valid_id
@@ -66,8 +66,7 @@ async def list_blocks(request: AnyRequest) -> Response[bytes]:
     page = query_of(request, BlockPage)
     filters = block_filter(page)
     for name in ("label", "description", "value"):
-        text = getattr(page, f"{name}_search")
-        pattern = f"%{text}%" if text else None
+        pattern = containing(getattr(page, f"{name}_search"))
         filters.add(f"v.doc->>'{name}' ilike %({name}_like)s", f"{name}_like", pattern)
     holders = "(select count(*) from agent.agent_view a where a.block_ids @> array[v.id])"
     filters.add(f"{holders} > %(gt)s", "gt", page.connected_to_agents_count_gt)

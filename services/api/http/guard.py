@@ -7,6 +7,7 @@ rebinding), so without a password the Host and the Origin must be local.
 from __future__ import annotations
 
 import hmac
+from typing import Any
 from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
@@ -25,6 +26,11 @@ AnyConnection = ASGIConnection[BaseRouteHandler, object, object, object]  # type
 
 async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
     """Let a request in, or raise the answer why not."""
+    check(connection)
+
+
+def check(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
+    """The same, for what has no handler."""
     if connection.scope["path"].rstrip("/") in OPEN_PATHS:
         return
     password: str | None = connection.app.state.password
@@ -34,7 +40,7 @@ async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
         raise Problem(401, UNAUTHORIZED)
 
 
-def passwords(connection: AnyConnection) -> list[str]:
+def passwords(connection: ASGIConnection[Any, Any, Any, Any]) -> list[str]:
     """The passwords that a request brings, in either of V1's headers."""
     bearer = connection.headers.get("authorization", "")
     bare = connection.headers.get("x-bare-password", "")
@@ -49,7 +55,7 @@ def same(given: str, password: str) -> bool:
     return hmac.compare_digest(given.encode(), password.encode())
 
 
-def check_local(connection: AnyConnection) -> None:
+def check_local(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
     """Only local names may be used to reach a server without a password."""
     host = urlsplit(f"//{connection.headers.get('host', 'localhost')}").hostname or ""
     origin = connection.headers.get("origin")

@@ -15,7 +15,7 @@ from pydantic import Field
 from libs.contracts.conversation import Message, StartRun, main_conversation
 from libs.contracts.ids import derived_id
 from libs.contracts.letta import errors, replies, requests
-from libs.contracts.letta.kinds import StopReasonType
+from libs.contracts.letta.kinds import MessageType, StopReasonType
 from libs.contracts.letta.message_requests import MessageCreate
 from libs.contracts.letta.messages import Envelope, only_types
 from libs.contracts.letta.runs import run_config
@@ -28,8 +28,16 @@ from services.api.http.problems import Problem, run_failed
 from services.api.http.reading import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.http.shared import ORG, Api, api_of, missing, raw, slice_of
 
-PING_SECONDS = 20.0
 STEPS_MAX = 1_000
+UNBUILT_FIELDS = (
+    "client_tools",
+    "client_skills",
+    "override_model",
+    "override_system",
+    "return_logprobs",
+    "top_logprobs",
+    "return_token_ids",
+)
 
 
 class MessagePage(Page):
@@ -38,7 +46,7 @@ class MessagePage(Page):
     order: Literal["asc", "desc"] = "desc"
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
     conversation_id: str | None = None
-    group_id: str | None = None
+    include_return_message_types: list[MessageType] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,8 @@ async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     asked = main if page.conversation_id in (None, "default", agent_id) else page.conversation_id
     history.add("m.conversation_id = %(conversation)s", "conversation", asked)
     history.add("m.agent_id = %(agent)s", "agent", agent_id)
-    return raw(await reads.messages(agent_id, history, slice_of(page)))
+    types = page.include_return_message_types
+    return raw(await reads.messages(agent_id, history, slice_of(page), types))
 
 
 @post(
@@ -109,8 +118,10 @@ async def read_request(request: AnyRequest, agent_id: str) -> Asked:
         raise Problem(422, {"detail": detail})
     if not 1 <= body.max_steps <= STEPS_MAX:
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
-    if body.client_tools:
-        raise Problem(422, {"detail": "`client_tools` are not built yet: leave the field out"})
+    for field in UNBUILT_FIELDS:
+        if getattr(body, field):
+            detail = f"`{field}` is not built yet: leave the field out"
+            raise Problem(422, {"detail": detail})
     name = named_run(request, agent_id, body)
     run_id = name or api.ids.new("run")
     now = api.clock.now()
@@ -235,6 +246,7 @@ async def sse(request: AnyRequest, asked: Asked, follower: RunFollower) -> Async
     api = api_of(request)
     types = asked.request.include_return_message_types
     stopping = request.app.state.stopping
+    ping_seconds: float = request.app.state.ping_seconds
     try:
         yield data(ping(api, follower.run_id))
         spoke_at = api.clock.monotonic()
@@ -247,7 +259,7 @@ async def sse(request: AnyRequest, asked: Asked, follower: RunFollower) -> Async
                 for chunk in closing(follower.run_id, event):
                     yield chunk
                 return
-            elif asked.request.include_pings and api.clock.monotonic() - spoke_at > PING_SECONDS:
+            elif asked.request.include_pings and api.clock.monotonic() - spoke_at >= ping_seconds:
                 spoke_at = api.clock.monotonic()
                 yield data(ping(api, follower.run_id))
             if stopping.is_set():

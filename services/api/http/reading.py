@@ -10,12 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from libs.contracts.letta import errors
-from libs.contracts.message import DEFAULT_ORG, DEFAULT_USER, Context, JsonObject
+from libs.contracts.message import DEFAULT_ORG, DEFAULT_USER, Context, Json, JsonObject
 from services.api.http.problems import Problem
 
 AnyRequest = Request[object, object, object]  # type: ignore[type-var]
 
 PAGE_ITEMS_MAX = 1_000
+NUL_ESCAPED = b"\\u0000"
 
 
 class Query(BaseModel):
@@ -43,9 +44,11 @@ def parsed[M: BaseModel](raw: bytes, model: type[M]) -> M:
     if not raw:
         raise Problem(422, errors.missing_body())
     try:
-        data = from_json(raw)
+        data = from_json(raw, allow_inf_nan=False)
     except ValueError:
         raise Problem(422, why_malformed(raw)) from None
+    if NUL_ESCAPED in raw:
+        data = without_nul(data)
     try:
         return model.model_validate(data)
     except ValidationError as invalid:
@@ -60,8 +63,20 @@ def why_malformed(raw: bytes) -> JsonObject:
         return errors.malformed_json(malformed)
     except (UnicodeDecodeError, RecursionError):
         pass
-    problem = json.JSONDecodeError("Not UTF-8, or nested too deeply", "", 0)
-    return errors.malformed_json(problem)
+    why = "Not UTF-8, half of a surrogate pair, NaN or Infinity, or nested too deeply"
+    return errors.malformed_json(json.JSONDecodeError(why, "", 0))
+
+
+def without_nul(data: Json) -> Json:
+    """The same data without the character that Postgres cannot keep, as V1 drops it."""
+    match data:
+        case str():
+            return data.replace("\x00", "")
+        case list():
+            return [without_nul(item) for item in data]
+        case dict():
+            return {without_nul(key): without_nul(value) for key, value in data.items()}  # type: ignore[misc]
+    return data
 
 
 def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
@@ -72,6 +87,9 @@ def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
         for name, field in model.model_fields.items()
         if name in given
     }
+    for name, value in values.items():
+        if "\x00" in "".join(value):
+            raise Problem(422, {"detail": f"`{name}`: no text has a NUL character: leave it out"})
     try:
         return model.model_validate(values)
     except ValidationError as invalid:

@@ -51,7 +51,8 @@ async def list_runs(request: AnyRequest) -> Response[bytes]:
     filters.add("v.background = %(background)s", "background", page.background)
     filters.add("v.stop_reason = %(stop)s", "stop", page.stop_reason)
     reads = api_of(request).reads
-    return raw(await reads.page("agent.run_view", "v.doc", filters, slice_of(page)))
+    part = slice_of(page)
+    return raw(await reads.page("agent.run_view", "v.doc", filters, part, key=page.order_by))
 
 
 @get("/v1/runs/{run_id:str}", opt=described("run"))

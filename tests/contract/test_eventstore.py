@@ -223,6 +223,17 @@ async def test_of_concurrent_takers_of_a_lease_one_wins(world: World) -> None:
     assert sorted(epochs, key=str) == [1, *[None] * 5]
 
 
+async def test_a_reply_is_forgotten_when_it_is_old_and_not_before(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit(inbox=InboxEntry("old", '"yes"')))
+    await world.pass_time()
+    await store.commit(Commit(inbox=InboxEntry("new", '"yes"')))
+    assert await store.forget_replies(older_than_seconds=30) == 0
+    assert await store.forget_replies(older_than_seconds=5) == 1
+    assert await store.stored_reply("old") is None
+    assert await store.stored_reply("new") == '"yes"'
+
+
 async def test_a_renewed_lease_does_not_run_out(world: World) -> None:
     first, second = world.store("process-1"), world.store("process-2")
     await first.take_lease("run")

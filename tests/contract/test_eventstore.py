@@ -220,7 +220,7 @@ async def test_a_lease_belongs_to_one_until_it_runs_out(world: World) -> None:
 async def test_of_concurrent_takers_of_a_lease_one_wins(world: World) -> None:
     stores = [world.store(f"process-{number}") for number in range(6)]
     epochs = await asyncio.gather(*(store.take_lease("run") for store in stores))
-    assert sorted(epochs, key=str) == [1, *[None] * 5]
+    assert len([epoch for epoch in epochs if epoch is not None]) == 1
 
 
 async def test_a_reply_is_forgotten_when_it_is_old_and_not_before(world: World) -> None:

@@ -54,6 +54,7 @@ class MemorySchema:
     inbox: dict[str, str] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
+    epochs: int = 0
     positions: dict[str, int] = field(default_factory=dict)
     published: int = 0
     tables: dict[str, dict[tuple[Json, ...], JsonObject]] = field(default_factory=dict)
@@ -96,7 +97,8 @@ class MemoryEventStore:
         if commit.move:
             schema.positions[commit.move.upstream] = commit.move.to
         if commit.fence and commit.release_lease:
-            await self.release_lease(commit.fence)
+            self.forget_lease(commit.fence)
+            del schema.leases[commit.fence.key]
         self.write(commit.rows)
         return await self.take_lease(commit.take_lease) if commit.take_lease else None
 
@@ -160,7 +162,8 @@ class MemoryEventStore:
         lease = self.schema.leases.get(key)
         if lease and lease.expires_at >= now:
             return None
-        epoch = lease.epoch + 1 if lease else 1
+        self.schema.epochs += 1
+        epoch = self.schema.epochs
         self.schema.leases[key] = Lease(self.holder, epoch, now + LEASE_SECONDS)
         self.held[key] = epoch
         return epoch
@@ -169,8 +172,9 @@ class MemoryEventStore:
         """Prolong every lease that this instance took; returns those that it holds."""
         until = self.database.clock() + LEASE_SECONDS
         for key, epoch in list(self.held.items()):
-            if self.schema.leases[key].epoch == epoch:
-                self.schema.leases[key].expires_at = until
+            lease = self.schema.leases.get(key)
+            if lease and lease.epoch == epoch:
+                lease.expires_at = until
             else:
                 del self.held[key]
         return set(self.held)
@@ -181,7 +185,7 @@ class MemoryEventStore:
             del self.held[fence.key]
 
     async def release_lease(self, fence: Fence) -> None:
-        """Give a lease back, if it is still ours."""
+        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
         lease = self.schema.leases.get(fence.key)
         self.forget_lease(fence)
         if lease and lease.epoch == fence.epoch:

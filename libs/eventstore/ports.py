@@ -172,7 +172,7 @@ class EventStore(Protocol):
         ...
 
     async def release_lease(self, fence: Fence) -> None:
-        """Give a lease back, if it is still ours."""
+        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
         ...
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:

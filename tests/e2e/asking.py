@@ -76,3 +76,9 @@ def line_of(chunk: str) -> Line:
 def kinds(lines: list[Line]) -> list[str]:
     """What each event is."""
     return [line.data if line.data == "[DONE]" else line.data["message_type"] for line in lines]
+
+
+def without_keepalives(lines: list[Line]) -> list[Line]:
+    """The events without the pings that a slow model makes, but with the one that comes first."""
+    told = zip(lines, kinds(lines), strict=True)
+    return lines[:1] + [line for line, kind in list(told)[1:] if kind != "ping"]

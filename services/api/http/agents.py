@@ -209,7 +209,9 @@ async def detach_block(request: AnyRequest, agent_id: str, block_id: str) -> Res
 async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> bytes:
     """The block of an agent that has this label or id; raises the 404 that names it."""
     reads = api_of(request).reads
-    block = await reads.agent_block(ORG, valid_id("agent", agent_id), label_or_id)
+    valid_id("agent", agent_id)
+    kept = "\x00" not in label_or_id  # Postgres keeps no NUL, nor does it like to be asked for one
+    block = await reads.agent_block(ORG, agent_id, label_or_id) if kept else None
     if block is None:
         if not await reads.agent_exists(ORG, agent_id):
             raise missing("agent", agent_id)

@@ -51,8 +51,8 @@ def passwords(connection: ASGIConnection[Any, Any, Any, Any]) -> list[str]:
 
 
 def same(given: str, password: str) -> bool:
-    """Compare in constant time."""
-    return hmac.compare_digest(given.encode(), password.encode())
+    """Compare in constant time. Headers come as Latin-1, whatever the client meant."""
+    return hmac.compare_digest(given.encode("latin-1", "replace"), password.encode())
 
 
 def check_local(connection: ASGIConnection[Any, Any, Any, Any]) -> None:

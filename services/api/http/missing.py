@@ -38,11 +38,20 @@ def operations() -> list[tuple[str, re.Pattern[str], str]]:
     with OPERATIONS.open() as table:
         rows = list(csv.DictReader(table, delimiter="\t"))
     return [
-        (row["method"], path_pattern(row["path"]), f"{row['method']} {row['path']}") for row in rows
+        (method, path_pattern(row["path"]), f"{row['method']} {row['path']}")
+        for row in rows
+        for method in row["method"].split("|")
     ]
 
 
 def path_pattern(path: str) -> re.Pattern[str]:
     """What a path with `{parameters}` matches, with or without a slash at the end."""
-    parts = re.split(r"\{[^}]+\}", path.rstrip("/"))
-    return re.compile("[^/]+".join(map(re.escape, parts)))
+    parts = re.split(r"(\{[^}]+\})", path.rstrip("/"))
+    return re.compile("".join(map(part_pattern, parts)))
+
+
+def part_pattern(part: str) -> str:
+    """What a part of a path matches: itself, or as a parameter one segment or (`:path`) many."""
+    if not part.startswith("{"):
+        return re.escape(part)
+    return ".+" if part.endswith(":path}") else "[^/]+"

@@ -73,6 +73,9 @@ def document_of(app: Litestar) -> bytes:
         [(model, "validation") for model in sorted(bodies, key=lambda one: one.__name__)],
         ref_template=REFERENCE,
     )
+    components = dict(schemas.get("$defs", {}))
+    for model in {handler.opt["description"].query for _, handler in handlers} - {None}:
+        components |= model.model_json_schema(ref_template=REFERENCE).get("$defs", {})
     paths: dict[str, dict[str, Any]] = {}
     for path, handler in handlers:
         clean = re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
@@ -86,7 +89,7 @@ def document_of(app: Litestar) -> bytes:
             "description": "Stateful agents: the Letta V1 REST API, kept alive.",
         },
         "paths": dict(sorted(paths.items())),
-        "components": {"schemas": schemas.get("$defs", {})},
+        "components": {"schemas": dict(sorted(components.items()))},
     }
     return json.dumps(document).encode()
 
@@ -126,7 +129,7 @@ def operation(path: str, handler: HTTPRouteHandler) -> dict[str, Any]:
 
 def query_parameters(model: type[BaseModel]) -> list[dict[str, Any]]:
     """The query parameters of an operation."""
-    schema = model.model_json_schema()
+    schema = model.model_json_schema(ref_template=REFERENCE)
     return [
         {"name": name, "in": "query", "required": False, "schema": field}
         for name, field in schema["properties"].items()

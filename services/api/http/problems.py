@@ -27,7 +27,7 @@ from libs.contracts.message import (
     Rejected,
 )
 from libs.eventstore.ports import StoreUnavailable
-from services.api.http.missing import missing_operation
+from services.api.http.missing import missing_operation, path_pattern
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +133,18 @@ def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ig
     if known is not None:
         return Problem(*known)
     if isinstance(exception, MethodNotAllowedException):
-        allow = (exception.headers or {}).get("Allow", "")
-        return Problem(405, {"detail": "Method Not Allowed"}, {"Allow": allow} if allow else {})
+        return Problem(405, {"detail": "Method Not Allowed"}, {"Allow": allowed(request)})
     return Problem(404, {"detail": "Not Found"})
+
+
+def allowed(request: Request) -> str:  # type: ignore[type-arg]
+    """The methods that a path has."""
+    bare = request.url.path.rstrip("/")
+    methods = {
+        method
+        for handler in request.app.state.handlers
+        for path in handler.paths
+        if path_pattern(path).fullmatch(bare)
+        for method in handler.http_methods
+    }
+    return ", ".join(sorted(methods))

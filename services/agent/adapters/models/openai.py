@@ -20,6 +20,7 @@ from services.agent.adapters.models.port import (
     ProviderUnreachable,
     TextDelta,
 )
+from services.agent.adapters.models.storable import storable, storable_arguments
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
@@ -264,7 +265,7 @@ def reply_of(body: Any) -> ModelReply:
     message = choice["message"]
     usage = body.get("usage") or {}
     return ModelReply(
-        text=without_nul(message.get("content") or ""),
+        text=storable(message.get("content") or ""),
         tool_calls=calls_of(message.get("tool_calls") or []),
         finish_reason=choice.get("finish_reason") or "stop",
         usage=Usage(
@@ -275,7 +276,7 @@ def reply_of(body: Any) -> ModelReply:
             reasoning_tokens=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
             or 0,
         ),
-        reasoning=without_nul(message.get("reasoning_content") or "") or None,
+        reasoning=storable(message.get("reasoning_content") or "") or None,
     )
 
 
@@ -285,19 +286,14 @@ def calls_of(listed: Any) -> list[ToolCall]:
     calls: list[ToolCall] = []
     for call in listed:
         function = call["function"]
-        call_id = call.get("id") or ""
+        call_id = storable(call.get("id") or "")
         if not 0 < len(call_id) <= CALL_ID_CHARS_MAX or any(one.id == call_id for one in calls):
             seed = f"{call_id}{len(calls)}{function['name']}{function['arguments']}"
             call_id = f"call_{sha256(seed.encode()).hexdigest()[:24]}"
         name = re.sub(r"[^a-zA-Z0-9_-]", "_", function["name"])[:TOOL_NAME_CHARS_MAX]
-        arguments = without_nul(function["arguments"] or "{}")
+        arguments = storable_arguments(function["arguments"] or "{}")
         calls.append(ToolCall(id=call_id, name=name or "unnamed", arguments=arguments))
     return calls
-
-
-def without_nul(text: str) -> str:
-    """The text without what Postgres cannot store."""
-    return text.replace("\x00", "")
 
 
 def failure_of(status: int, body: object, text: str) -> Failure:

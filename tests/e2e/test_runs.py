@@ -1,0 +1,146 @@
+"""Runs and models: how they are listed and what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import Letta
+
+from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, TIMESTAMP, says
+from tests.e2e.conftest import NewAgent
+
+
+@pytest.mark.operation("GET /v1/runs/{run_id}")
+@pytest.mark.operation("GET /v1/runs/{run_id}/usage")
+@pytest.mark.operation("GET /v1/runs/")
+def test_a_run_says_everything_of_its_turn(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    answer = letta.agents.messages.create(
+        agent.id,
+        messages=says("Hello"),
+        include_return_message_types=["assistant_message"],
+        use_assistant_message=False,
+        assistant_message_tool_name="speak",
+        assistant_message_tool_kwarg="words",
+    )
+
+    run_id = str(answer.messages[0].run_id)
+    run = http.get(f"/v1/runs/{run_id}").json()
+
+    assert run == {
+        "id": run_id,
+        "status": "completed",
+        "created_at": run["created_at"],
+        "completed_at": run["completed_at"],
+        "agent_id": agent.id,
+        "conversation_id": None,
+        "base_template_id": None,
+        "background": False,
+        "metadata": {"run_type": "send_message"},
+        "request_config": {
+            "use_assistant_message": False,
+            "assistant_message_tool_name": "speak",
+            "assistant_message_tool_kwarg": "words",
+            "include_return_message_types": ["assistant_message"],
+        },
+        "stop_reason": "end_turn",
+        "callback_url": None,
+        "callback_sent_at": None,
+        "callback_status_code": None,
+        "callback_error": None,
+        "ttft_ns": None,
+        "total_duration_ns": run["total_duration_ns"],
+    }
+    assert TIMESTAMP.fullmatch(run["created_at"])
+    assert TIMESTAMP.fullmatch(run["completed_at"])
+    assert run["completed_at"] > run["created_at"]
+    assert run["total_duration_ns"] > 0
+    assert (
+        letta.runs.retrieve(run_id).to_dict()
+        == letta.runs.list(agent_id=agent.id).items[0].to_dict()
+    )
+    usage = letta.runs.usage.retrieve(run_id)
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (
+        answer.usage.prompt_tokens,
+        answer.usage.completion_tokens,
+        answer.usage.total_tokens,
+    )
+    for path in (f"/v1/runs/run-{NOBODY}", f"/v1/runs/run-{NOBODY}/usage"):
+        missing = http.get(path)
+        assert missing.status_code == 404
+        assert missing.json() == {"detail": f"Run with ID run-{NOBODY} not found"}
+
+
+@pytest.mark.operation("GET /v1/runs/")
+@pytest.mark.operation("GET /v1/runs/active")
+def test_runs_are_found_by_agent_status_and_reason(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    one, two = new_agent(), new_agent()
+
+    def run(agent_id: str, text: str) -> str:
+        http.post(f"/v1/agents/{agent_id}/messages", json={"messages": says(text)})
+        return str(letta.runs.list(agent_id=agent_id).items[0].id)
+
+    slow = run(one.id, "SLOW:200")
+    failed = run(one.id, "FAIL:401")
+    quick = run(two.id, "Hello")
+    agents = [one.id, two.id]
+
+    def found(**query: Any) -> list[str]:
+        return [found.id for found in letta.runs.list(**query)]
+
+    assert found(agent_id=one.id) == [failed, slow]
+    assert found(agent_ids=agents) == [quick, failed, slow]
+    assert found(agent_ids=agents, order="asc", limit=1) == [slow, failed, quick]
+    assert found(agent_ids=agents, statuses=["failed"]) == [failed]
+    assert found(agent_ids=agents, statuses=["completed", "failed"]) == [quick, failed, slow]
+    assert found(agent_ids=agents, stop_reason="llm_api_error") == [failed]
+    assert found(agent_ids=agents, active=True) == []
+    assert found(agent_ids=agents, background=True) == []
+    assert found(agent_ids=agents, background=False) == [quick, failed, slow]
+    assert found(agent_ids=agents, after=quick, limit=1) == [failed, slow]
+    query = {"agent_ids": agents, "limit": 1}
+    longest = http.get("/v1/runs/", params={**query, "order_by": "duration"}).json()
+    assert [one["id"] for one in longest] == [slow]
+    before = http.get("/v1/runs/", params={**query, "before": slow}).json()
+    assert [one["id"] for one in before] == [failed]
+    unknown = http.get("/v1/runs/", params={"after": f"run-{NOBODY}"})
+    assert unknown.status_code == 400
+
+
+@pytest.mark.operation("GET /v1/models/")
+@pytest.mark.operation("GET /v1/models/embedding")
+def test_the_models_of_all_providers_are_listed(letta: Letta, http: httpx.Client) -> None:
+    models = {model.handle: model for model in letta.models.list()}
+
+    assert {"demo/offline", MODEL, "openai/gpt-4.1"} <= models.keys()
+    mini = models[MODEL]
+    assert (mini.name, mini.display_name, mini.provider_name, mini.provider_type) == (
+        "gpt-4o-mini",
+        "gpt-4o-mini",
+        "openai",
+        "openai",
+    )
+    assert (mini.model, mini.context_window, mini.max_context_window) == (
+        "gpt-4o-mini",
+        128_000,
+        128_000,
+    )
+    demo = letta.models.list(provider_name="demo")
+    assert [model.handle for model in demo] == ["demo/offline"]
+    assert letta.models.list(provider_name="nobody") == []
+    assert letta.models.list(provider_category=["byok"]) == []
+    assert len(letta.models.list(provider_category=["base"])) == len(models)
+    embeddings = {model.handle: model for model in letta.models.embeddings.list()}
+    small = embeddings[EMBEDDING]
+    assert (small.name, small.embedding_dim, small.provider_name) == (
+        "text-embedding-3-small",
+        1536,
+        "openai",
+    )
+    assert http.get("/v1/models").json() == http.get("/v1/models/").json()

@@ -1,0 +1,84 @@
+"""What the server says of itself: its health, its API document, and the page that shows it."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import Letta
+
+HEALTH_SECONDS_MAX = 0.010
+
+
+@pytest.mark.operation("GET /v1/health/")
+def test_health_tells_the_truth_and_at_once(letta: Letta, http: httpx.Client) -> None:
+    body = {
+        "version": "0.16.8",
+        "status": "ok",
+        "server": http.get("/v1/health").json()["server"],
+        "postgres": "ok",
+        "nats": "ok",
+        "services": {"agent": "ok", "memory": "ok"},
+    }
+    assert letta.health().to_dict() == body
+    assert re.fullmatch(r"heeler \d+\.\d+\.\d+", body["server"])
+    for path in ("/v1/health", "/v1/health/", "/health", "/latest/health", "/v1/ready", "/readyz"):
+        assert http.get(path).json() == body, path
+    assert http.get("/livez").json() == {"status": "ok"}
+    took = []
+    for _ in range(21):
+        began = time.perf_counter()
+        http.get("/v1/health/")
+        took.append(time.perf_counter() - began)
+    assert statistics.median(took) < HEALTH_SECONDS_MAX
+
+
+def references(node: Any) -> list[str]:
+    """All `$ref`s in a document."""
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [ref for value in node.values() for ref in references(value)]
+    if isinstance(node, list):
+        return [ref for value in node for ref in references(value)]
+    return []
+
+
+def test_the_openapi_document_is_valid(http: httpx.Client) -> None:
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
+    document = http.get("/openapi.json").json()
+
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+    found = references(document)
+    assert found
+    for reference in found:
+        node = document
+        assert reference.startswith("#/")
+        for part in reference.removeprefix("#/").split("/"):
+            node = node[part]
+    names = [one["operationId"] for path in document["paths"].values() for one in path.values()]
+    assert len(names) == len(set(names))
+    create = document["paths"]["/v1/agents"]["post"]
+    assert create["summary"] == "Create an agent."
+    assert create["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/CreateAgent"
+    }
+
+
+def test_the_page_needs_nothing_from_elsewhere(http: httpx.Client) -> None:
+    page = http.get("/openapi")
+
+    assert page.headers["content-type"].startswith("text/html")
+    assert "://" not in page.text
+    linked = re.findall(r'(?:href|src|url:)[=\s]*"([^"]+)"', page.text)
+    assert {"openapi/swagger-ui.css", "openapi/swagger-ui-bundle.js", "openapi.json"} == set(linked)
+    for path in linked:
+        answer = http.get(f"/{path}")
+        assert answer.status_code == 200, path
+        assert len(answer.content) > 1_000
+    for path in ("/openapi/nope.js", "/openapi/..%2f..%2fpyproject.toml", "/openapi/%2e%2e"):
+        assert http.get(path).status_code == 404, path

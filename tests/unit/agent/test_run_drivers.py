@@ -16,7 +16,7 @@ from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.conversation import INTERRUPTED
 from services.agent.domain.turn import Failure, ModelReply
 from tests.contract.examples import AGENT, BLOCK, HUMAN
-from tests.unit.agent.world import ASK, CONVERSATION, FakeModel, World
+from tests.unit.agent.world import ASK, CONVERSATION, World
 
 USAGE = Usage(prompt_tokens=10, completion_tokens=2)
 TEA = ToolCall(
@@ -476,7 +476,3 @@ class TestUnknownOutcomes:
         await process.idle()
         assert len(process.model.asked) == 1
         assert process.model.turns == []
-
-
-def test_the_fake_model_is_what_the_driver_wants() -> None:
-    assert FakeModel().turns == []

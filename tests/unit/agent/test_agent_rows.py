@@ -32,7 +32,7 @@ from libs.contracts.letta.base_tools import BASE_TOOLS, tool_state
 from libs.contracts.letta.runs import run_state
 from libs.contracts.message import EVENTS, Event
 from libs.eventstore.rows import RowWrites, Table
-from services.agent.projections import AGENTS, CREATIONS, MESSAGES, RUNS, TURNS, project
+from services.agent.projections import AGENTS, CREATIONS, MESSAGES, RUNS, project
 from tests.contract import examples
 from tests.contract.examples import (
     AGENT,
@@ -196,12 +196,11 @@ class TestMessages:
         assert row == {"id": SYSTEM.id, "text": SYSTEM.content}
         assert (doc["message_type"], doc["content"]) == ("system_message", SYSTEM.content)
 
-    def test_a_deleted_conversation_takes_its_messages_runs_and_turn_along(self) -> None:
+    def test_a_deleted_conversation_takes_its_messages_and_runs_along(self) -> None:
         rows = rows_of(EXAMPLES[ConversationDeleted])
         assert rows.deletions == [
             (MESSAGES, "conversation_id", CONVERSATION),
             (RUNS, "conversation_id", CONVERSATION),
-            (TURNS, "conversation_id", CONVERSATION),
         ]
 
 
@@ -224,22 +223,12 @@ class TestRuns:
             "doc": run_state(RUN_CONFIG),
         }
 
-    def test_a_started_run_is_running_and_somebody_must_drive_it(self) -> None:
+    def test_a_started_run_is_running(self) -> None:
         rows = rows_of(EXAMPLES[RunStarted])
         assert rows.patches == {
             RUNS: {(RUN,): {"id": RUN, "status": "running", "doc": {"status": "running"}}}
         }
-        assert rows.upserts == {
-            TURNS: {
-                (RUN,): {
-                    "run_id": RUN,
-                    "org": ORG,
-                    "agent_id": AGENT,
-                    "conversation_id": CONVERSATION,
-                    "started_at": NOW.isoformat(),
-                }
-            }
-        }
+        assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_a_run_that_starts_at_once_is_one_row(self) -> None:
         rows = rows_of(EXAMPLES[RunAccepted], EXAMPLES[RunStarted])
@@ -263,7 +252,7 @@ class TestRuns:
         assert usage["completion_tokens"] == 8
         assert usage["total_tokens"] == 128
         assert (usage["step_count"], usage["context_tokens"]) == (2, 128)
-        assert rows.deletions == [(TURNS, "run_id", RUN)]
+        assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_a_failed_run_says_what_went_wrong(self) -> None:
         event = EXAMPLES[RunFailed].model_copy(update={"timestamp": LATER})
@@ -281,7 +270,7 @@ class TestRuns:
                 "detail": "rate_limit_exceeded",
             },
         }
-        assert rows.deletions == [(TURNS, "run_id", RUN)]
+        assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_the_steps_inside_a_run_change_no_row(self) -> None:
         inside = {ModelReplied, ToolCallStarted, ToolCallFinished, ToolCallInterrupted}

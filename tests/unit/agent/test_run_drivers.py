@@ -74,7 +74,6 @@ class TestTurns:
         row = world.row("runs", "run-1")
         assert (row["status"], row["stop_reason"]) == ("completed", "end_turn")
         assert row["usage"]["total_tokens"] == 12
-        assert world.schema.rows("turns") == []
         said, end = world.deltas["run-1"]
         assert (said["seq"], said["message"]["content"]) == (1, "Hello")
         assert (end["seq"], end["end"]["status"], end["end"]["usage"]) == (
@@ -413,7 +412,7 @@ class TestConflicts:
         await process.say("run-2")
         await process.idle()
         assert world.story()[-1] == "conversation.deleted"
-        for table in ("agents", "messages", "runs", "turns"):
+        for table in ("agents", "messages", "runs"):
             assert world.schema.rows(table) == []
         assert world.tool_runs == []
         assert world.lease_is_free()

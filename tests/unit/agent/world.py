@@ -160,12 +160,13 @@ class TwinQueries:
         return []
 
     async def orphaned_turns(self) -> list[Orphan]:
+        orgs = {row["conversation_id"]: row["org"] for row in self.rows("messages")}
         leases = self.database.schema("agent").leases
         now = self.database.clock()
         return [
-            Orphan(row["conversation_id"], row["org"], "")
-            for row in self.rows("turns")
-            if (lease := leases.get(row["conversation_id"])) is None or lease.expires_at <= now
+            Orphan(key, orgs[key], "")
+            for key, lease in leases.items()
+            if lease.expires_at < now and key in orgs
         ]
 
     async def orphaned_creations(self, before: datetime) -> list[Orphan]:

@@ -10,6 +10,7 @@ from libs.contracts.message import Json, JsonObject
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_EVENTS_MAX,
+    REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
     DuplicateMessage,
     Fence,
@@ -52,6 +53,7 @@ class MemorySchema:
     committed: list[StoredEvent] = field(default_factory=list)
     log: list[StoredEvent] = field(default_factory=list)
     inbox: dict[str, str] = field(default_factory=dict)
+    handled_at: dict[str, float] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
     epochs: int = 0
@@ -92,6 +94,7 @@ class MemoryEventStore:
         self.append(commit)
         if commit.inbox:
             schema.inbox[commit.inbox.message_id] = commit.inbox.reply_json
+            schema.handled_at[commit.inbox.message_id] = self.database.clock()
         for snapshot in commit.snapshots:
             schema.snapshots[snapshot.aggregate_id] = snapshot
         if commit.move:
@@ -155,6 +158,14 @@ class MemoryEventStore:
     async def stored_reply(self, message_id: str) -> str | None:
         """The reply that a message was answered with, if it was handled."""
         return self.schema.inbox.get(message_id)
+
+    async def forget_replies(self, older_than_seconds: float) -> int:
+        """Forget some of the replies that nobody can be waiting for any more; returns how many."""
+        before = self.database.clock() - older_than_seconds
+        old = [one for one, at in self.schema.handled_at.items() if at < before]
+        for message_id in old[:REPLIES_FORGOTTEN_AT_ONCE]:
+            del self.schema.inbox[message_id], self.schema.handled_at[message_id]
+        return min(len(old), REPLIES_FORGOTTEN_AT_ONCE)
 
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""

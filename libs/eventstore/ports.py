@@ -16,6 +16,8 @@ from libs.eventstore.rows import RowWrites
 LEASE_SECONDS = 10.0
 LEASE_RENEWAL_SECONDS = 3.0
 LOG_PAGE_EVENTS_MAX = 500
+REPLY_KEPT_SECONDS = 7 * 86_400.0
+REPLIES_FORGOTTEN_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,13 @@ class EventStore(Protocol):
 
     async def stored_reply(self, message_id: str) -> str | None:
         """The reply that a message was answered with, if it was handled."""
+        ...
+
+    async def forget_replies(self, older_than_seconds: float) -> int:
+        """Forget some of the replies that nobody can be waiting for any more; returns how many.
+
+        A message that comes again after that is handled as a new one.
+        """
         ...
 
     async def take_lease(self, key: str) -> int | None:

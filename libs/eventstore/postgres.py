@@ -16,6 +16,7 @@ from libs.eventstore.gather import Gathered
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_EVENTS_MAX,
+    REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
     DuplicateMessage,
     Fence,
@@ -88,6 +89,12 @@ where position > %(after)s and (%(topics)s::text[] is null or topic = any(%(topi
 order by position limit %(limit)s"""
 
 LOG_HEAD = "select position from {schema}.event_log order by position desc limit 1"
+
+FORGET_REPLIES = """
+delete from {schema}.inbox where message_id in (
+    select message_id from {schema}.inbox
+    where handled_at < now() - make_interval(secs => %s) limit %s)
+returning 1"""
 
 # The leases that this process knows of, each at the epoch that it knows: what it does not know of
 # runs out, and is taken over.
@@ -255,6 +262,13 @@ class PostgresEventStore:
             self.sql("select reply from {schema}.inbox where message_id = %s"), [message_id]
         )
         return row[0] if row else None
+
+    async def forget_replies(self, older_than_seconds: float) -> int:
+        """Forget some of the replies that nobody can be waiting for any more; returns how many."""
+        rows = await self.database.fetch(
+            self.sql(FORGET_REPLIES), [older_than_seconds, REPLIES_FORGOTTEN_AT_ONCE]
+        )
+        return len(rows)
 
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""

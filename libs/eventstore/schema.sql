@@ -39,6 +39,7 @@ create table {schema}.inbox (
     reply      text not null,
     handled_at timestamptz not null default now()
 );
+create index inbox_age on {schema}.inbox using brin (handled_at);
 
 create table {schema}.snapshots (
     aggregate_id text primary key,

@@ -271,7 +271,10 @@ async def test_the_model_gets_parts_roles_and_names(
 ) -> None:
     agent = new_agent()
     text = unique("parts")
-    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    pixel = (
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
+        "awAAAABJRU5ErkJggg=="
+    )
     content: Any = [
         {"type": "text", "text": "Look:"},
         {

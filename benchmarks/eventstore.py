@@ -20,6 +20,7 @@ import psutil
 import psycopg
 import uvloop
 
+from libs.contracts.message import JsonObject
 from libs.eventstore.migrations import migrate
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
@@ -29,7 +30,11 @@ from tests.waiting import wait_for
 SCHEMA = "measured"
 PASSWORD = "measured"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-METADATA = {"actor": "user-1", "correlation_id": "correlation-1", "command_id": "command-1"}
+METADATA: JsonObject = {
+    "actor": "user-1",
+    "correlation_id": "correlation-1",
+    "command_id": "command-1",
+}
 PAYLOAD = f'{{"text":"{"a word or two " * 10}"}}'
 PAGE_EVENTS_MAX = 2_000
 READER_PAUSE_SECONDS = 0.01
@@ -109,7 +114,7 @@ async def measured(loads: list[Load], postgres_pid: int) -> dict[str, float]:
     reading.cancel()
     [problem] = await asyncio.gather(reading, return_exceptions=True)
     await pool.close()
-    if not isinstance(problem, asyncio.CancelledError):
+    if problem is not None and not isinstance(problem, asyncio.CancelledError):
         raise problem
     commits = sum(each.commits for each in done)
     per_second = sum(each.commits / each.seconds for each in done)

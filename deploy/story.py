@@ -81,7 +81,10 @@ def table(connection: psycopg.Connection[Any], query: str, values: list[Any]) ->
     """The rows of a query as psql shows them."""
     cursor = connection.execute(query, values)
     names = [column.name for column in cursor.description or []]
-    rows = [[("" if one is None else " ".join(str(one).split())) for one in row] for row in cursor.fetchall()]
+    rows = [
+        [("" if one is None else " ".join(str(one).split())) for one in row]
+        for row in cursor.fetchall()
+    ]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     lines = [" | ".join(one.ljust(width) for one, width in zip(row, widths, strict=True))
              for row in [names, *rows]]  # fmt: skip

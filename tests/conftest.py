@@ -10,6 +10,7 @@ from tests.servers import NatsServer, PostgresServer
 
 pytest_plugins = ["tests.compatibility_plugin"]
 
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     server = PostgresServer().start()

@@ -102,7 +102,7 @@ class NatsBus:
     async def start(self) -> None:
         """Connect, declare streams and consumers, begin to deliver."""
         self.client = await self.broker.connect()
-        await self.declare()
+        await self.declare_at_last()
         await self.broker.start()
         self.declaring = asyncio.create_task(self.keep_declared())
 
@@ -152,12 +152,18 @@ class NatsBus:
                 async with asyncio.timeout(DECLARE_EVERY_SECONDS):
                     await self.undeclared.wait()
             self.undeclared.clear()
+            await self.declare_at_last()
+
+    async def declare_at_last(self) -> None:
+        """Declare everything, however often NATS is too busy for it, or away again."""
+        while True:
             try:
                 await self.declare()
             except (NatsError, TimeoutError, OSError) as problem:
                 log.warning("cannot declare streams: %s", problem)
-                self.undeclared.set()
                 await asyncio.sleep(DECLARE_RETRY_SECONDS)
+            else:
+                return
 
     async def declare(self) -> None:
         """Make sure that every stream exists, and a consumer for each service served here."""

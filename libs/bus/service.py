@@ -12,13 +12,19 @@ from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.shell import CommandShell, Handler
 from libs.contracts.message import Accepted, Command, Event, Rejected
-from libs.eventstore.ports import LEASE_RENEWAL_SECONDS, EventStore
+from libs.eventstore.ports import (
+    LEASE_RENEWAL_SECONDS,
+    REPLIES_FORGOTTEN_AT_ONCE,
+    REPLY_KEPT_SECONDS,
+    EventStore,
+)
 from libs.eventstore.work import Repository
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 2.0
 RELAY_LINGER_SECONDS = 0.02
+FORGET_EVERY_SECONDS = 600.0
 
 
 class Service:
@@ -61,6 +67,7 @@ class Service:
         turns: dict[str, Callable[[], Awaitable[None]]] = {
             "relay": self.relay_turn,
             "leases": self.renew,
+            "inbox": self.forget_replies,
             **{f"consumer of {each.upstream}": each.turn for each in self.consumers},
             **{f"sweeper {n}": self.sweep_with(sweep) for n, sweep in enumerate(self.sweepers)},
         }
@@ -87,6 +94,12 @@ class Service:
         """Nobody waits for the event stream: let a few commits gather, then publish them."""
         await self.clock.sleep(RELAY_LINGER_SECONDS)
         await self.relay.turn()
+
+    async def forget_replies(self) -> None:
+        """Keep the inbox as long as a message may come again, and no longer."""
+        while await self.store.forget_replies(REPLY_KEPT_SECONDS) == REPLIES_FORGOTTEN_AT_ONCE:
+            pass
+        await self.clock.sleep(FORGET_EVERY_SECONDS)
 
     async def renew(self) -> None:
         """Prolong all leases of this process in one statement, and tell who lost theirs."""

@@ -108,14 +108,14 @@ class RunEvent(ConversationEvent):
 
 
 class MessageAppended(ConversationEvent):
-    """A message is part of the history, and of what the model sees; a system message says what it
-    shows."""
+    """A message is part of the history, and of what the model sees."""
 
     topic: ClassVar[str] = "message.appended"
     agent_id: str
     message: Message
     run_id: str | None = None
     step_id: str | None = None
+    # Of a system message: what it was made from.
     shows: dict[str, int] | None = None
 
 

@@ -10,6 +10,7 @@ from libs.contracts.message import Json, JsonObject
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_EVENTS_MAX,
+    REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
     DuplicateMessage,
     Fence,
@@ -52,8 +53,10 @@ class MemorySchema:
     committed: list[StoredEvent] = field(default_factory=list)
     log: list[StoredEvent] = field(default_factory=list)
     inbox: dict[str, str] = field(default_factory=dict)
+    handled_at: dict[str, float] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
     leases: dict[str, Lease] = field(default_factory=dict)
+    epochs: int = 0
     positions: dict[str, int] = field(default_factory=dict)
     published: int = 0
     tables: dict[str, dict[tuple[Json, ...], JsonObject]] = field(default_factory=dict)
@@ -91,12 +94,14 @@ class MemoryEventStore:
         self.append(commit)
         if commit.inbox:
             schema.inbox[commit.inbox.message_id] = commit.inbox.reply_json
+            schema.handled_at[commit.inbox.message_id] = self.database.clock()
         for snapshot in commit.snapshots:
             schema.snapshots[snapshot.aggregate_id] = snapshot
         if commit.move:
             schema.positions[commit.move.upstream] = commit.move.to
         if commit.fence and commit.release_lease:
-            await self.release_lease(commit.fence)
+            self.forget_lease(commit.fence)
+            del schema.leases[commit.fence.key]
         self.write(commit.rows)
         return await self.take_lease(commit.take_lease) if commit.take_lease else None
 
@@ -154,13 +159,22 @@ class MemoryEventStore:
         """The reply that a message was answered with, if it was handled."""
         return self.schema.inbox.get(message_id)
 
+    async def forget_replies(self, older_than_seconds: float) -> int:
+        """Forget some of the replies that nobody can be waiting for any more; returns how many."""
+        before = self.database.clock() - older_than_seconds
+        old = [one for one, at in self.schema.handled_at.items() if at < before]
+        for message_id in old[:REPLIES_FORGOTTEN_AT_ONCE]:
+            del self.schema.inbox[message_id], self.schema.handled_at[message_id]
+        return min(len(old), REPLIES_FORGOTTEN_AT_ONCE)
+
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
         now = self.database.clock()
         lease = self.schema.leases.get(key)
         if lease and lease.expires_at >= now:
             return None
-        epoch = lease.epoch + 1 if lease else 1
+        self.schema.epochs += 1
+        epoch = self.schema.epochs
         self.schema.leases[key] = Lease(self.holder, epoch, now + LEASE_SECONDS)
         self.held[key] = epoch
         return epoch
@@ -169,8 +183,9 @@ class MemoryEventStore:
         """Prolong every lease that this instance took; returns those that it holds."""
         until = self.database.clock() + LEASE_SECONDS
         for key, epoch in list(self.held.items()):
-            if self.schema.leases[key].epoch == epoch:
-                self.schema.leases[key].expires_at = until
+            lease = self.schema.leases.get(key)
+            if lease and lease.epoch == epoch:
+                lease.expires_at = until
             else:
                 del self.held[key]
         return set(self.held)
@@ -181,7 +196,7 @@ class MemoryEventStore:
             del self.held[fence.key]
 
     async def release_lease(self, fence: Fence) -> None:
-        """Give a lease back, if it is still ours."""
+        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
         lease = self.schema.leases.get(fence.key)
         self.forget_lease(fence)
         if lease and lease.epoch == fence.epoch:

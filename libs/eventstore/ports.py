@@ -16,6 +16,8 @@ from libs.eventstore.rows import RowWrites
 LEASE_SECONDS = 10.0
 LEASE_RENEWAL_SECONDS = 3.0
 LOG_PAGE_EVENTS_MAX = 500
+REPLY_KEPT_SECONDS = 7 * 86_400.0
+REPLIES_FORGOTTEN_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,13 @@ class EventStore(Protocol):
         """The reply that a message was answered with, if it was handled."""
         ...
 
+    async def forget_replies(self, older_than_seconds: float) -> int:
+        """Forget some of the replies that nobody can be waiting for any more; returns how many.
+
+        A message that comes again after that is handled as a new one.
+        """
+        ...
+
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
         ...
@@ -172,7 +181,7 @@ class EventStore(Protocol):
         ...
 
     async def release_lease(self, fence: Fence) -> None:
-        """Give a lease back, if it is still ours."""
+        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
         ...
 
     async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:

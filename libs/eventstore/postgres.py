@@ -12,9 +12,11 @@ from psycopg.errors import DeadlockDetected, UniqueViolation
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from libs.eventstore import failpoints
+from libs.eventstore.gather import Gathered
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_EVENTS_MAX,
+    REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
     DuplicateMessage,
     Fence,
@@ -32,15 +34,25 @@ POOL_CONNECTIONS_MAX = 8
 POOL_WAIT_SECONDS_MAX = 5.0
 CONNECT_SECONDS_MAX = 3
 
-HISTORY = """
-select null::text, s.version, null::int, null::text, null::text, s.state, null::jsonb,
-       null::timestamptz
-from {schema}.snapshots s where s.aggregate_id = %(id)s and s.version > %(after)s
-union all
-(select e.topic, e.version, e.schema_version, e.org, e.about, e.payload, e.metadata, e.occurred_at
-from {schema}.events e where e.aggregate_id = %(id)s and e.version > greatest(%(after)s, (
-    select s.version from {schema}.snapshots s where s.aggregate_id = %(id)s))
-order by e.version)"""
+# Planning a commit anew each time would cost more than running it.
+SESSION_OPTIONS = "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
+
+HISTORIES = """
+select wanted.n, history.* from unnest(%(ids)s::text[], %(afters)s::int[]) with ordinality
+    as wanted(id, after, n)
+cross join lateral (
+    select null::text as topic, s.version, null::int as schema_version, null::text as org,
+           null::text as about, s.state as payload, null::jsonb as metadata,
+           null::timestamptz as occurred_at
+    from {schema}.snapshots s where s.aggregate_id = wanted.id and s.version > wanted.after
+    union all
+    select e.topic, e.version, e.schema_version, e.org, e.about, e.payload, e.metadata,
+           e.occurred_at
+    from {schema}.events e where e.aggregate_id = wanted.id and e.version > greatest(
+        wanted.after,
+        (select s.version from {schema}.snapshots s where s.aggregate_id = wanted.id))
+) history
+order by wanted.n, history.version"""
 
 # The columns are qualified on purpose: an output alias `xid::text` would sort as text and lose
 # events when the number of digits grows. The horizon is what makes the order safe: below it no
@@ -78,12 +90,18 @@ order by position limit %(limit)s"""
 
 LOG_HEAD = "select position from {schema}.event_log order by position desc limit 1"
 
+FORGET_REPLIES = """
+delete from {schema}.inbox where message_id in (
+    select message_id from {schema}.inbox
+    where handled_at < now() - make_interval(secs => %s) limit %s)
+returning 1"""
+
 # The leases that this process knows of, each at the epoch that it knows: what it does not know of
 # runs out, and is taken over.
 RENEW_LEASES = """
 update {schema}.leases l set expires_at = now() + make_interval(secs => %s)
 from unnest(%s::text[], %s::bigint[]) as mine(key, epoch)
-where l.key = mine.key and l.epoch = mine.epoch and l.expires_at > '-infinity'
+where l.key = mine.key and l.epoch = mine.epoch
 returning l.key"""
 
 
@@ -102,7 +120,7 @@ def open_pool(
             "autocommit": True,
             "prepare_threshold": 0,
             "connect_timeout": CONNECT_SECONDS_MAX,
-            "options": "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan",
+            "options": SESSION_OPTIONS,
         },
     )
 
@@ -174,7 +192,8 @@ class PostgresEventStore:
         self.database = database
         self.schema = schema
         self.holder = holder
-        self.history = HISTORY.format(schema=schema)
+        self.histories_sql = HISTORIES.format(schema=schema)
+        self.histories = Gathered(self.load_many)
         self.held: dict[str, int] = {}
 
     def sql(self, text: str) -> str:
@@ -183,27 +202,23 @@ class PostgresEventStore:
 
     async def load(self, aggregate_id: str, after: int = 0) -> History:
         """Everything about an aggregate that is newer than `after`."""
-        rows = await self.database.fetch(self.history, {"id": aggregate_id, "after": after})
-        snapshot: Snapshot | None = None
-        events: list[StoredEvent] = []
-        for topic, version, schema_version, org, about, payload, metadata, occurred_at in rows:
+        return await self.histories.answer((aggregate_id, after))
+
+    async def load_many(self, wanted: list[tuple[str, int]]) -> list[History]:
+        """The histories of several aggregates, each behind its own version, in one query."""
+        rows = await self.database.fetch(
+            self.histories_sql,
+            {"ids": [one for one, _ in wanted], "afters": [after for _, after in wanted]},
+        )
+        found = [History(None, []) for _ in wanted]
+        for n, topic, version, *columns in rows:
+            aggregate_id = wanted[n - 1][0]
             if topic is None:
-                snapshot = Snapshot(aggregate_id, version, payload)
+                snapshot = Snapshot(aggregate_id, version, columns[3])
+                found[n - 1] = History(snapshot, [])
             else:
-                events.append(
-                    StoredEvent(
-                        aggregate_id,
-                        version,
-                        topic,
-                        schema_version,
-                        org,
-                        about,
-                        payload,
-                        metadata,
-                        occurred_at,
-                    )
-                )
-        return History(snapshot, events)
+                found[n - 1].events.append(StoredEvent(aggregate_id, version, topic, *columns))
+        return found
 
     async def commit(self, commit: Commit) -> int | None:
         """Make a decision durable in one statement; see `ports.EventStore.commit`."""
@@ -248,6 +263,13 @@ class PostgresEventStore:
         )
         return row[0] if row else None
 
+    async def forget_replies(self, older_than_seconds: float) -> int:
+        """Forget some of the replies that nobody can be waiting for any more; returns how many."""
+        rows = await self.database.fetch(
+            self.sql(FORGET_REPLIES), [older_than_seconds, REPLIES_FORGOTTEN_AT_ONCE]
+        )
+        return len(rows)
+
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
         row = await self.database.fetch_one(
@@ -270,7 +292,7 @@ class PostgresEventStore:
         return set(self.held)
 
     async def release_lease(self, fence: Fence) -> None:
-        """Give a lease back, if it is still ours."""
+        """Give a lease up, if it is still ours: whoever comes first may take it, at once."""
         self.forget_lease(fence)
         await self.database.fetch(
             self.sql(

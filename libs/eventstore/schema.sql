@@ -20,7 +20,7 @@ comment on table {schema}.events is 'The truth. Services may insert and select, 
 
 create table {schema}.log (
     position       bigint primary key,
-    event_position bigint not null unique
+    event_position bigint not null
 );
 comment on table {schema}.log is
     'The dense, commit-safe order of the events, given by the relay after the commit.';
@@ -39,6 +39,7 @@ create table {schema}.inbox (
     reply      text not null,
     handled_at timestamptz not null default now()
 );
+create index inbox_age on {schema}.inbox using brin (handled_at);
 
 create table {schema}.snapshots (
     aggregate_id text primary key,
@@ -46,12 +47,16 @@ create table {schema}.snapshots (
     state        jsonb not null
 );
 
+create sequence {schema}.epochs;
 create table {schema}.leases (
     key        text primary key,
     holder     text not null,
-    epoch      bigint not null,
+    epoch      bigint not null default nextval('{schema}.epochs'),
     expires_at timestamptz not null
 ) with (fillfactor = 70);
+comment on table {schema}.leases is
+    'Who works on what. A row is there as long as there is something to do; one that has run out is
+work for whoever comes first. No two leases ever have the same epoch.';
 
 create table {schema}.positions (
     upstream text primary key,

@@ -26,11 +26,11 @@ EVENT_COLUMNS = (
 EVENT_NAMES = ", ".join(column.split()[0] for column in EVENT_COLUMNS.split(", "))
 
 # Taking a lease is one statement, so that of two takers one wins; an expired lease may be taken by
-# anybody, a live one by nobody. The epoch only ever grows: that is what fences a zombie off.
-TAKE_LEASE = """insert into {schema}.leases as l (key, holder, epoch, expires_at)
-select %(take_key)s, %(holder)s, 1, now() + make_interval(secs => %(lease_seconds)s) from gate
+# anybody, a live one by nobody. No epoch comes twice: that is what fences a zombie off.
+TAKE_LEASE = """insert into {schema}.leases as l (key, holder, expires_at)
+select %(take_key)s, %(holder)s, now() + make_interval(secs => %(lease_seconds)s) from gate
 on conflict (key) do update
-set holder = excluded.holder, epoch = l.epoch + 1, expires_at = excluded.expires_at
+set holder = excluded.holder, epoch = excluded.epoch, expires_at = excluded.expires_at
 where l.expires_at < now() returning epoch"""
 
 
@@ -43,8 +43,7 @@ def commit_statement(schema: str, holder: str, commit: Commit) -> tuple[str, dic
         parts.append(f"taken as ({TAKE_LEASE.format(schema=schema)})")
     if commit.fence and commit.release_lease:
         parts.append(
-            f"released as (update {schema}.leases l set expires_at = '-infinity' from gate"
-            " where l.key = %(fence_key)s)"
+            f"released as (delete from {schema}.leases l using gate where l.key = %(fence_key)s)"
         )
     if commit.events:
         parameters["events"] = events_json(commit.events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Protocol
@@ -81,10 +82,12 @@ class Handlers:
             earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
             if earlier:
                 return started(earlier, command.request_hash)
-        agent = await work.load(Agent, command.agent_id)
+        agent, conversation = await asyncio.gather(
+            work.load(Agent, command.agent_id),
+            work.load(Conversation, main_conversation(command.agent_id)),
+        )
         if agent.design is None:
             return missing(agent.id)
-        conversation = await work.load(Conversation, main_conversation(agent.id))
         refused = conversation.accept(command, at=self.clock.now())
         if refused:
             return refused

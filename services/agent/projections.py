@@ -33,7 +33,6 @@ from libs.eventstore.rows import RowWrites, Table
 AGENTS = Table("agents")
 MESSAGES = Table("messages")
 RUNS = Table("runs")
-TURNS = Table("turns", key=("run_id",))
 CREATIONS = Table("creations", key=("agent_id",))
 
 
@@ -52,7 +51,6 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case ConversationDeleted():
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
             rows.delete(RUNS, "conversation_id", event.originator_id)
-            rows.delete(TURNS, "conversation_id", event.originator_id)
         case RunAccepted() | RunStarted() | RunCompleted() | RunFailed():
             project_run(event, org, rows)
 
@@ -155,19 +153,8 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
         case RunStarted():
             status = RunStatus.running.value
             rows.patch(RUNS, {"id": event.run_id, "status": status, "doc": {"status": status}})
-            rows.upsert(
-                TURNS,
-                {
-                    "conversation_id": event.originator_id,
-                    "org": org,
-                    "agent_id": event.agent_id,
-                    "run_id": event.run_id,
-                    "started_at": event.timestamp.isoformat(),
-                },
-            )
         case RunCompleted():
             rows.patch(RUNS, ended_fields(event, event.context_tokens))
-            rows.delete(TURNS, "run_id", event.run_id)
         case RunFailed():
             error: JsonObject = {
                 "error_type": event.error_type,
@@ -175,7 +162,6 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
                 "detail": event.detail,
             }
             rows.patch(RUNS, {**ended_fields(event, None), "error": error})
-            rows.delete(TURNS, "run_id", event.run_id)
 
 
 def ended_fields(event: RunCompleted | RunFailed, context_tokens: int | None) -> JsonObject:

@@ -19,27 +19,52 @@ from tests.chaos.workload import Request, Workload
 from tests.chaos.world import Kill, World
 from tests.waiting import wait_for
 
-AGENTS_AT_ONCE = 4
+WAVE = 6
 END_SECONDS_MAX = 15.0
 FIRED_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A named point of a turn with one tool call, and what its death costs.
+
+    `asked` is how often the model is asked for the call and for the text: twice where the first
+    answer was not recorded. `lease` says whether the turn waits for the dead process's lease. A
+    `late` point is armed when the model was asked, so that it is met behind the run's start.
+    """
+
+    name: str
+    asked: tuple[int, int] = (1, 1)
+    lease: bool = True
+    part: str = "agent"
+    late: bool = False
+
+
 # The last event of a decision names it: the message that a run starts with, the tool call that a
-# step asks for, the end of the run; and in the memory service the edit.
-DECISIONS = ("message.appended", "tool_call.started", "run.completed", "block.changed")
+# step asks for, the message with the tool's result, the end of the run, the edit of the block.
 POINTS = (
-    *(f"before_commit.{topic}" for topic in DECISIONS),
-    *(f"after_commit.{topic}" for topic in DECISIONS),
-    "after_model_reply",
-    "during_tool",
-    "after_tool",
+    Point("before_commit.message.appended", lease=False),
+    Point("after_commit.message.appended"),
+    Point("after_model_reply", asked=(2, 1)),
+    Point("before_commit.tool_call.started", asked=(2, 1)),
+    Point("after_commit.tool_call.started"),
+    Point("during_tool"),
+    Point("before_commit.block.changed", lease=False, part="memory"),
+    Point("after_commit.block.changed", lease=False, part="memory"),
+    Point("after_tool"),
+    Point("before_commit.message.appended", late=True),
+    Point("after_commit.message.appended", late=True),
+    Point("before_commit.run.completed", asked=(1, 2)),
+    Point("after_commit.run.completed", lease=False),
 )
-MEMORY_POINTS = frozenset(point for point in POINTS if point.endswith("block.changed"))
+LATE_SLOW_MS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A turn that met a point, and when its process died there."""
 
-    point: str
+    point: Point
     request: Request
     at: float
     sending: asyncio.Task[Request]
@@ -47,44 +72,57 @@ class Crash:
 
 async def r09_every_point(world: World, dose: Dose) -> Verdict:
     """Die at every named point, each so often: the turn ends correctly within 15 s."""
-    await world.restored()
+    await world.restored(alone=False)
     workload = Workload(world.client(), world.new_name("R09"))
     oracle = await Oracle(world, workload, "R09").begin()
-    trials = list(POINTS) * dose.faults
-    await workload.create_agents(len(trials))
+    quick = [point for point in POINTS if not point.lease] * dose.faults
+    slow = [point for point in POINTS if point.lease] * dose.faults
+    await workload.create_agents(len(quick) + len(slow))
     agents = iter(workload.agents)
-    while trials:
-        wave, trials = trials[:AGENTS_AT_ONCE], trials[AGENTS_AT_ONCE:]
-        await world.agents_at_least(AGENTS_AT_ONCE + 1)
+    waves = [[point] for point in quick]
+    waves += [slow[start : start + WAVE] for start in range(0, len(slow), WAVE)]
+    for wave in waves:
+        # Started while the last wave waited for its leases.
+        await world.agents_at_least(len(wave) + 1)
         crashes = [await crash(world, workload, next(agents), point) for point in wave]
+        world.spawn_agents(len(wave) + 1)
         await asyncio.gather(*(one.sending for one in crashes))
         for one in crashes:
-            check_crash(one, oracle.verdict)
+            await check_crash(world, one, oracle.verdict)
     verdict = await oracle.judge()
-    for request in workload.requests:
+    for request in list(workload.requests):
         await check_next_message(workload, request.agent, verdict)
     return verdict
 
 
-async def crash(world: World, workload: Workload, agent: str, point: str) -> Crash:
+async def crash(world: World, workload: Workload, agent: str, point: Point) -> Crash:
     """Send a message with a tool call, and wait until a process died on its account."""
-    if point in MEMORY_POINTS:
+    if point.part == "memory":
         await wait_for("memory runs", lambda: world.running("memory"), END_SECONDS_MAX)
-    world.arm(point)
-    request = workload.request(agent, tool=True)
+    script = f"SLOW:{LATE_SLOW_MS} " if point.late else ""
+    request = workload.request(agent, tool=True, script=script)
+    if not point.late:
+        world.arm(point.name)
     sending = asyncio.create_task(workload.send(request))
-    await wait_for(f"{point} is passed", lambda: world.fired(point), FIRED_SECONDS_MAX)
+    if point.late:
+        await world.model.wait_for_asked(request.text)
+        world.arm(point.name)
+    await wait_for(f"{point.name} is passed", lambda: world.fired(point.name), FIRED_SECONDS_MAX)
     died = time.monotonic()
-    world.kills.append(Kill(died, "memory" if point in MEMORY_POINTS else "agent"))
+    world.kills.append(Kill(died, point.part))
     return Crash(point, request, died, sending)
 
 
-def check_crash(crash: Crash, verdict: Verdict) -> None:
-    """The turn ended in time."""
+async def check_crash(world: World, crash: Crash, verdict: Verdict) -> None:
+    """The turn ended in time, and nothing was asked again that was recorded."""
     seconds = crash.request.answered_at - crash.at
     slowest = verdict.figures.get("take_over_seconds_max", 0.0)
     verdict.figures["take_over_seconds_max"] = max(slowest, seconds)
-    verdict.check(seconds <= END_SECONDS_MAX, f"{crash.point}: ended after {seconds:.1f} s")
+    name = f"{'late ' if crash.point.late else ''}{crash.point.name}"
+    verdict.check(seconds <= END_SECONDS_MAX, f"{name}: ended after {seconds:.1f} s")
+    asked = await world.model.asked(crash.request.text)
+    expected = dict(enumerate(crash.point.asked))
+    verdict.check(asked == expected, f"{name}: asked {asked}, not {expected}")
 
 
 async def check_next_message(workload: Workload, agent: str, verdict: Verdict) -> None:

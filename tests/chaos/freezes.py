@@ -23,7 +23,7 @@ SENDING_TRIES_MAX = 20
 async def r13_zombies(world: World, dose: Dose) -> Verdict:
     """Freeze whoever drives a slow model call for 20 s; another process must take over, and the
     frozen one, awake again with the model's answer in its hands, must not write."""
-    await world.restored()
+    await world.restored(alone=False)
     workload = Workload(world.client(), world.new_name("R13"))
     oracle = await Oracle(world, workload, "R13").begin()
     left = dose.faults

@@ -36,7 +36,7 @@ class Tape:
 
 async def r11_everything_comes_again(world: World, dose: Dose) -> Verdict:
     """Publish every command and every event again, three times, in random order."""
-    await world.restored()
+    await world.restored(alone=False)
     workload = Workload(world.client(), world.new_name("R11"))
     client = await nats.connect(world.heeler.nats_url)
     tape = Tape()
@@ -90,7 +90,7 @@ async def drained(world: World) -> None:
 
 async def r12_clients_insist(world: World, dose: Dose) -> Verdict:
     """Many requests with the same key at once; and the SDK's own retries, which have no key."""
-    await world.restored()
+    await world.restored(alone=False)
     workload = Workload(world.client(), world.new_name("R12"))
     await workload.create_agents(dose.agents)
     oracle = await Oracle(world, workload, "R12").begin()

@@ -19,6 +19,7 @@ MODEL = "openai/gpt-4o-mini"
 EMBEDDING = "openai/text-embedding-3-small"
 LEDGER_CHARS_MAX = 1_000_000
 CREATING_AT_ONCE = 8
+CREATING_SECONDS_MAX = 30.0
 TOOL_SHARE = 0.3
 TWO_LANES_SHARE = 0.2  # so many agents get two messages at a time, and must queue one
 
@@ -84,7 +85,9 @@ class Workload:
             }
             async with gate:
                 key = f"create-{self.name}-{number}"
-                answer = await self.client.send("POST", "/v1/agents", body, key=key)
+                answer = await self.client.send(
+                    "POST", "/v1/agents", body, key=key, seconds_max=CREATING_SECONDS_MAX
+                )
             assert answer.ok, f"creating an agent: {answer.status} {answer.body!r}"
             return str(answer.json()["id"])
 

@@ -120,11 +120,15 @@ class World:
 
     async def agents_at_least(self, wanted: int) -> None:
         """Start replicas until so many processes answer commands."""
-        for _ in range(wanted - len(self.agents())):
-            self.heeler.spawn_service("agent")
+        self.spawn_agents(wanted)
         await wait_for(
             f"{wanted} agent processes", lambda: self.serving() >= wanted, HEALTHY_SECONDS_MAX
         )
+
+    def spawn_agents(self, wanted: int) -> None:
+        """Start replicas until there are so many processes, or will be."""
+        for _ in range(wanted - 1 - len([one for one in self.replicas if one.poll() is None])):
+            self.heeler.spawn_service("agent")
 
     def serving(self) -> int:
         """How many agent processes are on the bus."""
@@ -168,12 +172,14 @@ class World:
         for point in self.failpoints.iterdir():
             point.unlink(missing_ok=True)
 
-    async def restored(self) -> None:
-        """All well again, and nothing left over: what every scenario begins with."""
+    async def restored(self, *, alone: bool = True) -> None:
+        """All well again, and nothing left over: what every scenario begins with. Replicas of the
+        agent service are stopped, unless it need not be alone."""
         self.disarm()
         for process in self.agents():
             process.send_signal(signal.SIGCONT)
-        self.heeler.stop_replicas()
+        if alone:
+            await asyncio.to_thread(self.heeler.stop_replicas)
         await self.healthy()
 
 

@@ -41,7 +41,7 @@ class World(Protocol):
         ...
 
     async def pass_time(self) -> None:
-        """Let every lease that is not renewed run out."""
+        """Let eleven seconds pass: every lease that is not renewed runs out."""
         ...
 
 
@@ -87,6 +87,9 @@ class PostgresWorld:
     async def pass_time(self) -> None:
         await self.admin(
             f"update {self.ledger}.leases set expires_at = expires_at - interval '11 s'"
+        )
+        await self.admin(
+            f"update {self.ledger}.inbox set handled_at = handled_at - interval '11 s'"
         )
 
     async def admin(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.conversation import main_conversation
+from libs.eventstore.gather import Gathered
 from libs.eventstore.postgres import Database
 from services.agent.domain.context import SeenBlock
 
@@ -80,17 +81,23 @@ class PostgresQueries:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.seen = Gathered(self.seen_by_many)
 
     async def seen_blocks(self, block_ids: list[str]) -> list[SeenBlock]:
         """These blocks as they are now, in this order, without those that are gone."""
+        return await self.seen.answer(block_ids) if block_ids else []
+
+    async def seen_by_many(self, wanted: list[list[str]]) -> list[list[SeenBlock]]:
+        """The blocks of several agents, in one query."""
+        ids = list({block_id for block_ids in wanted for block_id in block_ids})
         rows = await self.database.fetch(
             "select b.id, b.version, b.label, b.doc->>'value', b.doc->>'description',"
             " (b.doc->>'limit')::int, (b.doc->>'read_only')::boolean"
-            " from unnest(%s::text[]) with ordinality as wanted(id, n)"
-            " join memory.block_view b on b.id = wanted.id order by wanted.n",
-            [block_ids],
+            " from memory.block_view b where b.id = any(%s)",
+            [ids],
         )
-        return [SeenBlock(*row) for row in rows]
+        there = {row[0]: SeenBlock(*row) for row in rows}
+        return [[there[one] for one in block_ids if one in there] for block_ids in wanted]
 
     async def labels(self, block_ids: list[str]) -> dict[str, str]:
         """The labels of those of these blocks that are there."""
@@ -140,9 +147,9 @@ class PostgresQueries:
     async def orphaned_turns(self) -> list[Orphan]:
         """Conversations whose turn nobody drives."""
         rows = await self.database.fetch(
-            "select t.conversation_id, t.org, '' from agent.turns t where not exists ("
-            " select from agent.leases l where l.key = t.conversation_id and l.expires_at > now())"
-            " order by t.started_at limit %s",
+            "select l.key, m.org, '' from agent.leases l cross join lateral ("
+            " select org from agent.messages where conversation_id = l.key limit 1) m"
+            " where l.expires_at < now() order by l.expires_at limit %s",
             [SWEPT_MAX],
         )
         return [Orphan(*row) for row in rows]

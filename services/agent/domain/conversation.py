@@ -65,9 +65,7 @@ class Conversation(Aggregate[Talk]):
 
     State = Talk
 
-    def begin(
-        self, agent_id: str, system: Message, shows: dict[str, int], *, at: datetime
-    ) -> None:
+    def begin(self, agent_id: str, system: Message, shows: dict[str, int], *, at: datetime) -> None:
         """Begin to exist, with the system message and what it was made from."""
         self.happened(MessageAppended, at=at, agent_id=agent_id, message=system, shows=shows)
 

@@ -148,7 +148,7 @@ class RunDriver:
                 pass
             repository.keep(self.conversation)
             if not self.released:
-                await self.give_back()
+                await self.let_go()
         except StaleLease:
             log.info("the turn of %s was taken over elsewhere", self.fence.key)
         except asyncio.CancelledError:
@@ -192,6 +192,15 @@ class RunDriver:
         """Wait for the store to come back."""
         last = len(STORE_RETRY_SECONDS) - 1
         await self.all.clock.sleep(STORE_RETRY_SECONDS[min(attempt, last)])
+
+    async def let_go(self) -> None:
+        """There turned out to be nothing to do. A run that was accepted before the lease is gone
+        relied on us; one that is accepted after takes the lease itself."""
+        work = self.all.repository.work(self.context)
+        await work.commit(fence=self.fence, release_lease=True)
+        if (await self.reloaded()).state.turn is not None:
+            epoch = await self.all.repository.store.take_lease(self.fence.key)
+            self.all.begin(self.fence.key, epoch, self.context)
 
     async def give_back(self) -> None:
         """Let somebody else take over at once."""

@@ -53,16 +53,6 @@ create table {schema}.runs (
 create index runs_page on {schema}.runs (org, created_at, id);
 create index runs_agent on {schema}.runs (agent_id, created_at, id);
 
-create table {schema}.turns (
-    run_id          text primary key,
-    org             text not null,
-    agent_id        text not null,
-    conversation_id text not null,
-    started_at      timestamptz not null
-);
-create index turns_conversation on {schema}.turns (conversation_id);
-comment on table {schema}.turns is 'The runs that somebody must be driving; swept every 2 s.';
-
 create table {schema}.creations (
     agent_id     text primary key,
     org          text not null,

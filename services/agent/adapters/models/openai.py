@@ -25,6 +25,7 @@ from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
 if TYPE_CHECKING:
+    import openai
     from openai import AsyncOpenAI
 
 REQUEST_SECONDS_MAX = 600.0
@@ -116,18 +117,27 @@ class OpenAIProvider:
                 "/chat/completions", body=body_of(request), cast_to=httpx2.Response
             )
             reply = reply_of(json.loads(response.content))
-        except openai.APITimeoutError as late:
-            raise failed("llm_timeout", "The model did not answer in time", late) from late
         except openai.APIStatusError as refused:
             raise ModelFailed(failure_of(refused.status_code, refused.body, str(refused))) from None
         except openai.APIConnectionError as lost:
-            reason = f"The model at {self.base_url} cannot be reached"
-            raise failed("llm_connection_error", reason, lost.__cause__ or lost) from lost
+            raise self.no_answer(lost) from lost
         except (*MISSHAPEN, openai.OpenAIError) as odd:
             raise failed("llm_error", "The model's answer cannot be understood", odd) from odd
         if reply.text:
             yield TextDelta(reply.text)
         yield Finished(reply)
+
+    def no_answer(self, lost: openai.APIConnectionError) -> ModelFailed:
+        """Why there was none. The transport calls a refused connection a timeout, of connecting."""
+        import httpx2
+        import openai
+
+        cause = lost.__cause__ or lost
+        late = isinstance(lost, openai.APITimeoutError)
+        if late and not isinstance(cause, httpx2.ConnectTimeout):
+            return failed("llm_timeout", "The model did not answer in time", cause)
+        reason = f"The model at {self.base_url} cannot be reached"
+        return failed("llm_connection_error", reason, cause)
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the endpoint lists, with the limits that are known of each."""

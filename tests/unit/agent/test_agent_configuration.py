@@ -1,0 +1,202 @@
+"""From V1 requests to designs of agents."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from libs.contracts.ids import derived_id
+from libs.contracts.letta.base_tools import tool_id
+from libs.contracts.letta.errors import InvalidArgument
+from libs.contracts.letta.prompts import default_system_prompt
+from libs.contracts.letta.requests import CreateAgent, UpdateAgent
+from libs.contracts.message import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
+from services.agent.domain.agent import Design
+from services.agent.domain.configuration import Facts, created_design, updated_design
+from services.agent.domain.names import made_up_name
+from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED_BLOCK, TOOLS
+from tests.unit.given import LATER, NOW
+
+FACTS = Facts(LLM, EMBEDDING, {SHARED_BLOCK: "shared"}, "user-1", NOW)
+OLD = Design(config=CONFIG, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
+
+
+def created(facts: Facts = FACTS, **fields: Any) -> Design | Rejected:
+    return created_design(AGENT, CreateAgent.model_validate(fields), facts)
+
+
+def design(**fields: Any) -> Design:
+    made = created(**fields)
+    assert isinstance(made, Design), made
+    return made
+
+
+def updated(facts: Facts | None = None, **fields: Any) -> tuple[list[str], Design] | Rejected:
+    facts = facts or Facts(None, None, {BLOCK: "human", SHARED_BLOCK: "shared"}, "user-2", LATER)
+    return updated_design(OLD, UpdateAgent.model_validate(fields), facts)
+
+
+def changed(facts: Facts | None = None, **fields: Any) -> Design:
+    result = updated(facts, **fields)
+    assert not isinstance(result, Rejected), result
+    names, after = result
+    assert names == sorted(fields)
+    return after
+
+
+class TestCreation:
+    def test_a_request_that_names_only_a_model_gets_every_default(self) -> None:
+        made = design()
+        config = made.config
+        assert (config.id, config.name) == (AGENT, made_up_name(AGENT))
+        assert config.system == default_system_prompt(config.agent_type)
+        assert config.llm_config.handle == "openai/gpt-4o-mini"
+        assert config.embedding_config == EMBEDDING
+        assert config.timezone == "UTC"
+        assert (config.created_by_id, config.last_updated_by_id) == ("user-1", "user-1")
+        assert (config.created_at, config.updated_at) == (NOW, NOW)
+        assert config.parallel_tool_calls is True
+        assert made.tools == ["conversation_search", "memory_insert", "memory_replace"]
+        assert (made.tags, made.block_ids, made.new_blocks) == ([], [], [])
+
+    def test_what_the_request_says_is_what_the_agent_is(self) -> None:
+        made = design(
+            name="Ada's helper",
+            system="Be brief.",
+            description="Helps",
+            metadata={"a": [1, {"b": None}]},
+            timezone="Europe/Berlin",
+            tags=["b", "a", "b"],
+            hidden=True,
+            embedding_chunk_size=99,
+            max_files_open=3,
+            per_file_view_window_char_limit=100,
+            include_base_tools=False,
+            tools=["conversation_search"],
+            tool_ids=[tool_id("memory_insert")],
+            tool_rules=[{"type": "exit_loop", "tool_name": "memory_insert"}],
+            block_ids=[SHARED_BLOCK, SHARED_BLOCK],
+            parallel_tool_calls=True,
+        )
+        config = made.config
+        assert (config.name, config.system, config.description) == (
+            "Ada's helper",
+            "Be brief.",
+            "Helps",
+        )
+        assert config.metadata == {"a": [1, {"b": None}]}
+        assert config.timezone == "Europe/Berlin"
+        assert config.hidden is True
+        assert config.embedding_config == EMBEDDING.model_copy(update={"embedding_chunk_size": 99})
+        assert (config.max_files_open, config.per_file_view_window_char_limit) == (3, 100)
+        assert config.llm_config.parallel_tool_calls is True
+        assert config.tool_rules[0]["tool_name"] == "memory_insert"
+        assert made.tools == ["conversation_search", "memory_insert"]
+        assert made.tags == ["a", "b"]
+        assert made.block_ids == [SHARED_BLOCK]
+
+    def test_its_blocks_have_ids_that_follow_from_its_own(self) -> None:
+        made = design(
+            memory_blocks=[{"label": "human", "value": "Ada"}, {"label": "x", "value": ""}]
+        )
+        assert [one.id for one in made.new_blocks] == [
+            derived_id("block", AGENT, "0"),
+            derived_id("block", AGENT, "1"),
+        ]
+        assert [one.value for one in made.new_blocks] == ["Ada", ""]
+        assert made.new_blocks[0].description is not None
+        assert made.new_blocks[1].description is None
+
+    @pytest.mark.parametrize(
+        ("fields", "code", "words"),
+        [
+            ({"timezone": "Mars/Olympus"}, INVALID, "'Mars/Olympus'"),
+            ({"timezone": "../etc"}, INVALID, "IANA"),
+            ({"agent_type": "split_thread_agent"}, INVALID, "`system` prompt of its own"),
+            ({"tools": ["fly"]}, NOT_FOUND, "no tool named fly"),
+            ({"tool_ids": [tool_id("fly")]}, NOT_FOUND, tool_id("fly")),
+            ({"enable_sleeptime": True}, INVALID, "sleeptime agents are not built yet"),
+            ({"secrets": {"KEY": "v"}}, INVALID, "`secrets`: tool secrets are not built yet"),
+            ({"block_ids": [BLOCK]}, NOT_FOUND, BLOCK),
+            (
+                {"memory_blocks": [{"label": "a", "value": ""}, {"label": "a", "value": ""}]},
+                CONFLICT,
+                "label 'a'",
+            ),
+            (
+                {"memory_blocks": [{"label": "shared", "value": ""}], "block_ids": [SHARED_BLOCK]},
+                CONFLICT,
+                "label 'shared'",
+            ),
+            (
+                {"memory_blocks": [{"label": str(n), "value": ""} for n in range(501)]},
+                UNPROCESSABLE,
+                "at most 500",
+            ),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, fields: Any, code: str, words: str) -> None:
+        refused = created(**fields)
+        assert isinstance(refused, Rejected)
+        assert refused.code == code
+        assert words in refused.reason
+
+    def test_an_agent_needs_a_model(self) -> None:
+        with pytest.raises(InvalidArgument, match="model"):
+            created(Facts(None, None, {}, "user-1", NOW))
+
+
+class TestUpdate:
+    def test_only_the_fields_of_the_request_change(self) -> None:
+        after = changed(name="LoudHeron", description=None, tags=["z", "y", "z"])
+        assert after.config == CONFIG.model_copy(
+            update={"name": "LoudHeron", "updated_at": LATER, "last_updated_by_id": "user-2"}
+        )
+        assert (after.tools, after.tags, after.block_ids) == (TOOLS, ["y", "z"], [BLOCK])
+
+    def test_null_clears_what_may_be_empty_and_leaves_the_rest(self) -> None:
+        after = changed(metadata=None, name=None, system=None, timezone=None)
+        assert after.config.metadata is None
+        assert (after.config.name, after.config.system) == (CONFIG.name, CONFIG.system)
+        assert after.config.timezone == "UTC"
+
+    def test_an_empty_time_zone_is_utc_as_at_creation(self) -> None:
+        assert changed(timezone="").config.timezone == "UTC"
+
+    def test_another_model_comes_with_its_config(self) -> None:
+        other = LLM.model_copy(update={"handle": "openai/gpt-4.1", "model": "gpt-4.1"})
+        facts = Facts(other, EMBEDDING, {}, "user-2", LATER)
+        after = changed(facts, model="openai/gpt-4.1", embedding="openai/x")
+        assert after.config.llm_config.handle == "openai/gpt-4.1"
+        assert after.config.embedding_config == EMBEDDING
+
+    def test_settings_of_the_model_change_alone(self) -> None:
+        after = changed(context_window_limit=9_000, max_tokens=7, parallel_tool_calls=True)
+        llm = after.config.llm_config
+        assert (llm.context_window, llm.max_tokens, llm.parallel_tool_calls) == (9_000, 7, True)
+        assert after.config.parallel_tool_calls is True
+
+    def test_tools_and_blocks_are_replaced_as_a_whole(self) -> None:
+        after = changed(tool_ids=[tool_id("memory_insert")], block_ids=[SHARED_BLOCK])
+        assert after.tools == ["memory_insert"]
+        assert after.block_ids == [SHARED_BLOCK]
+        assert changed(block_ids=[], tool_ids=[]).block_ids == []
+
+    @pytest.mark.parametrize(
+        ("fields", "code"),
+        [
+            ({"timezone": "Mars/Olympus"}, INVALID),
+            ({"tool_ids": [tool_id("fly")]}, NOT_FOUND),
+            ({"block_ids": ["block-99999999-9999-4999-8999-999999999999"]}, NOT_FOUND),
+            ({"folder_ids": ["source-99999999-9999-4999-8999-999999999999"]}, INVALID),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, fields: Any, code: str) -> None:
+        refused = updated(**fields)
+        assert isinstance(refused, Rejected)
+        assert refused.code == code
+
+    def test_the_time_of_the_change_is_given(self) -> None:
+        assert changed(name="x").config.updated_at - CONFIG.created_at == timedelta(seconds=2)

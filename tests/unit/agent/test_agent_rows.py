@@ -1,0 +1,278 @@
+"""Each event of the agent service, and every column of the rows that it writes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from libs.contracts.agent import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    BlockAttached,
+    BlockDetached,
+)
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    MessageAppended,
+    ModelReplied,
+    RunAccepted,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    SystemPromptRebuilt,
+    ToolCallFinished,
+    ToolCallInterrupted,
+    ToolCallStarted,
+)
+from libs.contracts.letta.agent_state import agent_state
+from libs.contracts.letta.base_tools import BASE_TOOLS, tool_state
+from libs.contracts.letta.runs import run_state
+from libs.contracts.message import EVENTS, Event
+from libs.eventstore.rows import RowWrites, Table
+from services.agent.projections import AGENTS, CREATIONS, MESSAGES, RUNS, project
+from tests.contract import examples
+from tests.contract.examples import (
+    AGENT,
+    BLOCK,
+    CALLED,
+    CONFIG,
+    CONVERSATION,
+    RETURNED,
+    RUN,
+    RUN_CONFIG,
+    SAID,
+    SHARED_BLOCK,
+    STEP,
+    SYSTEM,
+    TOOLS,
+    USER,
+    message,
+)
+from tests.unit.given import NOW, fact
+
+ORG = "org-1"
+LATER = NOW + timedelta(seconds=1.5)
+EXAMPLES = {type(event): event for event in examples.EVENTS}
+
+
+def rows_of(*events: Event) -> RowWrites:
+    rows = RowWrites()
+    for event in events:
+        project(event, ORG, rows)
+    return rows
+
+
+def upserted(rows: RowWrites, table: Table) -> dict[str, Any]:
+    """The one row of the one table that was written."""
+    assert (rows.patches, rows.deletions) == ({}, [])
+    assert rows.upserts.keys() == {table}
+    [row] = rows.upserts[table].values()
+    return row
+
+
+def patched(rows: RowWrites, table: Table) -> dict[str, Any]:
+    """The one row of the one table that was changed."""
+    assert rows.upserts == {}
+    assert rows.patches.keys() == {table}
+    [row] = rows.patches[table].values()
+    return row
+
+
+class TestAgents:
+    DESIGN = {  # noqa: RUF012
+        "id": AGENT,
+        "updated_at": NOW.isoformat(),
+        "name": "QuietHeron",
+        "tools": [tool_state(BASE_TOOLS[name], created_by_id=USER) for name in TOOLS],
+        "doc": agent_state(CONFIG),
+    }
+
+    def test_a_requested_agent_is_a_creation_to_be_swept(self) -> None:
+        assert upserted(rows_of(EXAMPLES[AgentRequested]), CREATIONS) == {
+            "agent_id": AGENT,
+            "org": ORG,
+            "actor": USER,
+            "requested_at": NOW.isoformat(),
+        }
+
+    def test_an_abandoned_agent_is_no_creation_any_more(self) -> None:
+        rows = rows_of(EXAMPLES[AgentAbandoned])
+        assert rows.deletions == [(CREATIONS, "agent_id", AGENT)]
+        assert (rows.upserts, rows.patches) == ({}, {})
+
+    def test_a_created_agent_is_a_row_and_no_creation_any_more(self) -> None:
+        rows = rows_of(EXAMPLES[AgentCreated])
+        assert rows.deletions == [(CREATIONS, "agent_id", AGENT)]
+        assert rows.upserts[AGENTS] == {
+            (AGENT,): {
+                **self.DESIGN,
+                "org": ORG,
+                "created_at": NOW.isoformat(),
+                "conversation_id": CONVERSATION,
+                "block_ids": [BLOCK, SHARED_BLOCK],
+                "tags": ["blue"],
+            }
+        }
+
+    def test_an_agent_that_is_requested_and_created_at_once_leaves_no_creation(self) -> None:
+        rows = rows_of(EXAMPLES[AgentRequested], EXAMPLES[AgentCreated])
+        assert not rows.upserts[CREATIONS]
+
+    def test_an_update_changes_the_columns_of_the_design(self) -> None:
+        assert patched(rows_of(EXAMPLES[AgentUpdated]), AGENTS) == {
+            **self.DESIGN,
+            "block_ids": [BLOCK],
+            "tags": ["green"],
+        }
+
+    def test_attaching_and_detaching_change_the_blocks_alone(self) -> None:
+        for kind, left in ((BlockAttached, [BLOCK, SHARED_BLOCK]), (BlockDetached, [BLOCK])):
+            row = patched(rows_of(EXAMPLES[kind]), AGENTS)
+            assert row == {"id": AGENT, "block_ids": left}
+
+    def test_a_deleted_agent_leaves_no_row(self) -> None:
+        rows = rows_of(EXAMPLES[AgentDeleted])
+        assert rows.deletions == [(AGENTS, "id", AGENT)]
+        assert (rows.upserts, rows.patches) == ({}, {})
+
+
+class TestMessages:
+    def appended(self, one: Any, **fields: Any) -> dict[str, Any]:
+        event = fact(MessageAppended, agent_id=AGENT, message=one, **fields)
+        return upserted(rows_of(event.at(CONVERSATION, 7)), MESSAGES)
+
+    def test_a_user_message_is_a_row_with_its_words(self) -> None:
+        row = self.appended(SAID, run_id=RUN)
+        [doc] = row.pop("docs")
+        assert row == {
+            "id": SAID.id,
+            "org": ORG,
+            "agent_id": AGENT,
+            "conversation_id": CONVERSATION,
+            "position": 7,
+            "run_id": RUN,
+            "step_id": None,
+            "role": "user",
+            "created_at": NOW.isoformat(),
+            "in_context": True,
+            "text": "I like tea",
+        }
+        assert doc["message_type"] == "user_message"
+        assert doc["content"] == [{"type": "text", "text": "I like tea"}]
+        assert (doc["id"], doc["otid"], doc["run_id"]) == (SAID.id, "otid-1", RUN)
+        assert (doc["name"], doc["sender_id"]) == ("Ada", "identity-1")
+
+    def test_one_assistant_message_is_served_as_its_parts(self) -> None:
+        row = self.appended(CALLED, run_id=RUN, step_id=STEP)
+        assert (row["role"], row["text"], row["step_id"]) == ("assistant", "Noted.", STEP)
+        thought, spoken, called = row["docs"]
+        assert [doc["message_type"] for doc in row["docs"]] == [
+            "reasoning_message",
+            "assistant_message",
+            "tool_call_message",
+        ]
+        assert (thought["reasoning"], spoken["content"]) == ("Worth it.", "Noted.")
+        assert called["tool_call"]["tool_call_id"] == CALLED.tool_calls[0].id
+        assert called["tool_call"]["arguments"] == CALLED.tool_calls[0].arguments
+        assert len({doc["otid"] for doc in row["docs"]}) == 3
+        assert {doc["step_id"] for doc in row["docs"]} == {STEP}
+
+    def test_a_tool_result_is_served_with_its_status(self) -> None:
+        row = self.appended(RETURNED, run_id=RUN, step_id=STEP)
+        [doc] = row["docs"]
+        assert (row["role"], row["text"]) == ("tool", "Likes tea")
+        assert (doc["message_type"], doc["status"]) == ("tool_return_message", "success")
+        assert (doc["tool_call_id"], doc["tool_return"]) == (RETURNED.tool_call_id, "Likes tea")
+
+    def test_the_searched_text_has_nothing_that_postgres_refuses(self) -> None:
+        assert self.appended(message(9, role="user", content="a\x00b"))["text"] == "ab"
+
+    def test_a_rebuilt_prompt_changes_the_text_of_the_system_message(self) -> None:
+        row = patched(rows_of(EXAMPLES[SystemPromptRebuilt]), MESSAGES)
+        [doc] = row.pop("docs")
+        assert row == {"id": SYSTEM.id, "text": SYSTEM.content}
+        assert (doc["message_type"], doc["content"]) == ("system_message", SYSTEM.content)
+
+    def test_a_deleted_conversation_takes_its_messages_and_runs_along(self) -> None:
+        rows = rows_of(EXAMPLES[ConversationDeleted])
+        assert rows.deletions == [
+            (MESSAGES, "conversation_id", CONVERSATION),
+            (RUNS, "conversation_id", CONVERSATION),
+        ]
+
+
+class TestRuns:
+    ENDED = {  # noqa: RUF012
+        "completed_at": "2026-05-17T12:30:16.623456Z",
+        "total_duration_ns": 1_500_000_000,
+    }
+
+    def test_an_accepted_run_is_a_row(self) -> None:
+        assert upserted(rows_of(EXAMPLES[RunAccepted]), RUNS) == {
+            "id": RUN,
+            "org": ORG,
+            "agent_id": AGENT,
+            "conversation_id": CONVERSATION,
+            "created_at": NOW.isoformat(),
+            "status": "created",
+            "background": True,
+            "request_hash": "sha256-of-the-request",
+            "doc": run_state(RUN_CONFIG),
+        }
+
+    def test_a_started_run_is_running(self) -> None:
+        rows = rows_of(EXAMPLES[RunStarted])
+        assert rows.patches == {
+            RUNS: {(RUN,): {"id": RUN, "status": "running", "doc": {"status": "running"}}}
+        }
+
+    def test_a_run_that_starts_at_once_is_one_row(self) -> None:
+        rows = rows_of(EXAMPLES[RunAccepted], EXAMPLES[RunStarted])
+        row = rows.upserts[RUNS][(RUN,)]
+        assert row["status"] == "running"
+        assert row["doc"] == {**run_state(RUN_CONFIG), "status": "running"}
+        assert not rows.patches.get(RUNS)
+
+    def test_a_completed_run_says_why_what_it_cost_and_how_long_it_took(self) -> None:
+        event = EXAMPLES[RunCompleted].model_copy(update={"timestamp": LATER})
+        rows = rows_of(event)
+        row = rows.patches[RUNS][(RUN,)]
+        usage = row.pop("usage")
+        assert row == {
+            "id": RUN,
+            "status": "completed",
+            "stop_reason": "end_turn",
+            "doc": {"status": "completed", "stop_reason": "end_turn", **self.ENDED},
+        }
+        assert usage["prompt_tokens"] == 120
+        assert usage["completion_tokens"] == 8
+        assert usage["total_tokens"] == 128
+        assert (usage["step_count"], usage["context_tokens"]) == (2, 128)
+
+    def test_a_failed_run_says_what_went_wrong(self) -> None:
+        event = EXAMPLES[RunFailed].model_copy(update={"timestamp": LATER})
+        rows = rows_of(event)
+        row = rows.patches[RUNS][(RUN,)]
+        assert row.pop("usage")["context_tokens"] is None
+        assert row == {
+            "id": RUN,
+            "status": "failed",
+            "stop_reason": "llm_api_error",
+            "doc": {"status": "failed", "stop_reason": "llm_api_error", **self.ENDED},
+            "error": {
+                "error_type": "llm_rate_limit",
+                "message": "The model answered 429: slow down",
+                "detail": "rate_limit_exceeded",
+            },
+        }
+
+    def test_the_steps_inside_a_run_change_no_row(self) -> None:
+        inside = {ModelReplied, ToolCallStarted, ToolCallFinished, ToolCallInterrupted}
+        for kind in inside:
+            assert rows_of(EXAMPLES[kind]) == RowWrites()
+        written = {kind for kind in EVENTS.values() if kind.service == "agent"} - inside
+        for kind in written:
+            assert rows_of(EXAMPLES[kind]) != RowWrites(), kind

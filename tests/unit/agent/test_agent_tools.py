@@ -1,0 +1,246 @@
+"""The tools that a model calls, with a bus and queries that are told what to answer."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from libs.bus.ports import BusUnavailable
+from libs.contracts.conversation import ToolCall
+from libs.contracts.ids import derived_id
+from libs.contracts.letta.base_tools import TOOL_RETURN_CHARS_MAX
+from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText
+from libs.contracts.message import Accepted, Command, Context, Rejected
+from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.queries import FoundMessage, Search
+from services.agent.adapters.tools import OUTAGE_SECONDS_MAX, BaseToolRunner, moment
+from services.agent.domain.agent import Design
+from services.agent.domain.turn import ToolResult
+from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
+
+DESIGN = Design(
+    config=CONFIG.model_copy(update={"timezone": "Europe/Berlin"}),
+    tools=[*TOOLS, "archival_memory_insert"],
+    tags=[],
+    block_ids=[BLOCK, SHARED_BLOCK],
+)
+CONTEXT = Context("m-1", org="org-1", correlation_id="c-1")
+
+
+class ToldBus:
+    def __init__(self, *answers: Accepted | Rejected | Exception) -> None:
+        self.answers = list(answers)
+        self.sent: list[tuple[Command, Context]] = []
+
+    async def request(self, command: Command, context: Context) -> Accepted | Rejected:
+        self.sent.append((command, context))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class ToldQueries:
+    def __init__(self, found: list[FoundMessage] | Exception | None = None) -> None:
+        self.found = found or []
+        self.searches: list[Search] = []
+
+    async def labels(self, block_ids: list[str]) -> dict[str, str]:
+        known = {BLOCK: "human", SHARED_BLOCK: "shared"}
+        return {one: known[one] for one in block_ids}
+
+    async def search_messages(self, search: Search) -> list[FoundMessage]:
+        self.searches.append(search)
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+class TickingClock:
+    """Time passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> BaseToolRunner:
+    return BaseToolRunner(bus, queries or ToldQueries(), clock or TickingClock())
+
+
+async def run(tools: BaseToolRunner, name: str, arguments: Any) -> ToolResult:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    call = ToolCall(id="call_1", name=name, arguments=text)
+    return await tools.run(call, DESIGN, RUN, STEP, CONTEXT)
+
+
+class TestMemoryTools:
+    @pytest.mark.parametrize(
+        ("name", "arguments", "block_id", "edit"),
+        [
+            (
+                "memory_replace",
+                {"label": "human", "old_string": "a", "new_string": "b"},
+                BLOCK,
+                ReplaceText(old_text="a", new_text="b"),
+            ),
+            (
+                "memory_insert",
+                {"label": "shared", "new_string": "b"},
+                SHARED_BLOCK,
+                InsertText(new_text="b", after_line=-1),
+            ),
+            (
+                "memory_insert",
+                {"label": "human", "new_string": "b", "insert_line": 2, "request_heartbeat": True},
+                BLOCK,
+                InsertText(new_text="b", after_line=2),
+            ),
+        ],
+    )
+    async def test_an_edit_is_a_command_that_says_which_call_asked(
+        self, name: str, arguments: Any, block_id: str, edit: Any
+    ) -> None:
+        bus = ToldBus(Accepted(result={"value": "new value"}))
+        result = await run(runner(bus), name, arguments)
+        assert result == ToolResult("success", "new value")
+        [(command, context)] = bus.sent
+        cause = Cause(agent_id=AGENT, run_id=RUN, tool_call_id="call_1", tool=name)
+        assert command == EditBlock(block_id=block_id, edit=edit, cause=cause)
+        assert context == CONTEXT.caused(derived_id("cmd", STEP, "call_1"))
+
+    async def test_a_refusal_is_what_the_model_sees(self) -> None:
+        bus = ToldBus(Rejected(code="unprocessable", reason="It is read-only."))
+        arguments = {"label": "human", "new_string": "x"}
+        assert await run(runner(bus), "memory_insert", arguments) == ToolResult(
+            "error", "It is read-only."
+        )
+
+    async def test_an_unknown_label_lists_the_known_ones(self) -> None:
+        result = await run(runner(), "memory_insert", {"label": "pet", "new_string": "x"})
+        assert result.status == "error"
+        assert "'pet'" in result.text
+        assert "human, shared" in result.text
+
+    async def test_a_call_during_an_outage_is_sent_again_as_the_same_command(self) -> None:
+        away = (BusUnavailable("away"), StoreUnavailable("away"))
+        bus = ToldBus(*away, Accepted(result={"value": "v"}))
+        result = await run(runner(bus), "memory_insert", {"label": "human", "new_string": "x"})
+        assert result == ToolResult("success", "v")
+        assert len(bus.sent) == 3
+        assert len({context.message_id for _, context in bus.sent}) == 1
+
+    async def test_an_outage_that_lasts_becomes_an_error_that_the_model_sees(self) -> None:
+        clock = TickingClock()
+        tools = runner(ToldBus(BusUnavailable("away")), clock=clock)
+        result = await run(tools, "memory_insert", {"label": "human", "new_string": "x"})
+        assert result.status == "error"
+        assert "may or may not have worked" in result.text
+        assert OUTAGE_SECONDS_MAX <= clock.seconds <= OUTAGE_SECONDS_MAX + 2
+
+
+class TestCalls:
+    @pytest.mark.parametrize(
+        ("name", "arguments", "words"),
+        [
+            ("memory_insert", '{"broken": ', "do not fit 'memory_insert'"),
+            ("memory_insert", {}, "label: Field required; new_string: Field required"),
+            ("memory_insert", "[]", "arguments:"),
+            ("memory_insert", {"label": "a", "new_string": "b", "insert_line": "x"}, "insert_line"),
+            ("conversation_search", {"limit": "many"}, "limit"),
+            ("conversation_search", {"start_date": "last week"}, "ISO dates"),
+            ("conversation_search", {"start_date": "0001-01-01"}, "ISO dates"),
+            ("conversation_search", {"end_date": "9999-12-31T23:00-05:00"}, "ISO dates"),
+        ],
+    )
+    async def test_bad_arguments_are_an_error_that_the_model_sees(
+        self, name: str, arguments: Any, words: str
+    ) -> None:
+        result = await run(runner(), name, arguments)
+        assert result.status == "error"
+        assert words in result.text
+
+    async def test_a_tool_that_the_agent_has_not_got_is_an_error_with_those_it_has(self) -> None:
+        result = await run(runner(), "fly", {})
+        assert result.status == "error"
+        assert "'fly'" in result.text
+        assert "memory_insert" in result.text
+
+    async def test_a_tool_that_is_not_built_says_so(self) -> None:
+        result = await run(runner(), "archival_memory_insert", {"content": "x"})
+        assert result.status == "error"
+        assert "not built yet" in result.text
+
+    async def test_a_long_result_is_cut_and_says_by_how_much(self) -> None:
+        value = "x" * (TOOL_RETURN_CHARS_MAX + 7)
+        bus = ToldBus(Accepted(result={"value": value}))
+        result = await run(runner(bus), "memory_insert", {"label": "human", "new_string": "x"})
+        assert result.text == "x" * TOOL_RETURN_CHARS_MAX + "... [7 characters left out]"
+
+    def test_only_what_does_something_twice_may_not_run_twice(self) -> None:
+        tools = runner()
+        assert all(tools.idempotent(name) for name in TOOLS)
+        assert tools.idempotent("archival_memory_insert"), "it is not built, so it does nothing"
+        tools.runners["archival_memory_insert"] = tools.memory_insert
+        assert not tools.idempotent("archival_memory_insert")
+
+
+class TestSearch:
+    async def test_a_search_without_arguments_lists_what_was_said(self) -> None:
+        queries = ToldQueries()
+        result = await run(runner(queries=queries), "conversation_search", {})
+        assert result == ToolResult("success", "No results found.")
+        assert queries.searches == [Search(AGENT, None, ["user", "assistant"], None, None, 5)]
+
+    async def test_a_search_is_by_words_role_time_and_limit(self) -> None:
+        queries = ToldQueries()
+        wanted = {
+            "query": "tea",
+            "roles": "assistant",
+            "limit": 1_000,
+            "start_date": "2026-05-01",
+            "end_date": "2026-05-02T14:30",
+        }
+        await run(runner(queries=queries), "conversation_search", wanted)
+        since = datetime(2026, 4, 30, 22, 0, tzinfo=UTC)
+        until = datetime(2026, 5, 2, 12, 30, tzinfo=UTC)
+        assert queries.searches == [Search(AGENT, "tea", ["assistant"], since, until, 100)]
+
+    async def test_what_was_found_is_shown_in_the_agents_time(self) -> None:
+        found = FoundMessage("user", datetime(2026, 5, 17, 12, 30, 15, tzinfo=UTC), "I like téa")
+        result = await run(runner(queries=ToldQueries([found])), "conversation_search", {})
+        head, _, listed = result.text.partition(": ")
+        assert head == "Showing 1 results"
+        assert json.loads(listed) == [
+            {"timestamp": "2026-05-17T14:30:15+02:00", "role": "user", "content": "I like téa"}
+        ]
+
+    async def test_a_search_waits_for_the_store(self) -> None:
+        queries = ToldQueries(StoreUnavailable("away"))
+        result = await run(runner(queries=queries), "conversation_search", {})
+        assert result.status == "error"
+        assert len(queries.searches) > 100
+
+    @pytest.mark.parametrize(
+        ("text", "end_of_day", "expected"),
+        [
+            (None, False, None),
+            ("", True, None),
+            ("2026-05-01", False, datetime(2026, 5, 1, tzinfo=UTC)),
+            ("2026-05-01", True, datetime(2026, 5, 1, 23, 59, 59, 999999, UTC)),
+            ("2026-05-01T10:00", True, datetime(2026, 5, 1, 10, tzinfo=UTC)),
+            ("2026-05-01 10:00", True, datetime(2026, 5, 1, 10, tzinfo=UTC)),
+            ("2026-05-01T10:00+02:00", True, datetime(2026, 5, 1, 8, tzinfo=UTC)),
+        ],
+    )
+    def test_a_bare_date_is_a_whole_day(self, text: Any, end_of_day: bool, expected: Any) -> None:
+        assert moment(text, ZoneInfo("UTC"), end_of_day=end_of_day) == expected

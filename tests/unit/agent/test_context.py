@@ -1,0 +1,70 @@
+"""What the model is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from libs.contracts.letta.kinds import AgentType
+from services.agent.domain.context import (
+    SeenBlock,
+    rebuilt_prompt,
+    shown_messages,
+    shown_versions,
+    system_prompt,
+)
+from services.agent.domain.conversation import SystemPrompt, Talk
+from tests.contract.examples import CONFIG, SAID, SYSTEM
+from tests.unit.given import NOW
+
+HUMAN = SeenBlock("block-1", 3, "human", "Name: Ada\nLikes tea", "Who", 2_000, read_only=False)
+
+
+def compiled(**fields: Any) -> SystemPrompt:
+    config = CONFIG.model_copy(update=fields)
+    return system_prompt(config, [HUMAN], previous_messages=0, at=NOW)
+
+
+def test_the_prompt_has_the_blocks_as_they_are_now() -> None:
+    content = compiled().content
+    assert content.startswith("Be kind.")
+    assert "<human>" in content
+    assert "Name: Ada\nLikes tea" in content
+    assert f"AGENT_ID: {CONFIG.id}" in content
+
+
+def test_an_agent_type_without_blocks_sees_none() -> None:
+    assert "Ada" not in compiled(agent_type=AgentType.react_agent).content
+
+
+def test_lines_are_numbered_for_anthropic_alone() -> None:
+    claude = CONFIG.llm_config.model_copy(update={"model_endpoint_type": "anthropic"})
+    assert "1→ Name: Ada" in compiled(llm_config=claude).content
+    assert "→" not in compiled().content
+
+
+def test_the_time_is_the_agents() -> None:
+    assert "02:30:15 PM CEST" in compiled(timezone="Europe/Berlin").content
+
+
+def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
+    shown = shown_versions(CONFIG, [HUMAN])
+    talk = Talk(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=shown)
+    assert rebuilt_prompt(talk, CONFIG, [HUMAN], at=NOW) is None
+    edited = SeenBlock("block-1", 4, "human", "Name: Grace", "Who", 2_000, read_only=False)
+    for config, blocks in (
+        (CONFIG, [edited]),
+        (CONFIG, []),
+        (CONFIG.model_copy(update={"system": "Be brief."}), [HUMAN]),
+    ):
+        rebuilt = rebuilt_prompt(talk, config, blocks, at=NOW)
+        assert rebuilt is not None
+        assert rebuilt.shows == shown_versions(config, blocks)
+        shown_now = shown_messages(talk, rebuilt)
+        assert [one.id for one in shown_now] == [SYSTEM.id, SAID.id]
+        assert shown_now[0].content == rebuilt.content
+    assert talk.window[0] == SYSTEM, "what is shown is not yet what is recorded"
+
+
+def test_a_conversation_that_never_recorded_what_it_shows_is_rebuilt() -> None:
+    assert rebuilt_prompt(Talk(window=[SYSTEM]), CONFIG, [], at=NOW) is not None
+    assert shown_messages(Talk(window=[SYSTEM]), None) == [SYSTEM]

@@ -1,0 +1,404 @@
+"""A conversation: given what happened, when something is decided, then events."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    MessageAppended,
+    ModelReplied,
+    RunAccepted,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    StartRun,
+    SystemPromptRebuilt,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallInterrupted,
+    ToolCallStarted,
+    Usage,
+)
+from libs.contracts.message import CONFLICT
+from libs.contracts.served import served_messages
+from services.agent.domain import conversation as domain
+from services.agent.domain.conversation import (
+    INTERRUPTED,
+    Conversation,
+    SystemPrompt,
+    paired,
+    served_parts,
+)
+from services.agent.domain.turn import (
+    AskModel,
+    Failure,
+    ModelReply,
+    RunTool,
+    StartTool,
+    ToolResult,
+)
+from tests.contract.examples import (
+    AGENT,
+    CALLED,
+    CONVERSATION,
+    RETURNED,
+    RUN_CONFIG,
+    SAID,
+    SYSTEM,
+    message,
+)
+from tests.unit.given import LATER, NOW, Fact, Given, fact, given
+
+RUN, SECOND = "run-1", "run-2"
+TEA = ToolCall(id="call_1", name="memory_insert", arguments="{}")
+FIND = ToolCall(id="call_2", name="conversation_search", arguments="{}")
+SPENT = Usage(prompt_tokens=10, completion_tokens=2)
+REPLY_ID, RESULT_ID = "message-reply", "message-result"
+BEGUN = fact(MessageAppended, agent_id=AGENT, message=SYSTEM)
+
+
+def command(run_id: str = RUN, max_steps: int = 50) -> StartRun:
+    run = RUN_CONFIG.model_copy(update={"id": run_id})
+    return StartRun(agent_id=AGENT, run=run, messages=[SAID], max_steps=max_steps, request_hash="h")
+
+
+def accepted(run_id: str = RUN, max_steps: int = 50) -> Fact:
+    asked = command(run_id, max_steps)
+    return fact(
+        RunAccepted,
+        run_id=run_id,
+        run=asked.run,
+        messages=asked.messages,
+        max_steps=max_steps,
+        request_hash="h",
+    )
+
+
+def started(run_id: str = RUN) -> list[Fact]:
+    return [
+        fact(RunStarted, run_id=run_id, agent_id=AGENT),
+        fact(MessageAppended, agent_id=AGENT, message=SAID, run_id=run_id),
+    ]
+
+
+def step(number: int = 1, run_id: str = RUN) -> str:
+    return domain.Turn(
+        run=RUN_CONFIG.model_copy(update={"id": run_id}),
+        max_steps=9,
+        started_at=NOW,
+        steps=number - 1,
+    ).next_step_id
+
+
+def reply(*calls: ToolCall, text: str = "", **fields: Any) -> ModelReply:
+    finish = "tool_calls" if calls else "stop"
+    return ModelReply(**{"text": text, "tool_calls": list(calls), "finish_reason": finish,
+                         "usage": SPENT, **fields})  # fmt: skip
+
+
+def replied(*calls: ToolCall, number: int = 1, finish: str = "", run_id: str = RUN) -> Fact:
+    return fact(
+        ModelReplied,
+        run_id=run_id,
+        step_id=step(number, run_id),
+        model="demo",
+        usage=SPENT,
+        finish_reason=finish or ("tool_calls" if calls else "stop"),
+        tool_calls=list(calls),
+    )
+
+
+def said(content: str | None, *calls: ToolCall, number: int = 1, **fields: Any) -> Fact:
+    spoken = {
+        "id": REPLY_ID,
+        "role": "assistant",
+        "content": content,
+        "tool_calls": list(calls),
+        "created_at": NOW,
+        **fields,
+    }
+    return fact(MessageAppended, agent_id=AGENT, message=spoken, run_id=RUN, step_id=step(number))
+
+
+def tool_started(call: ToolCall, number: int = 1) -> Fact:
+    return fact(
+        ToolCallStarted, run_id=RUN, step_id=step(number), tool_call_id=call.id, tool=call.name
+    )
+
+
+def tool_finished(call: ToolCall, status: str = "success", number: int = 1) -> Fact:
+    return fact(
+        ToolCallFinished, run_id=RUN, step_id=step(number), tool_call_id=call.id, status=status
+    )
+
+
+def result(call: ToolCall, text: str, status: str = "success", number: int = 1) -> Fact:
+    returned = {
+        "id": RESULT_ID,
+        "role": "tool",
+        "content": text,
+        "name": call.name,
+        "tool_call_id": call.id,
+        "tool_status": status,
+        "created_at": NOW,
+    }
+    return fact(MessageAppended, agent_id=AGENT, message=returned, run_id=RUN, step_id=step(number))
+
+
+def completed(stop_reason: str = "end_turn", steps: int = 1) -> Fact:
+    return fact(
+        RunCompleted,
+        run_id=RUN,
+        stop_reason=stop_reason,
+        usage=Usage(prompt_tokens=10 * steps, completion_tokens=2 * steps),
+        step_count=steps,
+        context_tokens=12,
+        total_duration_ns=0,
+    )
+
+
+def talking(*more: Fact, max_steps: int = 50) -> Given[Conversation]:
+    return given(
+        Conversation, CONVERSATION, BEGUN, accepted(max_steps=max_steps), *started(), *more
+    )
+
+
+CALLING = (replied(TEA, FIND), said(None, TEA, FIND), tool_started(TEA))
+
+
+def model_replies(answer: ModelReply, *, number: int = 1, **fields: Any) -> Any:
+    options: dict[str, Any] = {"message_id": REPLY_ID, "parallel": True, "rebuilt": None, **fields}
+
+    def decide(talk: Conversation) -> None:
+        talk.model_replied(step(number), "demo", answer, at=NOW, **options)
+
+    return decide
+
+
+def tool_returns(call: ToolCall, text: str = "done", status: Any = "success") -> Any:
+    def decide(talk: Conversation) -> None:
+        outcome = ToolResult(status, text)
+        talk.tool_returned(step(), call, outcome, message_id=RESULT_ID, at=NOW)
+
+    return decide
+
+
+class TestRuns:
+    def test_a_conversation_begins_with_the_system_message(self) -> None:
+        past = given(Conversation, CONVERSATION)
+        past.when(lambda talk: talk.begin(AGENT, SYSTEM, {"block-1": 2}, at=NOW)).then(
+            fact(MessageAppended, agent_id=AGENT, message=SYSTEM, shows={"block-1": 2})
+        )
+        assert past.aggregate.state.shown == {"block-1": 2}
+        assert past.aggregate.next_action() is None
+
+    def test_an_accepted_run_has_its_turn_at_once_when_nobody_else_has(self) -> None:
+        past = given(Conversation, CONVERSATION, BEGUN)
+        past.when(lambda talk: talk.accept(command(), at=NOW)).then(accepted(), *started())
+        assert past.aggregate.next_action() == AskModel(step())
+
+    def test_an_accepted_run_waits_behind_the_one_that_has_the_turn(self) -> None:
+        past = talking()
+        past.when(lambda talk: talk.accept(command(SECOND), at=NOW)).then(accepted(SECOND))
+        assert [one.run.id for one in past.aggregate.state.queue] == [SECOND]
+
+    def test_too_many_waiting_runs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(domain, "QUEUED_RUNS_MAX", 1)
+        talking(accepted(SECOND)).when(
+            lambda talk: talk.accept(command("run-3"), at=NOW)
+        ).then_refused(CONFLICT, AGENT, "send it later")
+
+    def test_the_next_run_has_its_turn_when_one_completes(self) -> None:
+        talking(accepted(SECOND), accepted("run-3")).when(model_replies(reply(text="Hi"))).then(
+            replied(), said("Hi"), completed(), *started(SECOND)
+        )
+
+    def test_the_next_run_has_its_turn_when_one_fails(self) -> None:
+        failure = Failure("llm_rate_limit", "429", "slow down")
+        past = talking(accepted(SECOND))
+        past.when(lambda talk: talk.fail(step(), failure, at=LATER)).then(
+            fact(
+                RunFailed,
+                run_id=RUN,
+                stop_reason="llm_api_error",
+                error_type="llm_rate_limit",
+                message="429",
+                detail="slow down",
+                usage=Usage(),
+                step_count=0,
+                total_duration_ns=round((LATER - RUN_CONFIG.created_at).total_seconds() * 1e9),
+            ),
+            *started(SECOND),
+        )
+        assert past.aggregate.next_action() == AskModel(step(run_id=SECOND))
+
+    def test_a_run_takes_as_long_as_since_it_was_created(self) -> None:
+        later = NOW + timedelta(seconds=1.5)
+        past = talking(replied())
+        past.aggregate.complete("end_turn", at=later)
+        [event] = past.aggregate.collected()
+        assert isinstance(event, RunCompleted)
+        assert event.total_duration_ns == 1_500_000_000
+
+    def test_a_deleted_conversation_has_nothing_left_to_do(self) -> None:
+        past = talking(accepted(SECOND), *CALLING)
+        past.when(lambda talk: talk.delete(at=NOW)).then(fact(ConversationDeleted))
+        talk = past.aggregate
+        assert (talk.next_action(), talk.state.window, talk.state.queue) == (None, [], [])
+        past.when(lambda talk: talk.delete(at=NOW)).then_nothing()
+
+
+class TestModelReplies:
+    def test_an_answer_in_words_ends_the_run(self) -> None:
+        talking().when(model_replies(reply(text="Hi", reasoning="Greet."))).then(
+            replied(), said("Hi", reasoning="Greet."), completed()
+        )
+
+    def test_an_answer_that_was_cut_short_says_so(self) -> None:
+        talking().when(model_replies(reply(text="Hi", finish_reason="length"))).then(
+            replied(finish="length"), said("Hi"), completed("max_tokens_exceeded")
+        )
+
+    def test_an_empty_answer_ends_the_run_without_a_message(self) -> None:
+        talking().when(model_replies(reply())).then(replied(), completed())
+
+    def test_the_first_of_the_calls_starts_with_the_reply(self) -> None:
+        past = talking()
+        past.when(model_replies(reply(TEA, FIND))).then(*CALLING)
+        assert past.aggregate.next_action() == RunTool(step(), TEA)
+
+    def test_only_one_call_counts_where_calls_may_not_be_parallel(self) -> None:
+        talking().when(model_replies(reply(TEA, FIND, text="So"), parallel=False)).then(
+            replied(TEA), said("So", TEA), tool_started(TEA)
+        )
+
+    def test_what_the_model_was_shown_is_recorded_with_its_reply(self) -> None:
+        prompt = SystemPrompt(content="Be new.", shows={"block-1": 2})
+        new = SYSTEM.model_copy(update={"content": "Be new."})
+        past = talking()
+        past.when(model_replies(reply(text="Hi"), rebuilt=prompt)).then(
+            fact(SystemPromptRebuilt, agent_id=AGENT, message=new, shows={"block-1": 2}),
+            replied(),
+            said("Hi"),
+            completed(),
+        )
+        assert past.aggregate.state.window[0] == new
+        assert past.aggregate.state.shown == {"block-1": 2}
+
+
+class TestTools:
+    def test_the_calls_of_a_step_run_one_after_the_other(self) -> None:
+        past = talking(*CALLING)
+        past.when(tool_returns(TEA)).then(
+            tool_finished(TEA), result(TEA, "done"), tool_started(FIND)
+        )
+        assert past.aggregate.next_action() == RunTool(step(), FIND)
+        past.when(tool_returns(FIND, "none", "error")).then(
+            tool_finished(FIND, "error"), result(FIND, "none", "error")
+        )
+        assert past.aggregate.next_action() == AskModel(step(2))
+
+    def test_an_interrupted_call_becomes_an_error_that_the_model_sees(self) -> None:
+        talking(replied(TEA), said(None, TEA), tool_started(TEA)).when(
+            lambda talk: talk.tool_interrupted(step(), TEA, message_id=RESULT_ID, at=NOW)
+        ).then(
+            fact(ToolCallInterrupted, run_id=RUN, step_id=step(), tool_call_id=TEA.id),
+            result(TEA, INTERRUPTED, "error"),
+        )
+
+    def test_a_run_ends_at_its_last_step_after_the_results(self) -> None:
+        talking(replied(TEA), said(None, TEA), tool_started(TEA), max_steps=1).when(
+            tool_returns(TEA)
+        ).then(tool_finished(TEA), result(TEA, "done"), completed("max_steps"))
+
+    def test_a_call_whose_start_was_not_recorded_starts_first(self) -> None:
+        past = talking(replied(TEA), said(None, TEA))
+        assert past.aggregate.next_action() == StartTool(TEA)
+        past.when(lambda talk: talk.start_tool(TEA, at=NOW)).then(tool_started(TEA))
+
+    def test_usage_adds_up_over_the_steps(self) -> None:
+        talking(
+            replied(TEA), said(None, TEA), tool_started(TEA), tool_finished(TEA), result(TEA, "ok")
+        ).when(model_replies(reply(text="Hi"), number=2)).then(
+            replied(number=2), said("Hi", number=2), completed(steps=2)
+        )
+
+
+FAIL = Failure("llm_error", "odd")
+FINISHED = (replied(), said("Hi"), completed())
+
+
+@pytest.mark.parametrize(
+    ("past", "again"),
+    [
+        (CALLING, model_replies(reply(TEA, FIND))),
+        (FINISHED, model_replies(reply(text="Hi"))),
+        (CALLING, lambda talk: talk.fail(step(), FAIL, at=NOW)),
+        (CALLING, lambda talk: talk.fail(step(2), FAIL, at=NOW)),
+        (FINISHED, lambda talk: talk.fail(step(), FAIL, at=NOW)),
+        (CALLING, lambda talk: talk.start_tool(TEA, at=NOW)),
+        (CALLING, lambda talk: talk.start_tool(FIND, at=NOW)),
+        (CALLING, tool_returns(FIND)),
+        ((*CALLING, tool_finished(TEA), result(TEA, "done")), tool_returns(TEA)),
+        (FINISHED, tool_returns(TEA)),
+        (FINISHED, lambda talk: talk.start_tool(TEA, at=NOW)),
+        (
+            FINISHED,
+            lambda talk: talk.tool_interrupted(step(), TEA, message_id=RESULT_ID, at=NOW),
+        ),
+        ((fact(ConversationDeleted),), model_replies(reply(text="Hi"))),
+        ((fact(ConversationDeleted),), tool_returns(TEA)),
+        ((fact(ConversationDeleted),), lambda talk: talk.start_tool(TEA, at=NOW)),
+    ],
+)
+def test_what_is_recorded_already_is_not_recorded_twice(past: Any, again: Any) -> None:
+    talking(*past).when(again).then_nothing()
+
+
+class TestPairing:
+    def test_what_this_server_records_is_shown_as_it_is(self) -> None:
+        window = [SYSTEM, SAID, CALLED, RETURNED]
+        assert paired(window) == window
+
+    def test_a_call_without_result_gets_one_that_says_so(self) -> None:
+        shown = paired([SYSTEM, CALLED, SAID])
+        assert [one.role for one in shown] == ["system", "assistant", "tool", "user"]
+        owed = shown[2]
+        assert (owed.tool_call_id, owed.content, owed.tool_status) == (
+            CALLED.tool_calls[0].id,
+            INTERRUPTED,
+            "error",
+        )
+
+    def test_a_result_without_call_is_left_out(self) -> None:
+        stray = RETURNED.model_copy(update={"tool_call_id": "call_9"})
+        assert paired([SYSTEM, RETURNED, SAID, CALLED, stray, RETURNED]) == [
+            SYSTEM,
+            SAID,
+            CALLED,
+            RETURNED,
+        ]
+
+    def test_results_are_shown_in_the_order_of_the_calls(self) -> None:
+        both = message(9, role="assistant", tool_calls=[TEA, FIND])
+        first = message(10, role="tool", content="a", tool_call_id=TEA.id)
+        second = message(11, role="tool", content="b", tool_call_id=FIND.id)
+        assert paired([SYSTEM, both, second, first]) == [SYSTEM, both, first, second]
+
+
+@pytest.mark.parametrize(
+    "spoken",
+    [
+        CALLED,
+        RETURNED,
+        CALLED.model_copy(update={"content": None}),
+        CALLED.model_copy(update={"reasoning": None, "tool_calls": []}),
+        CALLED.model_copy(update={"reasoning": ""}),
+    ],
+)
+def test_the_deltas_of_a_run_are_counted_as_they_are_served(spoken: Any) -> None:
+    assert served_parts(spoken) == len(served_messages(spoken, run_id=RUN, step_id=step()))

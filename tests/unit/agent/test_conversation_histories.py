@@ -1,0 +1,280 @@
+"""Random histories of a conversation (R22): whatever happens, the model can be asked again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from libs.contracts.conversation import (
+    Message,
+    MessageAppended,
+    RunAccepted,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    StartRun,
+    SystemPromptRebuilt,
+    ToolCall,
+    Usage,
+)
+from libs.contracts.message import Event
+from libs.eventstore.ports import History, Snapshot, StoredEvent
+from libs.eventstore.work import event_of, replay, snapshot_of
+from services.agent.adapters.models.openai import openai_message
+from services.agent.domain.conversation import Conversation, SystemPrompt, paired
+from services.agent.domain.turn import AskModel, Failure, ModelReply, RunTool, ToolResult
+from tests.contract.examples import AGENT, CONVERSATION, RUN_CONFIG, SYSTEM
+from tests.scripted_model import validator
+from tests.unit.given import NOW
+
+HISTORIES = 200
+STEPS = 30
+
+
+class Histories(RuleBasedStateMachine):
+    """A conversation, driven as the driver does it, over a store that is a list of JSON texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored: list[StoredEvent] = []
+        self.events: list[Event] = []
+        self.talk = Conversation.blank(CONVERSATION)
+        self.count = 0
+        self.repeat: Any = None
+
+    # What happens
+
+    @initialize()
+    def begin(self) -> None:
+        self.talk.begin(AGENT, SYSTEM, {}, at=NOW)
+        self.commit()
+
+    @rule(messages=st.integers(1, 2), max_steps=st.integers(1, 4))
+    def accept(self, messages: int, max_steps: int) -> None:
+        run = RUN_CONFIG.model_copy(update={"id": f"run-{self.fresh()}", "created_at": self.now()})
+        said = [self.message(role="user", content="Hi") for _ in range(messages)]
+        asked = StartRun(
+            agent_id=AGENT, run=run, messages=said, max_steps=max_steps, request_hash="h"
+        )
+        assert self.talk.accept(asked, at=self.now()) is None
+        self.commit()
+
+    @precondition(lambda self: self.asks())
+    @rule(
+        calls=st.integers(0, 3),
+        text=st.sampled_from(["", "So."]),
+        parallel=st.booleans(),
+        fresh_ids=st.booleans(),
+        rebuilds=st.booleans(),
+        finish=st.sampled_from(["stop", "length", "tool_calls"]),
+        lost=st.booleans(),
+    )
+    def model_replies(
+        self,
+        calls: int,
+        text: str,
+        parallel: bool,
+        fresh_ids: bool,
+        rebuilds: bool,
+        finish: str,
+        lost: bool,
+    ) -> None:
+        action = self.talk.next_action()
+        assert isinstance(action, AskModel)
+        prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
+        asked = [ToolCall(id=f"{prefix}{n}", name="look", arguments="{}") for n in range(calls)]
+        reply = ModelReply(text, asked, finish, Usage(prompt_tokens=5, completion_tokens=1))
+        message_id = f"message-{self.fresh()}"
+        prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None
+        self.decide(
+            lambda talk: talk.model_replied(
+                action.step_id,
+                "demo",
+                reply,
+                message_id=message_id,
+                parallel=parallel,
+                rebuilt=prompt,
+                at=self.now(),
+            ),
+            lost=lost,
+        )
+
+    @precondition(lambda self: self.asks())
+    @rule(lost=st.booleans())
+    def model_fails(self, lost: bool) -> None:
+        action = self.talk.next_action()
+        assert isinstance(action, AskModel)
+        failure = Failure("llm_timeout", "late")
+        self.decide(lambda talk: talk.fail(action.step_id, failure, at=self.now()), lost=lost)
+
+    @precondition(lambda self: self.runs_tool())
+    @rule(status=st.sampled_from(["success", "error"]), lost=st.booleans())
+    def tool_returns(self, status: Any, lost: bool) -> None:
+        action = self.talk.next_action()
+        assert isinstance(action, RunTool)
+        message_id = f"message-{self.fresh()}"
+        result = ToolResult(status, "done")
+        self.decide(
+            lambda talk: talk.tool_returned(
+                action.step_id, action.call, result, message_id=message_id, at=self.now()
+            ),
+            lost=lost,
+        )
+
+    @precondition(lambda self: self.runs_tool())
+    @rule(lost=st.booleans())
+    def tool_is_interrupted(self, lost: bool) -> None:
+        action = self.talk.next_action()
+        assert isinstance(action, RunTool)
+        message_id = f"message-{self.fresh()}"
+        self.decide(
+            lambda talk: talk.tool_interrupted(
+                action.step_id, action.call, message_id=message_id, at=self.now()
+            ),
+            lost=lost,
+        )
+
+    @precondition(lambda self: self.repeat is not None)
+    @rule()
+    def the_last_fact_is_reported_again(self) -> None:
+        self.repeat(self.talk)
+        assert self.talk.collected() == []
+
+    @rule(part=st.floats(0, 1))
+    def crash_and_reload(self, part: float) -> None:
+        """From the events, or from a snapshot at any version and what came after it."""
+        version = round(part * len(self.stored))
+        snapshot = None
+        if version:
+            earlier = self.replayed(History(None, self.stored[:version]))
+            taken = snapshot_of(earlier)
+            state = json.loads(json.dumps(taken.state))
+            snapshot = Snapshot(CONVERSATION, version, state)
+        before = self.talk
+        self.talk = self.replayed(History(snapshot, self.stored[version:]))
+        assert self.talk.state == before.state
+        assert self.talk.version == before.version
+
+    # What holds
+
+    @invariant()
+    def the_model_can_always_be_asked(self) -> None:
+        shown = paired(self.talk.state.window)
+        if not shown:
+            return
+        body = {"model": "m", "messages": [openai_message(one) for one in shown]}
+        assert validator.check(body) is None
+        if self.talk.state.turn is None or self.asks():
+            assert shown == self.talk.state.window, "nothing that is recorded is unpaired"
+
+    @invariant()
+    def runs_start_in_order_and_end_at_most_once(self) -> None:
+        accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
+        started = [one.run_id for one in self.events if isinstance(one, RunStarted)]
+        ended = [one.run_id for one in self.events if isinstance(one, RunCompleted | RunFailed)]
+        assert started == accepted[: len(started)]
+        assert ended == started[: len(ended)]
+        assert max(Counter(ended).values(), default=0) <= 1
+        waiting = [one.run.id for one in self.talk.state.queue]
+        turn = self.talk.state.turn
+        assert started[len(ended) :] == ([turn.run.id] if turn else [])
+        assert waiting == accepted[len(started) :]
+        assert turn is not None or not waiting, "nobody waits while nobody has the turn"
+
+    @invariant()
+    def the_window_is_the_fold_of_the_events(self) -> None:
+        window: list[Message] = []
+        for event in self.events:
+            match event:
+                case MessageAppended():
+                    window.append(event.message)
+                case SystemPromptRebuilt():
+                    window[0] = event.message
+        assert self.talk.state.window == window
+        ids = [one.id for one in window]
+        assert len(ids) == len(set(ids)), "a message is in the history once"
+
+    def teardown(self) -> None:
+        """Every run that was accepted comes to its end."""
+        while (action := self.talk.next_action()) is not None:
+            if isinstance(action, AskModel):
+                step_id = action.step_id
+                self.decide(
+                    lambda talk, step_id=step_id: talk.fail(
+                        step_id, Failure("llm_error", "odd"), at=self.now()
+                    )
+                )
+            else:
+                self.tool_is_interrupted(lost=False)  # type: ignore[call-arg]
+        self.the_model_can_always_be_asked()
+        self.runs_start_in_order_and_end_at_most_once()
+        accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
+        ended = [one.run_id for one in self.events if isinstance(one, RunCompleted | RunFailed)]
+        assert ended == accepted
+
+    # Parts
+
+    def decide(self, decision: Any, *, lost: bool = False) -> None:
+        """Decide; with `lost` the process dies before the commit, and decides again."""
+        decision(self.talk)
+        if lost:
+            self.talk.collected()
+            self.talk = self.replayed(History(None, self.stored))
+            decision(self.talk)
+        self.repeat = decision
+        assert self.commit(), "what is reported for the first time is recorded"
+
+    def commit(self) -> int:
+        fresh = self.talk.collected()
+        for event in fresh:
+            assert event.originator_version == len(self.stored) + 1
+            self.stored.append(
+                StoredEvent(
+                    event.originator_id,
+                    event.originator_version,
+                    event.topic,
+                    event.schema_version,
+                    "org-1",
+                    event.about,
+                    json.loads(event.payload_json()),
+                    {},
+                    event.timestamp,
+                )
+            )
+            self.events.append(event_of("agent", self.stored[-1]))
+        return len(fresh)
+
+    def replayed(self, history: History) -> Conversation:
+        return replay("agent", Conversation, CONVERSATION, history)
+
+    def asks(self) -> bool:
+        return isinstance(self.talk.next_action(), AskModel)
+
+    def runs_tool(self) -> bool:
+        return isinstance(self.talk.next_action(), RunTool)
+
+    def fresh(self) -> int:
+        self.count += 1
+        return self.count
+
+    def now(self) -> Any:
+        return NOW + timedelta(milliseconds=self.count)
+
+    def message(self, **fields: Any) -> Message:
+        return Message(id=f"message-{self.fresh()}", created_at=self.now(), **fields)
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
+    max_examples=HISTORIES,
+    stateful_step_count=STEPS,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -1,0 +1,516 @@
+"""The models: OpenAI's wire against the scripted model, the demo's rules, the catalogue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from libs.contracts.conversation import Message, ToolCall
+from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
+from libs.contracts.letta.model_requests import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
+from libs.contracts.message import Rejected
+from libs.contracts.served import text_of
+from services.agent.adapters.models.catalogue import RETRY_SECONDS, Catalogue
+from services.agent.adapters.models.demo import HANDLE, WHAT_I_AM, DemoProvider, answer
+from services.agent.adapters.models.openai import (
+    OpenAIProvider,
+    body_of,
+    failure_of,
+    openai_message,
+    reply_of,
+)
+from services.agent.adapters.models.port import (
+    Finished,
+    ModelFailed,
+    ProviderUnreachable,
+    TextDelta,
+)
+from services.agent.domain.context import ModelRequest, SeenBlock, system_prompt
+from services.agent.domain.turn import Failure, ModelReply
+from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
+from tests.scripted_model import ScriptedModel
+from tests.unit.agent.world import FakeClock
+from tests.unit.given import NOW
+
+SCHEMAS = [json_schema(BASE_TOOLS[name]) for name in ("memory_insert", "conversation_search")]
+
+
+def ask(
+    *messages: Message, tools: Any = SCHEMAS, parallel: bool = True, **llm: Any
+) -> ModelRequest:
+    config = CONFIG.model_copy(update={"llm_config": LLM.model_copy(update=llm)})
+    return ModelRequest(config, list(messages), tools, parallel)
+
+
+def script(text: str) -> ModelRequest:
+    return ask(SYSTEM, message(50, role="user", content=text))
+
+
+async def reply_to(provider: Any, request: ModelRequest) -> ModelReply:
+    events = [event async for event in provider.stream(request)]
+    last = events[-1]
+    assert isinstance(last, Finished)
+    assert events[:-1] == ([TextDelta(last.reply.text)] if last.reply.text else [])
+    return last.reply
+
+
+async def failure(provider: Any, text: str) -> Failure:
+    with pytest.raises(ModelFailed) as raised:
+        await reply_to(provider, script(text))
+    return raised.value.failure
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel() as model:
+        yield model
+
+
+@pytest.fixture
+async def provider(
+    scripted: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[OpenAIProvider]:
+    provider = OpenAIProvider("sk-test", scripted.base_url)
+    provider.opened = provider.client.with_options(timeout=0.5)
+    monkeypatch.setattr(type(provider.opened), "_calculate_retry_timeout", lambda *_: 0.0)
+    yield provider
+    await provider.close()
+
+
+class TestOpenAI:
+    async def test_words_come_with_their_usage(self, provider: OpenAIProvider) -> None:
+        reply = await reply_to(provider, script("SAY:Hello"))
+        assert (reply.text, reply.tool_calls, reply.finish_reason) == ("Hello", [], "stop")
+        assert reply.usage.prompt_tokens > 0
+        assert reply.usage.completion_tokens > 0
+
+    async def test_tool_calls_come_with_their_arguments(self, provider: OpenAIProvider) -> None:
+        wanted = [
+            {"name": "memory_insert", "arguments": {"label": "a"}},
+            {"name": "conversation_search"},
+        ]
+        reply = await reply_to(provider, script(f"CALLS:{json.dumps(wanted)}"))
+        assert [(one.name, json.loads(one.arguments)) for one in reply.tool_calls] == [
+            ("memory_insert", {"label": "a"}),
+            ("conversation_search", {}),
+        ]
+        assert reply.finish_reason == "tool_calls"
+
+    async def test_arguments_that_are_no_json_are_passed_on_as_they_are(
+        self, provider: OpenAIProvider
+    ) -> None:
+        reply = await reply_to(provider, script("BADARGS:memory_insert"))
+        assert [one.arguments for one in reply.tool_calls] == ['{"broken": ']
+
+    async def test_an_empty_answer_is_an_answer(self, provider: OpenAIProvider) -> None:
+        reply = await reply_to(provider, script("EMPTY"))
+        assert (reply.text, reply.tool_calls) == ("", [])
+
+    async def test_an_answer_that_was_cut_short_says_so(self, provider: OpenAIProvider) -> None:
+        assert (await reply_to(provider, script("LENGTH SAY:cut"))).finish_reason == "length"
+
+    @pytest.mark.parametrize("fault", ["FAIL:429:2", "FAIL:500:2", "CUT:2", "HANG:1"])
+    async def test_what_passes_is_tried_again(
+        self, provider: OpenAIProvider, scripted: ScriptedModel, fault: str
+    ) -> None:
+        text = f"{fault} SAY:at last"
+        assert (await reply_to(provider, script(text))).text == "at last"
+        times = int(fault.rpartition(":")[2])
+        assert (await scripted.asked(text)) == {0: times + 1}
+
+    @pytest.mark.parametrize(
+        ("fault", "error_type", "stop_reason", "words"),
+        [
+            ("FAIL:429", "llm_rate_limit", "llm_api_error", "429"),
+            ("FAIL:500", "llm_error", "llm_api_error", "500"),
+            ("FAIL:401", "llm_authentication", "llm_api_error", "401"),
+            ("HANG", "llm_timeout", "llm_api_error", "in time"),
+            ("CUT", "llm_connection_error", "llm_api_error", "cannot be reached"),
+            ("GARBAGE", "llm_error", "invalid_llm_response", "cannot be understood"),
+        ],
+    )
+    async def test_what_does_not_pass_is_the_reason_why_the_run_failed(
+        self,
+        provider: OpenAIProvider,
+        scripted: ScriptedModel,
+        fault: str,
+        error_type: str,
+        stop_reason: str,
+        words: str,
+    ) -> None:
+        failed = await failure(provider, fault)
+        assert (failed.error_type, failed.stop_reason) == (error_type, stop_reason)
+        assert words in failed.message
+        asked = await scripted.asked(fault)
+        assert asked[0] <= 3, "retries are bounded"
+
+    async def test_a_provider_that_is_not_there_is_a_reason_too(
+        self, provider: OpenAIProvider
+    ) -> None:
+        provider.opened = provider.client.with_options(base_url="http://127.0.0.1:9")
+        assert (await failure(provider, "Hi")).error_type == "llm_connection_error"
+        with pytest.raises(ProviderUnreachable):
+            await provider.models()
+
+    async def test_a_whole_history_is_sent_so_that_a_strict_provider_takes_it(
+        self, provider: OpenAIProvider, scripted: ScriptedModel
+    ) -> None:
+        failed = RETURNED.model_copy(update={"tool_status": "error", "content": "No."})
+        silent = message(60, role="assistant", content=None)
+        last = message(61, role="user", content=[{"type": "text", "text": "SAY:ok"}])
+        request = ask(SYSTEM, SAID, CALLED, failed, silent, last, parallel=False)
+        assert (await reply_to(provider, request)).text == "ok"
+        [body] = await scripted.requests()
+        assert body["model"] == "gpt-4o-mini"
+        assert (body["parallel_tool_calls"], body["tool_choice"]) == (False, "auto")
+        assert body["max_completion_tokens"] == 16_384
+        assert body["tools"][0] == {"type": "function", "function": SCHEMAS[0]}
+        assert [one["role"] for one in body["messages"]] == [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+            "user",
+        ]
+        assert json.loads(body["messages"][3]["content"]) == {"status": "Failed", "message": "No."}
+        assert body["messages"][4]["content"] == ""
+
+    async def test_the_models_come_with_their_limits(self, provider: OpenAIProvider) -> None:
+        llms, embeddings = await provider.models()
+        mini = next(one for one in llms if one.handle == "openai/gpt-4o-mini")
+        assert (mini.context_window, mini.max_tokens) == (128_000, 16_384)
+        assert mini.model_endpoint == provider.base_url
+        assert all("embed" not in one.model for one in llms)
+        dimensions = {one.handle: one.embedding_dim for one in embeddings}
+        assert dimensions["openai/text-embedding-3-large"] == 3_072
+        assert dimensions["openai/text-embedding-3-small"] == 1_536
+
+    def test_an_unknown_model_gets_careful_limits_and_the_longest_match_counts(self) -> None:
+        provider = OpenAIProvider("k", "http://x")
+        assert provider.chat_model("llama-9").context_window == 30_000
+        assert provider.chat_model("gpt-4.1-mini").context_window == 1_047_576
+        assert provider.chat_model("gpt-4-0613").context_window == 8_192
+
+
+def answered(**said: Any) -> Any:
+    return {"choices": [{"message": {"role": "assistant", **said}}]}
+
+
+def call(call_id: Any, name: str = "look", arguments: str = "{}") -> Any:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+class TestStandIns:
+    """Servers that stand in for OpenAI answer in ways that OpenAI does not."""
+
+    def test_call_ids_become_such_that_they_can_be_sent_back(self) -> None:
+        odd = [call("a"), call("a"), call(""), call(None), call("x" * 41)]
+        ids = [one.id for one in reply_of(answered(tool_calls=odd)).tool_calls]
+        assert ids[0] == "a"
+        assert len(set(ids)) == 5
+        assert all(0 < len(one) <= 40 for one in ids)
+        assert ids == [one.id for one in reply_of(answered(tool_calls=odd)).tool_calls]
+
+    def test_tool_names_become_such_that_they_can_be_sent_back(self) -> None:
+        odd = [call("a", "look up"), call("b", "café"), call("c", ""), call("d", "x" * 99)]
+        names = [one.name for one in reply_of(answered(tool_calls=odd)).tool_calls]
+        assert names == ["look_up", "caf_", "unnamed", "x" * 64]
+
+    def test_what_cannot_be_stored_is_left_out(self) -> None:
+        said = answered(
+            content="a\x00b", reasoning_content="c\x00", tool_calls=[call("a", arguments="\x00{}")]
+        )
+        reply = reply_of(said)
+        assert (reply.text, reply.reasoning) == ("ab", "c")
+        assert reply.tool_calls[0].arguments == "{}"
+
+    def test_reasoning_and_every_kind_of_token_are_read(self) -> None:
+        body = answered(content="Hi", reasoning_content="Greet.")
+        body["usage"] = {
+            "prompt_tokens": 9,
+            "completion_tokens": 4,
+            "prompt_tokens_details": {"cached_tokens": 5},
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        }
+        reply = reply_of(body)
+        assert reply.reasoning == "Greet."
+        assert reply.usage.model_dump() == {
+            "prompt_tokens": 9,
+            "completion_tokens": 4,
+            "cached_input_tokens": 5,
+            "cache_write_tokens": 0,
+            "reasoning_tokens": 3,
+        }
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            [],
+            None,
+            {},
+            {"choices": []},
+            {"choices": [{"message": None}]},
+            {"choices": [None]},
+            {"choices": "x"},
+            answered(tool_calls=[{"id": "a"}]),
+            answered(tool_calls=[call("a", arguments=7)]),  # type: ignore[arg-type]
+            answered(tool_calls=[call("a", name=None)]),  # type: ignore[arg-type]
+            answered(content=7),
+            {**answered(content="x"), "usage": {"prompt_tokens": "many"}},
+            {**answered(content="x"), "usage": [1]},
+        ],
+    )
+    async def test_an_answer_of_another_shape_fails_the_run_and_is_no_bug(
+        self, body: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Posted:
+            content = json.dumps(body).encode()
+
+        class Client:
+            async def post(self, *_: Any, **__: Any) -> Posted:
+                return Posted()
+
+        provider = OpenAIProvider("k", "http://x")
+        provider.opened = Client()  # type: ignore[assignment]
+        failed = await failure(provider, "Hi")
+        assert (failed.error_type, failed.stop_reason) == ("llm_error", "invalid_llm_response")
+        assert failed.detail
+
+    def test_errors_are_told_apart_by_code_too(self) -> None:
+        spent = failure_of(429, {"code": "insufficient_quota", "message": "Pay."}, "")
+        assert (spent.error_type, spent.stop_reason) == (
+            "llm_insufficient_credits",
+            "insufficient_credits",
+        )
+        long = failure_of(400, {"code": "context_length_exceeded", "message": "Long."}, "")
+        assert long.error_type == "context_window_exceeded"
+        assert failure_of(504, None, "gateway").error_type == "llm_timeout"
+        assert "gateway" in failure_of(504, None, "gateway").message
+
+    def test_images_are_sent_by_address_or_inline(self) -> None:
+        parts = [
+            {"type": "image", "source": {"type": "url", "url": "http://a/b.png"}},
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "QQ"},
+            },
+            {"type": "text", "text": "What is it?"},
+        ]
+        sent = openai_message(message(9, role="user", content=parts))["content"]
+        assert sent == [
+            {"type": "image_url", "image_url": {"url": "http://a/b.png"}},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ"}},
+            {"type": "text", "text": "What is it?"},
+        ]
+
+    def test_a_reasoning_model_is_asked_without_temperature(self) -> None:
+        body = body_of(ask(SYSTEM, model="gpt-5", reasoning_effort="low", tools=[]))
+        assert "temperature" not in body
+        assert (body["reasoning_effort"], "tools" in body) == ("low", False)
+        plain = body_of(ask(SYSTEM, temperature=0.2, response_format=JsonObjectResponseFormat()))
+        assert plain["temperature"] == 0.2
+        assert plain["response_format"] == {"type": "json_object"}
+
+
+def demo_request(text: str, value: str = "", *more: Message) -> ModelRequest:
+    human = SeenBlock("block-1", 1, "human", value, "Who", 2_000, read_only=False)
+    prompt = system_prompt(CONFIG, [human], previous_messages=0, at=NOW)
+    system = message(1, role="system", content=prompt.content)
+    return ask(system, message(2, role="user", content=text), *more)
+
+
+class TestDemo:
+    async def test_it_offers_one_model_and_no_embeddings(self) -> None:
+        [config], embeddings = await DemoProvider().models()
+        assert (config.handle, embeddings) == (HANDLE, [])
+
+    @pytest.mark.parametrize("text", ["Who are you?", "What are you", "Are you a real human?"])
+    async def test_it_says_what_it_is(self, text: str) -> None:
+        assert (await reply_to(DemoProvider(), demo_request(text))).text == WHAT_I_AM
+
+    def test_it_remembers_with_the_memory_tool(self) -> None:
+        reply = answer(demo_request("Please remember that my dog is called Rex."))
+        [asked] = reply.tool_calls
+        assert asked.name == "memory_insert"
+        assert json.loads(asked.arguments) == {
+            "label": "human",
+            "new_string": "my dog is called Rex.",
+        }
+        assert reply.finish_reason == "tool_calls"
+
+    def test_it_says_how_the_memory_tool_went(self) -> None:
+        called = message(
+            3, role="assistant", tool_calls=[ToolCall(id="a", name="memory_insert", arguments="{}")]
+        )
+        kept = message(4, role="tool", content="ok", tool_call_id="a", tool_status="success")
+        assert "will remember" in answer(demo_request("My dog is Rex", "", called, kept)).text
+        failed = kept.model_copy(update={"content": "It is read-only.", "tool_status": "error"})
+        assert "It is read-only." in answer(demo_request("My dog is Rex", "", called, failed)).text
+
+    def test_it_recalls_what_it_was_told(self) -> None:
+        value = "My dog is called Rex.\nI like tea."
+        assert answer(demo_request("What is my dog's name?", value)).text == (
+            "You told me: My dog is called Rex."
+        )
+        assert "All I remember is" in answer(demo_request("Where do I live?", value)).text
+        assert "do not remember" in answer(demo_request("Where do I live?")).text
+
+    def test_it_never_calls_a_tool_that_the_agent_has_not_got(self) -> None:
+        request = demo_request("My dog is called Rex.")
+        reply = answer(ask(*request.messages, tools=[]))
+        assert reply.tool_calls == []
+        assert reply.text
+
+    def test_two_facts_are_two_calls(self) -> None:
+        first = answer(demo_request("I like tea"))
+        again = demo_request("I like tea")
+        later = ask(*again.messages, message(9, role="user", content="I like tea"))
+        assert first.tool_calls[0].id != answer(later).tool_calls[0].id
+        assert text_of(again.messages[0])
+
+
+class Offering:
+    """A provider that says what it is told to."""
+
+    def __init__(self, name: str, *models: str) -> None:
+        self.name = name
+        self.offered = list(models)
+        self.away = False
+        self.asked = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
+        for text in self.offered:
+            yield TextDelta(text)
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        self.asked += 1
+        if self.away:
+            raise ProviderUnreachable("no route")
+        configs = [
+            LLM.model_copy(update={"handle": f"{self.name}/{one}", "model": one})
+            for one in self.offered
+        ]
+        return configs, [EMBEDDING.model_copy(update={"handle": f"{self.name}/embed"})]
+
+    async def close(self) -> None:
+        self.away = True
+
+
+class Published:
+    """What was published last; a failure may be asked for."""
+
+    def __init__(self) -> None:
+        self.handles: list[Any] | None = None
+        self.fails = False
+
+    async def fetch(self, _statement: str, parameters: Any) -> list[Any]:
+        if self.fails:
+            raise ConnectionError("the store is away")
+        rows = json.loads(parameters["rows"])
+        self.handles = [(row["kind"], row["position"], row["handle"]) for row in rows]
+        assert all(row["doc"]["handle"] == row["handle"] for row in rows)
+        return []
+
+
+class TestCatalogue:
+    def catalogue(self, *providers: Any) -> tuple[Catalogue, Published, FakeClock]:
+        database, clock = Published(), FakeClock()
+        return Catalogue(list(providers), database, clock), database, clock  # type: ignore[arg-type]
+
+    async def test_every_provider_is_asked_and_what_they_offer_is_published(self) -> None:
+        catalogue, database, clock = self.catalogue(Offering("a", "x", "y"), Offering("b", "z"))
+        await catalogue.turn()
+        assert database.handles == [
+            ("llm", 0, "a/x"),
+            ("llm", 1, "a/y"),
+            ("llm", 2, "b/z"),
+            ("embedding", 0, "a/embed"),
+            ("embedding", 1, "b/embed"),
+        ]
+        config = await catalogue.llm("b/z")
+        assert isinstance(config, LLMConfig)
+        assert config.model == "z"
+        assert isinstance(await catalogue.embedding("a/embed"), EmbeddingConfig)
+        assert clock.seconds == 60.0
+
+    async def test_an_unknown_handle_is_refused_with_those_that_are_known(self) -> None:
+        catalogue, _, _ = self.catalogue(Offering("a", "x"))
+        for handle in ("a/new", "b/x", "x", ""):
+            refused = await catalogue.llm(handle)
+            assert isinstance(refused, Rejected)
+            assert refused.code == "not_found"
+            assert f"Handle {handle} not found, must be one of" in refused.reason
+        assert "['a/x']" in refused.reason
+
+    async def test_a_model_that_is_new_is_found_without_waiting_for_the_next_turn(self) -> None:
+        provider = Offering("a", "x")
+        catalogue, _, clock = self.catalogue(provider)
+        await catalogue.turn()
+        provider.offered.append("new")
+        clock.seconds += RETRY_SECONDS + 1
+        assert isinstance(await catalogue.llm("a/new"), LLMConfig)
+
+    async def test_a_provider_is_not_asked_again_for_every_wrong_handle(self) -> None:
+        provider = Offering("a", "x")
+        catalogue, _, _ = self.catalogue(provider)
+        for _ in range(5):
+            assert isinstance(await catalogue.llm("a/wrong"), Rejected)
+        assert provider.asked == 1
+
+    async def test_an_unreachable_provider_keeps_what_it_offered_and_is_named(self) -> None:
+        provider = Offering("a", "x")
+        catalogue, _, clock = self.catalogue(provider)
+        await catalogue.turn()
+        provider.away = True
+        await catalogue.turn()
+        assert clock.seconds == 60.0 + RETRY_SECONDS
+        assert isinstance(await catalogue.llm("a/x"), LLMConfig)
+        refused = await catalogue.llm("a/y")
+        assert isinstance(refused, Rejected)
+        assert refused.code == "unavailable"
+        assert "a/y" in refused.reason
+
+    async def test_only_a_change_is_published(self) -> None:
+        provider = Offering("a", "x")
+        catalogue, database, _ = self.catalogue(provider)
+        await catalogue.turn()
+        database.handles = None
+        await catalogue.turn()
+        assert database.handles is None
+        provider.offered.append("y")
+        await catalogue.turn()
+        assert ("llm", 1, "a/y") in (database.handles or [])
+
+    async def test_what_could_not_be_published_is_published_later(self) -> None:
+        catalogue, database, _ = self.catalogue(Offering("a", "x"))
+        database.fails = True
+        with pytest.raises(ConnectionError):
+            await catalogue.turn()
+        database.fails = False
+        await catalogue.turn()
+        assert database.handles == [("llm", 0, "a/x"), ("embedding", 0, "a/embed")]
+
+    async def test_a_model_whose_provider_is_not_configured_fails_the_run(self) -> None:
+        catalogue, _, _ = self.catalogue(Offering("a", "x"))
+        with pytest.raises(ModelFailed, match="No provider is configured") as raised:
+            await catalogue.reply(ask(SYSTEM))
+        assert "openai/gpt-4o-mini" in raised.value.failure.message
+
+    async def test_a_stream_that_ends_without_an_answer_fails_the_run(self) -> None:
+        catalogue, _, _ = self.catalogue(Offering("openai", "x"))
+        with pytest.raises(ModelFailed) as raised:
+            await catalogue.reply(ask(SYSTEM))
+        assert raised.value.failure.error_type == "llm_empty_response"
+
+    async def test_the_answer_is_the_providers(self) -> None:
+        catalogue, _, _ = self.catalogue(DemoProvider())
+        request = demo_request("Who are you?")
+        config = request.config.llm_config.model_copy(update={"handle": HANDLE})
+        request = ask(*request.messages, handle=HANDLE)
+        assert request.config.llm_config.handle == config.handle
+        assert (await catalogue.reply(request)).text == WHAT_I_AM
+        await catalogue.close()

@@ -1,0 +1,478 @@
+"""Runs on the twins: driven to their end, whatever happens to the process that drives them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from libs.contracts.agent import DeleteAgent
+from libs.contracts.conversation import ModelReplied, ToolCall, Usage
+from libs.contracts.memory import CreateBlocks
+from libs.contracts.message import Accepted, Context, Rejected
+from services.agent.adapters.models.port import ModelFailed
+from services.agent.domain.conversation import INTERRUPTED
+from services.agent.domain.turn import Failure, ModelReply
+from tests.contract.examples import AGENT, BLOCK, HUMAN
+from tests.unit.agent.world import ASK, CONVERSATION, World
+
+USAGE = Usage(prompt_tokens=10, completion_tokens=2)
+TEA = ToolCall(
+    id="call_1", name="memory_insert", arguments='{"label":"human","new_string":"Likes tea"}'
+)
+KEEP = ToolCall(id="call_2", name=ASK, arguments='{"content":"tea"}')
+ACCEPTED = ["message.appended", "run.accepted", "run.started", "message.appended"]
+WORDS = ["model.replied", "message.appended", "run.completed"]
+CALLS = ["model.replied", "message.appended", "tool_call.started"]
+RESULT = ["tool_call.finished", "message.appended"]
+
+
+def words(text: str = "Hello") -> ModelReply:
+    return ModelReply(text, [], "stop", USAGE)
+
+
+def calls(*asked: ToolCall) -> ModelReply:
+    return ModelReply("", list(asked), "tool_calls", USAGE)
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.start_memory()
+    return world
+
+
+async def with_block(world: World) -> None:
+    process = world.process("setup")
+    await process.bus.request(CreateBlocks(blocks=[HUMAN]), Context("blocks"))
+    await world.agent(block_ids=[BLOCK])
+
+
+def frozen() -> tuple[Any, asyncio.Event, asyncio.Event]:
+    """Something that stands still when it is reached, until it is let go."""
+    reached, let_go = asyncio.Event(), asyncio.Event()
+
+    async def stand_still() -> ModelReply:
+        reached.set()
+        await let_go.wait()
+        return words("too late")
+
+    return stand_still, reached, let_go
+
+
+class TestTurns:
+    async def test_a_message_is_answered_and_everybody_is_told(self, world: World) -> None:
+        await world.agent()
+        process = world.process("p-1", words())
+        await world.hear(process, "run-1")
+        reply = await process.say("run-1")
+        assert reply == Accepted(result={"run_id": "run-1", "request_hash": "hash of run-1"})
+        await process.idle()
+        assert world.story() == [*ACCEPTED, *WORDS]
+        row = world.row("runs", "run-1")
+        assert (row["status"], row["stop_reason"]) == ("completed", "end_turn")
+        assert row["usage"]["total_tokens"] == 12
+        assert world.lease_is_free()
+        said, end = world.deltas["run-1"]
+        assert (said["seq"], said["message"]["content"]) == (1, "Hello")
+        assert (end["seq"], end["end"]["status"], end["end"]["usage"]) == (
+            2,
+            "completed",
+            row["usage"],
+        )
+        assert world.lease_is_free()
+        assert all(
+            one.metadata["actor"] == "user-1" for one in world.schema.streams[CONVERSATION][1:]
+        )
+
+    async def test_a_tool_call_takes_effect_and_the_model_sees_it(self, world: World) -> None:
+        await with_block(world)
+        process = world.process("p-1", calls(TEA), words())
+        await world.hear(process, "run-1")
+        await process.say("run-1")
+        await process.idle()
+        assert world.story() == [
+            *ACCEPTED,
+            *CALLS,
+            *RESULT,
+            "system_prompt.rebuilt",
+            *WORDS,
+        ]
+        second = process.model.asked[1]
+        assert [one.role for one in second.messages] == ["system", "user", "assistant", "tool"]
+        assert second.messages[-1].content == "Name: Ada\nLikes tea"
+        assert "Likes tea" in str(second.messages[0].content), "the prompt shows the edit"
+        assert [delta["seq"] for delta in world.deltas["run-1"]] == [1, 2, 3, 4]
+        assert [
+            delta["message"]["message_type"]
+            for delta in world.deltas["run-1"]
+            if "message" in delta
+        ] == ["tool_call_message", "tool_return_message", "assistant_message"]
+        [block] = world.database.schema("memory").rows("blocks")
+        assert block["doc"]["value"] == "Name: Ada\nLikes tea"
+
+    async def test_messages_that_wait_are_answered_in_order(self, world: World) -> None:
+        await world.agent()
+        stand_still, reached, let_go = frozen()
+        process = world.process("p-1", stand_still, words("two"), words("three"))
+        for run_id in ("run-1", "run-2", "run-3"):
+            await process.say(run_id)
+        await reached.wait()
+        assert world.row("runs", "run-2")["status"] == "created"
+        let_go.set()
+        await process.idle()
+        ended = [one.run_id for one in world.events() if one.topic == "run.completed"]  # type: ignore[attr-defined]
+        assert ended == ["run-1", "run-2", "run-3"]
+        assert [len(one.messages) for one in process.model.asked] == [2, 4, 6]
+        assert world.lease_is_free()
+
+    async def test_a_model_that_fails_ends_the_run_and_not_the_conversation(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        failed = ModelFailed(Failure("llm_rate_limit", "429", "slow down"))
+        process = world.process("p-1", failed, words())
+        await world.hear(process, "run-1")
+        await process.say("run-1")
+        await process.idle()
+        row = world.row("runs", "run-1")
+        assert (row["status"], row["stop_reason"]) == ("failed", "llm_api_error")
+        error = {"error_type": "llm_rate_limit", "message": "429", "detail": "slow down"}
+        assert row["error"] == error
+        [end] = world.deltas["run-1"]
+        assert (end["seq"], end["end"]["status"], end["end"]["error"]) == (1, "failed", error)
+        await process.say("run-2")
+        await process.idle()
+        assert world.row("runs", "run-2")["status"] == "completed"
+
+    async def test_calls_that_may_not_be_parallel_come_one_per_step(self, world: World) -> None:
+        await world.agent(parallel=False)
+        process = world.process("p-1", calls(KEEP, TEA), words())
+        world.build_tool(process)
+        await process.say("run-1")
+        await process.idle()
+        assert world.story() == [*ACCEPTED, *CALLS, *RESULT, *WORDS]
+        assert world.tool_runs == ["p-1 call_2"]
+
+    async def test_the_run_ends_when_its_steps_are_used_up(self, world: World) -> None:
+        await world.agent()
+        process = world.process("p-1", calls(KEEP), calls(KEEP))
+        world.build_tool(process)
+        await process.say("run-1", max_steps=2)
+        await process.idle()
+        assert world.row("runs", "run-1")["stop_reason"] == "max_steps"
+        assert len(world.tool_runs) == 2
+
+
+class TestRetries:
+    async def test_a_retried_request_attaches_to_the_run_that_it_started(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1", words())
+        await process.say("run-1", request_hash="h")
+        again = await process.say("run-2", request_hash="h", retry=True)
+        assert again == Accepted(result={"run_id": "run-1", "request_hash": "h"})
+        await process.idle()
+        assert world.story().count("run.accepted") == 1
+
+    async def test_a_retry_of_what_never_arrived_starts_a_run(self, world: World) -> None:
+        await world.agent()
+        process = world.process("p-1", words(), words())
+        await process.say("run-1", request_hash="other")
+        again = await process.say("run-2", request_hash="h", retry=True)
+        assert again == Accepted(result={"run_id": "run-2", "request_hash": "h"})
+        await process.idle()
+
+    async def test_an_equal_message_much_later_is_a_new_one(self, world: World) -> None:
+        await world.agent()
+        process = world.process("p-1", words(), words())
+        await process.say("run-1", request_hash="h")
+        await process.idle()
+        world.clock.seconds += 601
+        again = await process.say("run-2", request_hash="h", retry=True)
+        assert again == Accepted(result={"run_id": "run-2", "request_hash": "h"})
+        await process.idle()
+
+    async def test_a_command_that_comes_twice_starts_one_run(self, world: World) -> None:
+        await world.agent()
+        process = world.process("p-1", words())
+        assert await process.say("run-1") == await process.say("run-1")
+        await process.idle()
+        assert world.story() == [*ACCEPTED, *WORDS]
+
+    async def test_an_agent_that_is_not_there_is_told_nothing(self, world: World) -> None:
+        process = world.process("p-1")
+        refused = Rejected(code="not_found", reason=f"Agent with ID {AGENT} not found")
+        assert await process.say("run-1") == refused
+        assert world.schema.committed == []
+
+
+class TestTakeOver:
+    async def test_a_second_driver_finishes_and_the_first_abandons_silently(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await world.agent()
+        stand_still, reached, let_go = frozen()
+        first = world.process("p-1", stand_still)
+        second = world.process("p-2", words("mine"))
+        await world.hear(second, "run-1")
+        await first.say("run-1")
+        await reached.wait()
+        await second.drivers.sweep()
+        assert not second.drivers.tasks, "a live lease is left alone"
+        world.lease_expires()
+        await second.drivers.sweep()
+        await second.idle()
+        before = world.story()
+        let_go.set()
+        with caplog.at_level(logging.WARNING):
+            await first.idle()
+        assert world.story() == before == [*ACCEPTED, *WORDS]
+        assert [delta["seq"] for delta in world.deltas["run-1"]] == [1, 2]
+        assert caplog.records == []
+        assert world.lease_is_free()
+
+    async def test_a_tool_that_may_not_run_twice_is_interrupted(self, world: World) -> None:
+        await world.agent()
+        stand_still, reached, let_go = frozen()
+        first = world.process("p-1", calls(KEEP, TEA))
+        world.build_tool(first, stand_still)
+        second = world.process("p-2", words("It may have failed."))
+        world.build_tool(second)
+        await first.say("run-1")
+        await reached.wait()
+        world.lease_expires()
+        await second.drivers.sweep()
+        await second.idle()
+        let_go.set()
+        await first.idle()
+        assert world.tool_runs == ["p-1 call_2"]
+        assert world.story() == [
+            *ACCEPTED,
+            *CALLS,
+            "tool_call.interrupted",
+            "message.appended",
+            "tool_call.started",
+            *RESULT,
+            *WORDS,
+        ]
+        [asked] = second.model.asked
+        [_, _, called, told, other] = asked.messages
+        assert [call.id for call in called.tool_calls] == ["call_2", "call_1"]
+        assert (told.tool_call_id, told.content, told.tool_status) == (
+            "call_2",
+            INTERRUPTED,
+            "error",
+        )
+        assert other.tool_call_id == "call_1"
+
+    async def test_a_tool_that_may_run_twice_is_run_again_and_takes_effect_once(
+        self, world: World
+    ) -> None:
+        await with_block(world)
+        stand_still, reached, let_go = frozen()
+        first = world.process("p-1", calls(TEA))
+        ran = first.tools.runners["memory_insert"]
+
+        async def run_and_stand_still(calling: Any) -> Any:
+            result = await ran(calling)
+            await stand_still()
+            return result
+
+        first.tools.runners["memory_insert"] = run_and_stand_still
+        second = world.process("p-2", words())
+        await first.say("run-1")
+        await reached.wait()
+        world.lease_expires()
+        await second.drivers.sweep()
+        await second.idle()
+        let_go.set()
+        await first.idle()
+        assert second.model.asked[0].messages[-1].content == "Name: Ada\nLikes tea"
+        [block] = world.database.schema("memory").rows("blocks")
+        assert block["doc"]["value"] == "Name: Ada\nLikes tea"
+
+    async def test_a_finished_step_is_never_asked_of_the_model_again(self, world: World) -> None:
+        """Also where the one that takes over has an older copy of the conversation at hand."""
+        await world.agent()
+        stand_still, reached, let_go = frozen()
+        slow, slow_reached, slow_let_go = frozen()
+        first = world.process("p-1", stand_still, calls(KEEP), slow)
+        world.build_tool(first)
+        second = world.process("p-2", words("two"), words("three"))
+        await first.say("run-1")
+        await reached.wait()
+        await second.say("run-2")  # the second one's copy stands before the first step
+        let_go.set()
+        await slow_reached.wait()  # the first step of run-2 is recorded, its second is asked
+        world.lease_expires()
+        await second.drivers.sweep()
+        await second.idle()
+        slow_let_go.set()
+        await first.idle()
+        replied = [one.step_id for one in world.events() if isinstance(one, ModelReplied)]
+        assert len(replied) == len(set(replied)) == 3
+        assert len(second.model.asked) == 1
+        assert world.row("runs", "run-2")["status"] == "completed"
+
+    async def test_a_turn_that_somebody_else_finished_leaves_the_lease_free(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1", words(), words())
+        epoch = await process.store.take_lease(CONVERSATION)
+        process.drivers.begin(CONVERSATION, epoch, Context("sweep-1", org="org-1"))
+        await process.idle()
+        assert world.lease_is_free()
+        await process.say("run-1")
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "completed"
+
+    async def test_a_bug_leaves_the_turn_to_the_sweeper(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1", ZeroDivisionError("a bug"), words())
+        await process.say("run-1")
+        await process.idle()
+        [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
+        assert CONVERSATION in record.getMessage()
+        assert world.lease_is_free()
+        await process.store.renew_leases()
+        await process.drivers.sweep()
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "completed"
+
+    async def test_a_process_that_stops_gives_its_turns_back_at_once(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("services.agent.policies.runs.DRAIN_SECONDS_MAX", 0.0)
+        await world.agent()
+        stand_still, reached, _ = frozen()
+        first = world.process("p-1", stand_still)
+        await first.say("run-1")
+        await reached.wait()
+        await first.drivers.drain()
+        second = world.process("p-2", words())
+        await second.drivers.sweep()
+        await second.idle()
+        assert world.story() == [*ACCEPTED, *WORDS]
+        await first.drivers.sweep()
+        assert not first.drivers.tasks
+
+    async def test_a_lost_lease_ends_the_drive(self, world: World) -> None:
+        await world.agent()
+        stand_still, reached, _ = frozen()
+        process = world.process("p-1", stand_still)
+        await process.say("run-1")
+        await reached.wait()
+        process.drivers.leases_held({CONVERSATION})
+        assert process.drivers.tasks
+        process.drivers.leases_held(set())
+        await process.idle()
+        assert world.story() == ACCEPTED
+
+
+class TestConflicts:
+    async def test_a_message_that_arrives_in_mid_turn_loses_nothing(self, world: World) -> None:
+        await world.agent()
+
+        async def somebody_writes() -> ModelReply:
+            assert isinstance(await process.say("run-2"), Accepted)
+            return words("one")
+
+        process = world.process("p-1")
+        process.model.turns = [somebody_writes, words("two")]
+        await process.say("run-1")
+        await process.idle()
+        assert world.story() == [
+            *ACCEPTED,
+            "run.accepted",
+            *WORDS,
+            "run.started",
+            "message.appended",
+            *WORDS,
+        ]
+        said = [one.content for one in process.model.asked[1].messages]
+        assert said[1:] == ["Hi", "one", "Hi"]
+
+    async def test_an_agent_that_is_deleted_in_mid_turn_leaves_nothing(self, world: World) -> None:
+        await world.agent()
+
+        async def somebody_deletes() -> ModelReply:
+            assert await process.tell(DeleteAgent(agent_id=AGENT), "delete") == Accepted()
+            return calls(KEEP)
+
+        process = world.process("p-1")
+        process.model.turns = [somebody_deletes]
+        world.build_tool(process)
+        await process.say("run-1")
+        await process.say("run-2")
+        await process.idle()
+        assert world.story()[-1] == "conversation.deleted"
+        for table in ("agents", "messages", "runs"):
+            assert world.schema.rows(table) == []
+        assert world.tool_runs == []
+        assert world.lease_is_free()
+
+    async def test_an_agent_that_is_deleted_while_a_tool_runs_leaves_nothing(
+        self, world: World
+    ) -> None:
+        await world.agent()
+
+        async def somebody_deletes() -> None:
+            await process.tell(DeleteAgent(agent_id=AGENT), "delete")
+
+        process = world.process("p-1", calls(KEEP, TEA))
+        world.build_tool(process, somebody_deletes)
+        await process.say("run-1")
+        await process.idle()
+        assert world.story()[-1] == "conversation.deleted"
+        assert world.schema.rows("messages") == []
+        assert world.lease_is_free()
+
+
+class TestUnknownOutcomes:
+    STORY = [*ACCEPTED, *CALLS, *RESULT, "tool_call.started", *RESULT, *WORDS]  # noqa: RUF012
+
+    @pytest.mark.parametrize("lost", ["lost_after", "lost_before"])
+    @pytest.mark.parametrize("commits", [{1}, {2}, {3}, {4}, {1, 2, 3, 4, 5, 6, 7}])
+    async def test_nothing_is_recorded_or_run_twice_and_nothing_is_left_out(
+        self, world: World, lost: str, commits: set[int]
+    ) -> None:
+        await with_block(world)
+        process = world.process("p-1", calls(KEEP, TEA), words(), words(), words())
+        setattr(process.store, lost, commits)
+        world.build_tool(process)
+        await world.hear(process, "run-1")
+        await process.say("run-1")
+        await process.idle()
+        story = [topic for topic in world.story() if topic != "system_prompt.rebuilt"]
+        assert story == self.STORY
+        assert world.tool_runs == ["p-1 call_2"]
+        assert world.row("runs", "run-1")["status"] == "completed"
+        assert world.lease_is_free()
+        self.deltas_have_their_numbers(world)
+
+    def deltas_have_their_numbers(self, world: World) -> None:
+        """A delta may be missing; what is there has the number of its place in the rows."""
+        rows = sorted(world.schema.rows("messages"), key=lambda row: row["position"])
+        served = [doc for row in rows if row.get("step_id") for doc in row["docs"]]
+        assert len(served) == 4
+        for delta in world.deltas["run-1"]:
+            if "message" in delta:
+                assert served[delta["seq"] - 1] == delta["message"]
+            else:
+                assert delta["seq"] == len(served) + 1
+
+    async def test_a_model_is_not_asked_again_for_what_was_recorded(self, world: World) -> None:
+        await world.agent()
+        process = world.process("p-1", words())
+        process.store.lost_after = {1}
+        await process.say("run-1")
+        await process.idle()
+        assert len(process.model.asked) == 1
+        assert process.model.turns == []

@@ -1,0 +1,306 @@
+"""The agent service on the twins: a store, a bus, a clock and a model that do as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from libs.bus.memory import MemoryBus, MemoryNetwork
+from libs.bus.ports import IncomingCommand
+from libs.bus.shell import CommandShell
+from libs.contracts.conversation import StartRun, main_conversation
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.message import (
+    NOT_FOUND,
+    UNAVAILABLE,
+    Accepted,
+    Command,
+    Context,
+    Event,
+    JsonObject,
+    Rejected,
+    delta_subject,
+)
+from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.ports import Commit, StoreUnavailable
+from libs.eventstore.work import Repository, event_of
+from services.agent import projections
+from services.agent.adapters.models.openai import body_of
+from services.agent.adapters.queries import FoundMessage, Orphan, Search
+from services.agent.adapters.tools import BaseToolRunner, Calling
+from services.agent.domain.agent import Agent, Design
+from services.agent.domain.context import ModelRequest, SeenBlock, system_prompt
+from services.agent.domain.conversation import Conversation
+from services.agent.domain.turn import ModelReply, ToolResult
+from services.agent.handlers import Handlers
+from services.agent.policies.runs import RunDrivers
+from services.memory import projections as memory_projections
+from services.memory.handlers import Handlers as MemoryHandlers
+from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
+from tests.scripted_model import validator
+from tests.unit.given import NOW
+
+CONVERSATION = main_conversation(AGENT)
+ASK = "archival_memory_insert"  # the tool that these tests build; it may not run twice
+
+Answer = ModelReply | Exception
+Turn = Answer | Callable[[], Awaitable[Answer]]
+
+
+class FakeClock:
+    """Time passes when somebody sleeps or a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        await asyncio.sleep(0)
+
+
+class CountingIds:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def new(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}-{self.count}"
+
+
+class FakeModel:
+    """Answers with what it is given, in order, and refuses what a strict provider refuses."""
+
+    def __init__(self, *turns: Turn) -> None:
+        self.turns = list(turns)
+        self.asked: list[ModelRequest] = []
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        assert validator.check(body_of(request)) is None
+        self.asked.append(request)
+        turn = self.turns.pop(0)
+        answer = await turn() if callable(turn) else turn
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def llm(self, handle: str) -> LLMConfig | Rejected:
+        if handle != LLM.handle:
+            return Rejected(code=NOT_FOUND, reason=f"Handle {handle} not found")
+        return LLM
+
+    async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
+        if handle == EMBEDDING.handle:
+            return EMBEDDING
+        return Rejected(code=UNAVAILABLE, reason=f"{handle} cannot be looked up")
+
+
+class FaultyStore(MemoryEventStore):
+    """A store whose answers to commits under a lease get lost, before or after they happen."""
+
+    lost_after: set[int]
+    lost_before: set[int]
+    fenced = 0
+
+    async def commit(self, commit: Commit) -> int | None:
+        if commit.fence is None:
+            return await super().commit(commit)
+        self.fenced += 1
+        if self.fenced in self.lost_before:
+            raise StoreUnavailable("it did not happen")
+        epoch = await super().commit(commit)
+        if self.fenced in self.lost_after:
+            raise StoreUnavailable("it did happen")
+        return epoch
+
+
+class TwinQueries:
+    """The reads of the agent service, from the tables of the twin."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self.database = database
+
+    def rows(self, table: str, service: str = "agent") -> list[Any]:
+        return self.database.schema(service).rows(table)
+
+    async def seen_blocks(self, block_ids: list[str]) -> list[SeenBlock]:
+        blocks = {row["id"]: row for row in self.rows("blocks", "memory")}
+        fields = ("label", "value", "description", "limit", "read_only")
+        return [
+            SeenBlock(one, blocks[one]["version"], *(blocks[one]["doc"][name] for name in fields))
+            for one in block_ids
+            if one in blocks
+        ]
+
+    async def labels(self, block_ids: list[str]) -> dict[str, str]:
+        rows = self.rows("blocks", "memory")
+        return {row["id"]: row["label"] for row in rows if row["id"] in block_ids}
+
+    async def agents_seeing(self, block_id: str) -> list[str]:
+        return [row["id"] for row in self.rows("agents") if block_id in row["block_ids"]]
+
+    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
+        found = [
+            row
+            for row in self.rows("runs")
+            if (row["agent_id"], row["request_hash"]) == (agent_id, request_hash)
+            and datetime.fromisoformat(row["created_at"]) > since
+        ]
+        return max(found, key=lambda row: row["created_at"])["id"] if found else None
+
+    async def search_messages(self, search: Search) -> list[FoundMessage]:
+        return []
+
+    async def orphaned_turns(self) -> list[Orphan]:
+        now = self.database.clock()
+        orgs = {row["conversation_id"]: row["org"] for row in self.rows("messages")}
+        return [
+            Orphan(key, orgs[key], "")
+            for key, lease in self.database.schema("agent").leases.items()
+            if lease.expires_at < now and key in orgs
+        ]
+
+    async def orphaned_creations(self, before: datetime) -> list[Orphan]:
+        return [
+            Orphan(row["agent_id"], row["org"], row["actor"])
+            for row in self.rows("creations")
+            if datetime.fromisoformat(row["requested_at"]) < before
+        ]
+
+
+class Process:
+    """One process of the agent service."""
+
+    def __init__(self, world: World, holder: str, model: FakeModel) -> None:
+        self.model = model
+        self.bus = MemoryBus(world.network)
+        self.store = FaultyStore(world.database, "agent", holder)
+        self.store.lost_after, self.store.lost_before = set(), set()
+        self.repository = Repository(self.store, "agent", projections.project)
+        self.tools = BaseToolRunner(self.bus, world.queries, world.clock)
+        self.drivers = RunDrivers(
+            self.repository,
+            model,
+            self.tools,
+            world.queries,
+            self.bus,
+            world.clock,
+            world.ids,
+            lambda: None,
+        )
+        self.handlers = Handlers(
+            self.repository, model, world.queries, self.bus, self.drivers, world.clock, world.ids
+        )
+        self.shell = CommandShell(self.repository, self.handlers.table())
+
+    async def tell(self, command: Command, message_id: str) -> Accepted | Rejected:
+        name = f"{command.service}.{command.topic}"
+        context = Context(message_id, org="org-1", actor="user-1", correlation_id="c-1")
+        return await self.shell.answer(
+            IncomingCommand(name, command.model_dump_json().encode(), context)
+        )
+
+    async def say(self, run_id: str, text: str = "Hi", **fields: Any) -> Accepted | Rejected:
+        """Send one user message."""
+        number = int(run_id.rpartition("-")[2])
+        run = RUN_CONFIG.model_copy(update={"id": run_id})
+        said = message(100 + number, role="user", content=text)
+        asked = {"max_steps": 50, "request_hash": f"hash of {run_id}", **fields}
+        command = StartRun(agent_id=AGENT, run=run, messages=[said], **asked)
+        return await self.tell(command, f"say-{run_id}")
+
+    async def idle(self) -> None:
+        """Until nothing is driven here."""
+        while self.drivers.tasks:
+            await asyncio.wait(self.drivers.tasks.values())
+            await asyncio.sleep(0)
+
+
+class World:
+    """What the processes share, and the memory service."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.ids = CountingIds()
+        self.database = MemoryDatabase(self.clock.monotonic)
+        self.network = MemoryNetwork()
+        self.queries = TwinQueries(self.database)
+        self.schema = self.database.schema("agent")
+        self.deltas: dict[str, list[Any]] = {}
+        self.tool_runs: list[str] = []
+
+    async def start_memory(self) -> None:
+        store = MemoryEventStore(self.database, "memory", "memory-1")
+        repository = Repository(store, "memory", memory_projections.project)
+        shell = CommandShell(repository, MemoryHandlers(self.clock).table())
+        await MemoryBus(self.network).serve("memory", shell.answer)
+
+    def process(self, holder: str, *turns: Turn) -> Process:
+        return Process(self, holder, FakeModel(*turns))
+
+    async def agent(self, *, block_ids: list[str] | None = None, parallel: bool = True) -> None:
+        """An agent with its conversation, already there."""
+        repository = Repository(
+            MemoryEventStore(self.database, "agent", "setup"), "agent", projections.project
+        )
+        llm = LLM.model_copy(update={"parallel_tool_calls": parallel})
+        config = CONFIG.model_copy(update={"llm_config": llm})
+        tools = ["memory_insert", "conversation_search", ASK]
+        design = Design(config=config, tools=tools, tags=[], block_ids=block_ids or [])
+        work = repository.work(Context("setup", org="org-1"))
+        agent = await work.load(Agent, AGENT)
+        assert agent.create(design, at=NOW) is None
+        talk = await work.load(Conversation, CONVERSATION)
+        blocks = await self.queries.seen_blocks(design.block_ids)
+        prompt = system_prompt(config, blocks, previous_messages=0, at=NOW)
+        system = message(1, role="system", content=prompt.content)
+        talk.begin(AGENT, system, prompt.shows, at=NOW)
+        await work.commit()
+
+    def build_tool(
+        self, process: Process, run: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Let a process have the tool that may not run twice; each run is noted."""
+
+        async def runner(calling: Calling) -> ToolResult:
+            self.tool_runs.append(f"{process.store.holder} {calling.call.id}")
+            if run is not None:
+                await run()
+            return ToolResult("success", "kept")
+
+        process.tools.runners[ASK] = runner
+
+    async def hear(self, process: Process, run_id: str) -> None:
+        """Note the deltas of a run."""
+        heard = self.deltas.setdefault(run_id, [])
+        subject = delta_subject("agent", "run", "org-1", run_id)
+        await process.bus.subscribe_deltas(subject, lambda sent: heard.append(json.loads(sent)))
+
+    def lease_expires(self) -> None:
+        """Time passes in which nobody renews a lease."""
+        self.clock.seconds += 11
+
+    def lease_is_free(self) -> bool:
+        lease = self.schema.leases.get(CONVERSATION)
+        return lease is None or lease.expires_at < self.clock.seconds
+
+    def events(self, aggregate_id: str = CONVERSATION) -> list[Event]:
+        return [event_of("agent", one) for one in self.schema.streams.get(aggregate_id, [])]
+
+    def story(self, aggregate_id: str = CONVERSATION) -> list[str]:
+        """The topics of what happened."""
+        return [event.topic for event in self.events(aggregate_id)]
+
+    def row(self, table: str, key: str) -> JsonObject:
+        [row] = [
+            one for one in self.schema.rows(table) if key in (one.get("id"), one.get("run_id"))
+        ]
+        return row

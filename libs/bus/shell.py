@@ -48,10 +48,10 @@ class CommandShell:
             return Rejected(code=INVALID, reason=f"{incoming.name}: {invalid}")
         for _ in range(DECISIONS_MAX):
             work = self.repository.work(incoming.context)
-            reply = await self.handlers[kind](command, work)
-            if isinstance(reply, Rejected):
-                return await self.earlier_answer(incoming.context.message_id) or reply
             try:
+                reply = await self.handlers[kind](command, work)
+                if isinstance(reply, Rejected):
+                    return await self.earlier_answer(incoming.context.message_id) or reply
                 await work.commit(reply=reply)
             except VersionConflict:
                 continue

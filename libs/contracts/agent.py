@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pydantic import Field
+
+from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.message import Command, Event, JsonObject
@@ -85,6 +88,7 @@ class AgentRequested(Event):
     tags: list[str]
     new_blocks: list[BlockState]
     block_ids: list[str]
+    first_messages: list[Message] = Field(default_factory=list)
 
 
 class AgentCreated(Event):

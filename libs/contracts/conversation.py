@@ -115,6 +115,8 @@ class MessageAppended(ConversationEvent):
     message: Message
     run_id: str | None = None
     step_id: str | None = None
+    # Whether the client sent it; the rest of a run's messages are its answer.
+    sent: bool = False
     # Of a system message: what it was made from.
     shows: dict[str, int] | None = None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Protocol
 
-from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
 from libs.bus.shell import Handler
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
 from libs.contracts.conversation import Message, StartRun, main_conversation
@@ -17,6 +18,7 @@ from libs.contracts.letta.errors import InvalidArgument
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.memory import CreateBlocks
 from libs.contracts.message import INVALID, Accepted, Command, Context, Rejected
+from libs.eventstore.ports import VersionConflict
 from libs.eventstore.work import Repository, Work
 from services.agent.adapters.queries import Queries
 from services.agent.domain.agent import Agent, Design, missing
@@ -24,6 +26,8 @@ from services.agent.domain.configuration import Facts, created_design, updated_d
 from services.agent.domain.context import system_prompt
 from services.agent.domain.conversation import Conversation
 from services.agent.policies.runs import RunDrivers
+
+log = logging.getLogger(__name__)
 
 RETRY_MEANS_SAME_SECONDS = 600
 CREATION_SECONDS_MAX = 15
@@ -120,8 +124,7 @@ class Handlers:
             refused = await self.make_blocks(agent, design, work.context)
             if refused:
                 return refused
-        first = asked.initial_message_sequence or []
-        return await self.finish_creation(agent, design, work, first)
+        return await self.finish_creation(agent, design, work)
 
     async def design(
         self, agent_id: str, request: requests.CreateAgent, context: Context
@@ -162,11 +165,7 @@ class Handlers:
         return reply
 
     async def finish_creation(
-        self,
-        agent: Agent,
-        design: Design,
-        work: Work,
-        first: list[requests.MessageCreate],
+        self, agent: Agent, design: Design, work: Work
     ) -> Accepted | Rejected:
         """The blocks are there: so is the agent, with its conversation."""
         now = self.clock.now()
@@ -177,23 +176,13 @@ class Handlers:
         assert agent.design is not None
         blocks = await self.queries.seen_blocks(agent.design.block_ids)
         prompt = system_prompt(design.config, blocks, previous_messages=0, at=now)
-        system = self.message("system", prompt.content)
-        conversation.begin(agent.id, system, prompt.shows, at=now)
-        for one in first:
-            content = one.model_dump(mode="json")["content"]
-            conversation.append(self.message(one.role.value, content), at=now)
-        return Accepted(result={"agent_id": agent.id})
-
-    def message(self, role: str, content: object) -> Message:
-        """A message of ours."""
-        return Message.model_validate(
-            {
-                "id": self.ids.new("message"),
-                "role": role,
-                "content": content,
-                "created_at": self.clock.now(),
-            }
+        system = Message(
+            id=self.ids.new("message"), role="system", content=prompt.content, created_at=now
         )
+        conversation.begin(agent.id, system, prompt.shows, at=now)
+        for message in design.first_messages:
+            conversation.append(message, at=now)
+        return Accepted(result={"agent_id": agent.id})
 
     async def commit_now(self, agent: Agent, context: Context) -> None:
         """Make what happened to an agent durable before the command is answered."""
@@ -206,13 +195,20 @@ class Handlers:
         before = self.clock.now() - timedelta(seconds=CREATION_SECONDS_MAX)
         for orphan in await self.queries.orphaned_creations(before):
             context = Context(self.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
-            work = self.repository.work(context)
-            agent = await work.load(Agent, orphan.id)
-            design = agent.requested
-            if design is None or await self.make_blocks(agent, design, context):
-                continue
-            if isinstance(await self.finish_creation(agent, design, work, []), Accepted):
-                await work.commit()
+            try:
+                await self.resume_creation(orphan.id, context)
+            except (BusUnavailable, VersionConflict) as problem:
+                log.warning("agent %s is not finished yet: %s", orphan.id, problem)
+
+    async def resume_creation(self, agent_id: str, context: Context) -> None:
+        """Make the blocks, if they are not there, and then the agent."""
+        work = self.repository.work(context)
+        agent = await work.load(Agent, agent_id)
+        design = agent.requested
+        if design is None or await self.make_blocks(agent, design, context):
+            return
+        if isinstance(await self.finish_creation(agent, design, work), Accepted):
+            await work.commit()
 
     async def update_agent(self, command: UpdateAgent, work: Work) -> Accepted | Rejected:
         """Change the fields that the request sets."""

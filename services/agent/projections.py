@@ -120,6 +120,7 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "step_id": event.step_id,
         "role": message.role,
         "created_at": message.created_at.isoformat(),
+        "sent": event.sent,
         "in_context": True,
         "text": text_of(message).replace("\x00", ""),
         "docs": [*docs],

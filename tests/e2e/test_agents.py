@@ -50,16 +50,6 @@ FIELDS: dict[str, Any] = {
         "prompt_acknowledgement": True,
         "sliding_window_percentage": 0.5,
     },
-    "tool_rules": [
-        {"type": "run_first", "tool_name": "memory_insert", "args": None, "prompt_template": None},
-        {"type": "exit_loop", "tool_name": "memory_replace", "prompt_template": "{{ tool_name }}"},
-        {
-            "type": "max_count_per_step",
-            "tool_name": "conversation_search",
-            "max_count_limit": 2,
-            "prompt_template": None,
-        },
-    ],
     "include_base_tool_rules": False,
     "tags": ["beta", "alpha"],
     "response_format": {"type": "json_object"},
@@ -180,7 +170,7 @@ def test_every_field_of_a_new_agent_comes_back(
         "updated_at": whole["created_at"],
         "id": created.id,
         "name": name,
-        "tool_rules": FIELDS["tool_rules"],
+        "tool_rules": [],
         "message_ids": whole["message_ids"],
         "system": "You are a librarian.",
         "agent_type": "letta_v1_agent",
@@ -327,6 +317,7 @@ def test_an_agent_may_begin_with_messages(letta: Letta, new_agent: NewAgent) -> 
         ("secrets", {"KEY": "value"}),
         ("tool_exec_environment_variables", {"KEY": "value"}),
         ("from_template", "a-template"),
+        ("tool_rules", [{"type": "requires_approval", "tool_name": "memory_insert"}]),
         ("include_default_source", True),
         ("memory_variables", {"name": "value"}),
     ],
@@ -392,10 +383,6 @@ UPDATES: dict[str, tuple[Any, dict[str, Any]]] = {
     "per_file_view_window_char_limit": (4_000, {}),
     "model": ("openai/gpt-4.1", {}),
     "embedding": ("openai/text-embedding-3-large", {}),
-    "tool_rules": (
-        [{"type": "continue_loop", "tool_name": "memory_insert", "prompt_template": None}],
-        {},
-    ),
     "response_format": ({"type": "json_object"}, {}),
     "compaction_settings": (
         {

@@ -18,6 +18,7 @@ from libs.contracts.agent import (
     BlockDetached,
 )
 from libs.contracts.aggregate import Aggregate
+from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.message import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
@@ -35,6 +36,7 @@ class Design(BaseModel):
     tags: list[str]
     block_ids: list[str]
     new_blocks: list[BlockState] = []
+    first_messages: list[Message] = []
 
 
 class AgentLife(BaseModel):
@@ -73,6 +75,7 @@ class Agent(Aggregate[AgentLife]):
             tags=design.tags,
             new_blocks=design.new_blocks,
             block_ids=design.block_ids,
+            first_messages=design.first_messages,
         )
         return None
 
@@ -156,6 +159,7 @@ class Agent(Aggregate[AgentLife]):
                     tags=event.tags,
                     block_ids=event.block_ids,
                     new_blocks=event.new_blocks,
+                    first_messages=event.first_messages,
                 )
             case AgentCreated():
                 life.phase = "present"

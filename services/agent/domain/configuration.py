@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from libs.contracts.conversation import Message
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
@@ -39,6 +40,7 @@ class Facts:
 
 
 UNBUILT_FIELDS = {
+    "tool_rules": "tool rules",
     "source_ids": "folders",
     "folder_ids": "folders",
     "identity_ids": "identities",
@@ -117,7 +119,24 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> Design 
         tags=sorted(set(request.tags or [])),
         block_ids=block_ids,
         new_blocks=new_blocks,
+        first_messages=first_messages(agent_id, request, facts.now),
     )
+
+
+def first_messages(agent_id: str, request: CreateAgent, now: datetime) -> list[Message]:
+    """What the conversation begins with, after the system message."""
+    return [
+        Message(
+            id=derived_id("message", agent_id, "first", str(index)),
+            role=one.role.value,
+            content=one.model_dump(mode="json")["content"],
+            created_at=now,
+            otid=one.otid,
+            name=one.name,
+            sender_id=one.sender_id,
+        )
+        for index, one in enumerate(request.initial_message_sequence or [])
+    ]
 
 
 def updated_design(

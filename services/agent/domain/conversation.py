@@ -105,6 +105,8 @@ class Conversation(Aggregate[Talk]):
                 agent_id=self.state.agent_id,
                 message=message,
                 run_id=waiting.run.id,
+                step_id=self.running().next_step_id,
+                sent=True,
             )
 
     def next_action(self) -> NextAction | None:
@@ -193,7 +195,8 @@ class Conversation(Aggregate[Talk]):
             tool_call_id=call.id,
             status=result.status,
         )
-        self.after_tool(call, result, message_id=message_id, at=at)
+        self.show(call, result, message_id=message_id, at=at)
+        self.go_on(at=at)
 
     def tool_interrupted(
         self, step_id: str, call: ToolCall, *, message_id: str, at: datetime
@@ -202,21 +205,11 @@ class Conversation(Aggregate[Talk]):
         turn = self.awaiting(step_id, call)
         if turn is None:
             return
-        self.happened(
-            ToolCallInterrupted,
-            at=at,
-            run_id=turn.run.id,
-            step_id=step_id,
-            tool_call_id=call.id,
-        )
-        result = ToolResult("error", INTERRUPTED)
-        self.after_tool(call, result, message_id=message_id, at=at)
+        self.interrupt(turn, call, message_id=message_id, at=at)
+        self.go_on(at=at)
 
-    def after_tool(
-        self, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime
-    ) -> None:
-        """Show the result to the model; go on with the next call, the next step, or end."""
-        turn = self.running()
+    def show(self, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime) -> None:
+        """Show the result of a call to the model."""
         message = Message(
             id=message_id,
             role="tool",
@@ -227,6 +220,10 @@ class Conversation(Aggregate[Talk]):
             created_at=at,
         )
         self.append_in_step(message, at=at)
+
+    def go_on(self, *, at: datetime) -> None:
+        """After a tool: the next call, the next step, or the end."""
+        turn = self.running()
         pending = turn.open_call
         if pending is not None:
             self.start_tool(pending.call, at=at)
@@ -251,6 +248,29 @@ class Conversation(Aggregate[Talk]):
             total_duration_ns=nanoseconds(turn.run.created_at, at),
         )
         self.start_next(at=at)
+
+    def abort(self, failure: Failure, *, message_ids: Iterable[str], at: datetime) -> None:
+        """End the run wherever it stands; what it was waiting for counts as interrupted."""
+        turn = self.state.turn
+        if turn is None:
+            return
+        fresh = iter(message_ids)
+        while (pending := turn.open_call) is not None:
+            if pending.state == "waiting":
+                self.start_tool(pending.call, at=at)
+            self.interrupt(turn, pending.call, message_id=next(fresh), at=at)
+        self.fail(turn.next_step_id, failure, at=at)
+
+    def interrupt(self, turn: Turn, call: ToolCall, *, message_id: str, at: datetime) -> None:
+        """Record a call as interrupted and show the model so, without going on."""
+        self.happened(
+            ToolCallInterrupted,
+            at=at,
+            run_id=turn.run.id,
+            step_id=turn.step_id,
+            tool_call_id=call.id,
+        )
+        self.show(call, ToolResult("error", INTERRUPTED), message_id=message_id, at=at)
 
     def complete(self, stop_reason: str, *, at: datetime) -> None:
         """End the run; the next one has its turn."""
@@ -318,7 +338,7 @@ class Conversation(Aggregate[Talk]):
                 talk.agent_id = event.agent_id
                 talk.window.append(event.message)
                 talk.shown = event.shows or talk.shown
-                if talk.turn is not None and event.step_id is not None:
+                if talk.turn is not None and not event.sent and event.run_id is not None:
                     talk.turn.served += served_parts(event.message)
             case SystemPromptRebuilt():
                 talk.window[0] = event.message

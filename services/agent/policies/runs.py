@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 
 from libs.bus.logs import correlation
@@ -35,13 +35,20 @@ from services.agent.adapters.tools import Tools
 from services.agent.domain.agent import Agent, Design
 from services.agent.domain.context import ModelRequest, rebuilt_prompt, shown_messages
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.turn import AskModel, RunTool, StartTool
+from services.agent.domain.turn import AskModel, Failure, RunTool, StartTool
 from services.agent.projections import ended_fields
 
 log = logging.getLogger(__name__)
 
 STORE_RETRY_SECONDS = (0.1, 0.3, 1.0, 2.0)
 DRAIN_SECONDS_MAX = 5.0
+FAILURES_MAX = 3
+GAVE_UP = Failure(
+    "internal_error",
+    f"The run failed {FAILURES_MAX} times for a reason that the server did not expect, and was"
+    " given up. The server's log says more.",
+    stop_reason="error",
+)
 
 
 class RunDrivers:
@@ -67,6 +74,7 @@ class RunDrivers:
         self.ids = ids
         self.committed = committed
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.failures: dict[str, int] = {}
         self.stopping = False
 
     def begin(
@@ -156,7 +164,7 @@ class RunDriver:
             raise
         except Exception:
             log.exception("driving %s failed", self.fence.key)
-            await self.give_back()
+            await self.give_up_or_back()
 
     def just_committed(self) -> Conversation | None:
         """The conversation as the commit that took the lease left it, if it is still here. A
@@ -201,6 +209,32 @@ class RunDriver:
         if (await self.reloaded()).state.turn is not None:
             epoch = await self.all.repository.store.take_lease(self.fence.key)
             self.all.begin(self.fence.key, epoch, self.context)
+
+    async def give_up_or_back(self) -> None:
+        """A bug may be a passing one: let the turn be tried again, but not for ever."""
+        failures = self.all.failures
+        failures[self.fence.key] = failures.get(self.fence.key, 0) + 1
+        if failures[self.fence.key] < FAILURES_MAX:
+            await self.give_back()
+            return
+        del failures[self.fence.key]
+        try:
+            await self.resume()
+            await self.record(
+                lambda talk: talk.abort(
+                    GAVE_UP, message_ids=self.fresh_message_ids(), at=self.all.clock.now()
+                )
+            )
+        except StaleLease:
+            log.info("the turn of %s was taken over elsewhere", self.fence.key)
+        else:
+            if not self.released:
+                await self.give_back()
+
+    def fresh_message_ids(self) -> Iterator[str]:
+        """As many as are needed."""
+        while True:
+            yield self.all.ids.new("message")
 
     async def give_back(self) -> None:
         """Let somebody else take over at once."""
@@ -328,7 +362,7 @@ class RunDriver:
     async def tell(self, event: Event) -> None:
         """Show whoever waits for the run what was just recorded."""
         match event:
-            case MessageAppended(run_id=str(run_id), step_id=str(step_id)):
+            case MessageAppended(run_id=str(run_id), step_id=str(step_id), sent=False):
                 for doc in served_messages(event.message, run_id=run_id, step_id=step_id):
                     self.served += 1
                     await self.publish(run_id, {"seq": self.served, "message": doc})

@@ -235,8 +235,7 @@ class Reads:
     async def run_messages(self, run_id: str) -> list[dict[str, Any]]:
         """The V1 messages that a run has produced so far, in order."""
         rows = await self.database.fetch(
-            "select docs from agent.message_view where run_id = %s and step_id is not null"
-            " order by position",
+            "select docs from agent.message_view where run_id = %s and not sent order by position",
             [run_id],
         )
         return [doc for (docs,) in rows for doc in docs]

@@ -76,7 +76,6 @@ class TestCreation:
             include_base_tools=False,
             tools=["conversation_search"],
             tool_ids=[tool_id("memory_insert")],
-            tool_rules=[{"type": "exit_loop", "tool_name": "memory_insert"}],
             block_ids=[SHARED_BLOCK, SHARED_BLOCK],
             parallel_tool_calls=True,
         )
@@ -92,7 +91,6 @@ class TestCreation:
         assert config.embedding_config == EMBEDDING.model_copy(update={"embedding_chunk_size": 99})
         assert (config.max_files_open, config.per_file_view_window_char_limit) == (3, 100)
         assert config.llm_config.parallel_tool_calls is True
-        assert config.tool_rules[0]["tool_name"] == "memory_insert"
         assert made.tools == ["conversation_search", "memory_insert"]
         assert made.tags == ["a", "b"]
         assert made.block_ids == [SHARED_BLOCK]
@@ -118,6 +116,11 @@ class TestCreation:
             ({"tools": ["fly"]}, NOT_FOUND, "no tool named fly"),
             ({"tool_ids": [tool_id("fly")]}, NOT_FOUND, tool_id("fly")),
             ({"enable_sleeptime": True}, INVALID, "sleeptime agents are not built yet"),
+            (
+                {"tool_rules": [{"type": "requires_approval", "tool_name": "memory_insert"}]},
+                INVALID,
+                "`tool_rules`: tool rules are not built yet",
+            ),
             ({"secrets": {"KEY": "v"}}, INVALID, "`secrets`: tool secrets are not built yet"),
             ({"block_ids": [BLOCK]}, NOT_FOUND, BLOCK),
             (

@@ -145,7 +145,7 @@ class TestMessages:
         return upserted(rows_of(event.at(CONVERSATION, 7)), MESSAGES)
 
     def test_a_user_message_is_a_row_with_its_words(self) -> None:
-        row = self.appended(SAID, run_id=RUN)
+        row = self.appended(SAID, run_id=RUN, sent=True)
         [doc] = row.pop("docs")
         assert row == {
             "id": SAID.id,
@@ -157,6 +157,7 @@ class TestMessages:
             "step_id": None,
             "role": "user",
             "created_at": NOW.isoformat(),
+            "sent": True,
             "in_context": True,
             "text": "I like tea",
         }

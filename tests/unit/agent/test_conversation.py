@@ -81,7 +81,14 @@ def accepted(run_id: str = RUN, max_steps: int = 50) -> Fact:
 def started(run_id: str = RUN) -> list[Fact]:
     return [
         fact(RunStarted, run_id=run_id, agent_id=AGENT),
-        fact(MessageAppended, agent_id=AGENT, message=SAID, run_id=run_id),
+        fact(
+            MessageAppended,
+            agent_id=AGENT,
+            message=SAID,
+            run_id=run_id,
+            step_id=step(run_id=run_id),
+            sent=True,
+        ),
     ]
 
 

@@ -28,6 +28,7 @@ create table {schema}.messages (
     step_id         text,
     role            text not null,
     created_at      timestamptz not null,
+    sent            boolean not null,
     in_context      boolean not null,
     text            text not null,
     docs            jsonb not null
@@ -78,7 +79,7 @@ create view {schema}.agent_block_view as
     from {schema}.agents a, unnest(a.block_ids) with ordinality as b(block_id, position);
 create view {schema}.message_view as
     select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at,
-           in_context, text, docs
+           sent, in_context, text, docs
     from {schema}.messages;
 create view {schema}.run_view as
     select id, org, agent_id, conversation_id, created_at, status, stop_reason, background,

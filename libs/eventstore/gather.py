@@ -1,4 +1,4 @@
-"""Answer many questions with one query: those that are asked while a query runs go together in
+"""Answer many questions with one query: those that are asked while queries run go together in
 the next. Alone, a question waits for nobody; in a crowd, a query costs each a fraction."""
 
 from __future__ import annotations
@@ -7,33 +7,63 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 QUESTIONS_MAX = 128
+ALONE = ""
 
 
 class Gathered[Q, A]:
-    """Questions of one kind. `ask` gets a list of questions and gives their answers, in order."""
+    """Questions of one kind. `ask` gets a list of questions and gives their answers, in order.
 
-    def __init__(self, ask: Callable[[list[Q]], Awaitable[list[A]]]) -> None:
+    At most `lanes` queries run at a time. `touches` names what a question must have for itself:
+    of two that touch the same thing the later one waits for another query; None asks to be alone.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[list[Q]], Awaitable[list[A]]],
+        *,
+        lanes: int = 1,
+        touches: Callable[[Q], set[str] | None] = lambda _: set(),
+    ) -> None:
         self.ask = ask
+        self.lanes = lanes
+        self.touches = touches
         self.waiting: list[tuple[Q, asyncio.Future[A]]] = []
-        self.asking: asyncio.Task[None] | None = None
+        self.asking: set[asyncio.Task[None] | None] = set()
 
     async def answer(self, question: Q) -> A:
         """The answer to one question; whatever the query raises, everybody in it gets."""
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self.waiting.append((question, future))
-        if self.asking is None:
-            self.asking = asyncio.create_task(self.ask_all())
+        if len(self.asking) < self.lanes:
+            task = asyncio.create_task(self.ask_all())
+            self.asking.add(task)
         return await future
 
     async def ask_all(self) -> None:
-        """Ask until nobody waits."""
+        """Ask until nobody waits. The lane is free in the same moment in which nobody does, so that
+        whoever asks next is not left to a lane that has stopped looking."""
         try:
             while self.waiting:
-                batch = self.waiting[:QUESTIONS_MAX]
-                del self.waiting[:QUESTIONS_MAX]
-                await self.ask_batch(batch)
+                await self.ask_batch(self.next_batch())
         finally:
-            self.asking = None
+            self.asking.discard(asyncio.current_task())
+
+    def next_batch(self) -> list[tuple[Q, asyncio.Future[A]]]:
+        """Those that wait and can go together, the longest waiting first."""
+        batch: list[tuple[Q, asyncio.Future[A]]] = []
+        left: list[tuple[Q, asyncio.Future[A]]] = []
+        touched: set[str] = set()
+        for waiting in self.waiting:
+            wants = self.touches(waiting[0])
+            if wants is None:
+                fits = not batch
+            else:
+                fits = len(batch) < QUESTIONS_MAX and ALONE not in touched and not wants & touched
+            (batch if fits else left).append(waiting)
+            if fits:
+                touched |= {ALONE} if wants is None else wants
+        self.waiting = left
+        return batch
 
     async def ask_batch(self, batch: list[tuple[Q, asyncio.Future[A]]]) -> None:
         """Ask one query's worth of questions."""

@@ -120,6 +120,19 @@ class Commit:
     take_lease: str | None = None
     release_lease: bool = False
 
+    def touches(self) -> set[str] | None:
+        """What two commits that are made together must not share; None for one that must be made
+        alone, because what it writes to is not known by key."""
+        if self.move or self.rows.deletions:
+            return None
+        written = [*self.rows.upserts.items(), *self.rows.patches.items()]
+        keys = {f"{table.name}/{key}" for table, rows in written for key in rows}
+        named = [self.take_lease, self.fence and self.fence.key]
+        keys |= {f"lease/{name}" for name in named if name}
+        if self.inbox:
+            keys.add(f"inbox/{self.inbox.message_id}")
+        return keys | {event.aggregate_id for event in self.events}
+
 
 class VersionConflict(Exception):
     """Somebody else appended to the aggregate first: load it again and decide again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -28,9 +29,14 @@ from libs.eventstore.ports import (
     UpstreamPage,
     VersionConflict,
 )
-from libs.eventstore.statement import TAKE_LEASE, commit_statement, lease_parameters
+from libs.eventstore.statement import TAKE_LEASES, commit_statement, lease_parameters
+
+log = logging.getLogger(__name__)
+
+type Outcome = int | BaseException | None
 
 POOL_CONNECTIONS_MAX = 8
+COMMIT_LANES = 4
 POOL_WAIT_SECONDS_MAX = 5.0
 CONNECT_SECONDS_MAX = 3
 
@@ -194,6 +200,7 @@ class PostgresEventStore:
         self.holder = holder
         self.histories_sql = HISTORIES.format(schema=schema)
         self.histories = Gathered(self.load_many)
+        self.commits = Gathered(self.commit_many, lanes=COMMIT_LANES, touches=Commit.touches)
         self.held: dict[str, int] = {}
 
     def sql(self, text: str) -> str:
@@ -221,12 +228,46 @@ class PostgresEventStore:
         return found
 
     async def commit(self, commit: Commit) -> int | None:
-        """Make a decision durable in one statement; see `ports.EventStore.commit`."""
-        statement, parameters = commit_statement(self.schema, self.holder, commit)
-        last_topic = commit.events[-1].topic if commit.events else "nothing"
-        failpoints.reached(f"before_commit.{last_topic}")
+        """Make a decision durable; see `ports.EventStore.commit`.
+
+        In a crowd, commits that touch different things share a statement. If it is refused, each
+        is made by itself and learns its own outcome.
+        """
+        outcome = await self.commits.answer(commit)
+        if commit.fence and (commit.release_lease or isinstance(outcome, StaleLease)):
+            self.forget_lease(commit.fence)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return self.took_lease(commit.take_lease, outcome)
+
+    async def commit_many(self, commits: list[Commit]) -> list[Outcome]:
+        """The outcome of each commit: the epoch of its lease, or the exception to raise."""
+        if len(commits) > 1:
+            try:
+                return await self.commit_together(commits)
+            except (psycopg.Error, StaleLease) as refused:
+                log.debug("%d commits are made one by one: %s", len(commits), refused)
+        return [*await asyncio.gather(*map(self.commit_alone, commits), return_exceptions=True)]
+
+    async def commit_together(self, commits: list[Commit]) -> list[Outcome]:
+        """Make commits durable in one statement, all or none."""
+        statement, parameters = commit_statement(self.schema, self.holder, commits)
+        topics = [commit.events[-1].topic if commit.events else "nothing" for commit in commits]
+        for topic in topics:
+            failpoints.reached(f"before_commit.{topic}")
+        row = await self.database.fetch_one(statement, parameters)
+        if row is None:
+            raise StaleLease(", ".join(one.fence.key for one in commits if one.fence) or "position")
+        for topic in topics:
+            failpoints.reached(f"after_commit.{topic}")
+        epochs: dict[str, int] = row[0] or {}
+        return [epochs.get(commit.take_lease or "") for commit in commits]
+
+    async def commit_alone(self, commit: Commit) -> int | None:
+        """Make one commit durable; its refusal says what was wrong with it."""
+        topic = commit.events[-1].topic if commit.events else "nothing"
         try:
-            row = await self.database.fetch_one(statement, parameters)
+            [epoch] = await self.commit_together([commit])
         except UniqueViolation as violation:
             constraint = violation.diag.constraint_name
             if constraint in ("inbox_message_key", "events_version_key") and commit.inbox:
@@ -234,16 +275,12 @@ class PostgresEventStore:
                 if reply is not None:
                     raise DuplicateMessage(reply) from violation
             if constraint == "events_version_key":
-                raise VersionConflict(last_topic) from violation
+                raise VersionConflict(topic) from violation
             raise
         except DeadlockDetected as crossed:
-            raise VersionConflict(last_topic) from crossed
-        failpoints.reached(f"after_commit.{last_topic}")
-        if commit.fence and (row is None or commit.release_lease):
-            self.forget_lease(commit.fence)
-        if row is None:
-            raise StaleLease(commit.fence.key if commit.fence else "position")
-        return self.took_lease(commit.take_lease, row[0])
+            raise VersionConflict(topic) from crossed
+        assert not isinstance(epoch, BaseException), "an exception is raised, not returned"
+        return epoch
 
     def took_lease(self, key: str | None, epoch: int | None) -> int | None:
         """Remember a lease if it was taken; returns its epoch."""
@@ -273,9 +310,10 @@ class PostgresEventStore:
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
         row = await self.database.fetch_one(
-            f"with gate as (select 1) {self.sql(TAKE_LEASE)}", lease_parameters(key, self.holder)
+            f"with gate as (select 1) {self.sql(TAKE_LEASES)}",
+            lease_parameters([key], self.holder),
         )
-        return self.took_lease(key, row[0] if row else None)
+        return self.took_lease(key, row[1] if row else None)
 
     async def renew_leases(self) -> set[str]:
         """Prolong every lease that this instance knows it took; returns those that it holds.
@@ -285,7 +323,8 @@ class PostgresEventStore:
         asked = dict(self.held)
         if asked:
             rows = await self.database.fetch(
-                self.sql(RENEW_LEASES), [LEASE_SECONDS, list(asked), list(asked.values())]
+                self.sql(RENEW_LEASES),
+                [LEASE_SECONDS, sorted(asked), [asked[key] for key in sorted(asked)]],
             )
             for key in asked.keys() - {key for (key,) in rows}:
                 self.forget_lease(Fence(key, asked[key]))

@@ -52,6 +52,7 @@ HANDLERS = [
     openapi.openapi_page,
     openapi.openapi_asset,
     runs.list_runs,
+    runs.list_active_runs,
     runs.retrieve_run,
     runs.retrieve_usage,
     runs.list_models,

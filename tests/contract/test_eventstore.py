@@ -337,3 +337,43 @@ async def test_a_consumer_moves_only_from_where_it_stands(world: World) -> None:
 
 async def test_a_consumer_that_never_asked_where_it_stands_cannot_move(world: World) -> None:
     assert await outcome(world.store(), Commit(move=Move("agent", 0, 5))) is StaleLease
+
+
+async def test_in_a_crowd_each_commit_has_its_own_outcome(world: World) -> None:
+    """Commits that come together may share a statement; what is wrong with one spoils no other."""
+    store, rival = world.store("process-1"), world.store("process-2")
+    await store.commit(Commit([opened("taken")]))
+    await store.commit(Commit(inbox=InboxEntry("seen", '"first"')))
+    held = await rival.take_lease("held")
+    fine = [
+        Commit([opened(f"a{n}")], inbox=InboxEntry(f"m{n}", f'"{n}"'), take_lease=f"lease-{n}")
+        for n in range(40)
+    ]
+    wrong = [
+        Commit([opened("taken")]),
+        Commit([opened("b")], inbox=InboxEntry("seen", '"second"')),
+        Commit([opened("c")], fence=Fence("held", -1)),
+        Commit([opened("d")], take_lease="held"),
+    ]
+    crowd = [*fine[:20], *wrong, *fine[20:]]
+    outcomes = dict(zip(map(id, crowd), await gathered(store, crowd), strict=True))
+    assert [type(outcomes[id(one)]) for one in wrong[:3]] == [
+        VersionConflict,
+        DuplicateMessage,
+        StaleLease,
+    ]
+    assert outcomes[id(wrong[3])] is None
+    assert held is not None
+    epochs = [outcomes[id(one)] for one in fine]
+    assert len(set(epochs)) == 40
+    assert all(isinstance(epoch, int) for epoch in epochs)
+    for n in range(40):
+        assert await versions(store, f"a{n}") == [1]
+        assert await store.stored_reply(f"m{n}") == f'"{n}"'
+    assert [await versions(store, name) for name in "bcd"] == [[], [], [1]]
+    assert await store.renew_leases() == {f"lease-{n}" for n in range(40)}
+
+
+async def gathered(store: EventStore, commits: list[Commit]) -> list[object]:
+    """What each of some concurrent commits returns or raises."""
+    return [*await asyncio.gather(*map(store.commit, commits), return_exceptions=True)]

@@ -191,6 +191,7 @@ def test_every_operation_of_v1_is_there_or_says_that_it_is_missing(http: httpx.C
         else:
             assert answer.status_code in (200, 400, 404, 422), (name, answer.text)
             assert answer.json() != {"detail": "Not Found"}, name
+            assert "{" in pattern or "('path'" not in answer.text, f"{name} is taken for an id"
     assert missing > 0
 
 

@@ -119,7 +119,7 @@ def test_the_same_otids_are_the_same_request(
     users: Any = letta.agents.messages.list(
         agent.id, include_return_message_types=["user_message"]
     ).items
-    assert next(user.otid for user in users) == otid
+    assert users[0].otid == otid
     assert len(users) == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from typing import Any
 
 import httpx
@@ -271,10 +272,7 @@ async def test_the_model_gets_parts_roles_and_names(
 ) -> None:
     agent = new_agent()
     text = unique("parts")
-    pixel = (
-        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
-        "awAAAABJRU5ErkJggg=="
-    )
+    pixel = b64encode(b"stands for a picture").decode()
     content: Any = [
         {"type": "text", "text": "Look:"},
         {

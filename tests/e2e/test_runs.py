@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
 import pytest
-from letta_client import Letta
+from letta_client import AsyncLetta, Letta
 
-from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, TIMESTAMP, says
+from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, TIMESTAMP, says, unique
 from tests.e2e.conftest import NewAgent
+from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance
+from tests.waiting import wait_for
 
 
 @pytest.mark.operation("GET /v1/runs/{run_id}")
@@ -76,7 +80,6 @@ def test_a_run_says_everything_of_its_turn(
 
 
 @pytest.mark.operation("GET /v1/runs/")
-@pytest.mark.operation("GET /v1/runs/active")
 def test_runs_are_found_by_agent_status_and_reason(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:
@@ -144,3 +147,34 @@ def test_the_models_of_all_providers_are_listed(letta: Letta, http: httpx.Client
         "openai",
     )
     assert http.get("/v1/models").json() == http.get("/v1/models/").json()
+
+
+@pytest.mark.operation("GET /v1/runs/active")
+@pytest.mark.operation("GET /v1/runs/")
+async def test_runs_that_go_on_are_listed_as_active(
+    aletta: AsyncLetta, heeler: HeelerInstance, new_agent: NewAgent, model: ScriptedModelProcess
+) -> None:
+    agent = new_agent()
+    text = f"SLOW:500 {unique('active')}"
+
+    sending = asyncio.create_task(aletta.agents.messages.create(agent.id, messages=says(text)))
+    await model.wait_for_asked(text)
+    waiting = asyncio.create_task(aletta.agents.messages.create(agent.id, messages=says("next")))
+    async with httpx.AsyncClient(base_url=heeler.base_url) as client:
+
+        async def active() -> list[dict[str, Any]]:
+            answer = await client.get("/v1/runs/active", params={"agent_ids": agent.id})
+            listed: list[dict[str, Any]] = answer.json()
+            return listed
+
+        async def both() -> bool:
+            return len(await active()) == 2
+
+        await wait_for("both runs", both)
+        assert [run["status"] for run in await active()] == ["created", "running"]
+        listed = await aletta.runs.list(agent_id=agent.id, active=True)
+        assert [run.id for run in listed.items] == [run["id"] for run in await active()]
+        assert listed.items[1].completed_at is None
+        assert listed.items[1].stop_reason is None
+        await asyncio.gather(sending, waiting)
+        assert await active() == []

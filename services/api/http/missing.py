@@ -34,9 +34,10 @@ def missing_operation(method: str, path: str) -> tuple[int, JsonObject, dict[str
 
 @cache
 def operations() -> list[tuple[str, re.Pattern[str], str]]:
-    """Method, pattern of the path, and name of every V1 operation."""
+    """Method, pattern of the path, and name of every V1 operation; those with fewest parameters
+    first, as `/v1/runs/active` fits `/v1/runs/{run_id}` too."""
     with OPERATIONS.open() as table:
-        rows = list(csv.DictReader(table, delimiter="\t"))
+        rows = sorted(csv.DictReader(table, delimiter="\t"), key=lambda row: row["path"].count("{"))
     return [
         (method, path_pattern(row["path"]), f"{row['method']} {row['path']}")
         for row in rows

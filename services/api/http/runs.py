@@ -30,6 +30,14 @@ class RunPage(Page):
     active: bool = False
 
 
+class ActiveRuns(Query):
+    """Which of the runs that have not ended."""
+
+    agent_id: str | None = None
+    agent_ids: list[str] | None = None
+    background: bool | None = None
+
+
 class ModelFilter(Query):
     """Which models."""
 
@@ -41,7 +49,18 @@ class ModelFilter(Query):
 @get("/v1/runs", opt=described("runs", query=RunPage))
 async def list_runs(request: AnyRequest) -> Response[bytes]:
     """List runs, the newest first."""
-    page = query_of(request, RunPage)
+    return await runs(request, query_of(request, RunPage))
+
+
+@get("/v1/runs/active", opt=described("runs", query=ActiveRuns))
+async def list_active_runs(request: AnyRequest) -> Response[bytes]:
+    """List the runs that have not ended, the newest first."""
+    asked = query_of(request, ActiveRuns)
+    return await runs(request, RunPage(**asked.model_dump(), active=True, limit=None))
+
+
+async def runs(request: AnyRequest, page: RunPage) -> Response[bytes]:
+    """A page of runs."""
     filters = Filter(["v.org = %(org)s"], {"org": ORG})
     agents = [page.agent_id] if page.agent_id else page.agent_ids
     filters.add("v.agent_id = any(%(agents)s)", "agents", agents)

@@ -238,7 +238,7 @@ class TestChange:
         await world.agent()
         process = world.process("p-1")
         assert await process.tell(DeleteAgent(agent_id=AGENT), "m-1") == Accepted()
-        for table in ("agents", "messages", "runs", "turns"):
+        for table in ("agents", "messages", "runs"):
             assert world.schema.rows(table) == []
         for command in (
             DeleteAgent(agent_id=AGENT),

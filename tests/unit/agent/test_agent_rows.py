@@ -228,6 +228,7 @@ class TestRuns:
         assert rows.patches == {
             RUNS: {(RUN,): {"id": RUN, "status": "running", "doc": {"status": "running"}}}
         }
+        assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_a_run_that_starts_at_once_is_one_row(self) -> None:
         rows = rows_of(EXAMPLES[RunAccepted], EXAMPLES[RunStarted])
@@ -251,6 +252,7 @@ class TestRuns:
         assert usage["completion_tokens"] == 8
         assert usage["total_tokens"] == 128
         assert (usage["step_count"], usage["context_tokens"]) == (2, 128)
+        assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_a_failed_run_says_what_went_wrong(self) -> None:
         event = EXAMPLES[RunFailed].model_copy(update={"timestamp": LATER})
@@ -268,6 +270,7 @@ class TestRuns:
                 "detail": "rate_limit_exceeded",
             },
         }
+        assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_the_steps_inside_a_run_change_no_row(self) -> None:
         inside = {ModelReplied, ToolCallStarted, ToolCallFinished, ToolCallInterrupted}

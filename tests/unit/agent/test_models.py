@@ -228,6 +228,20 @@ class TestStandIns:
         assert (reply.text, reply.reasoning) == ("ab", "c")
         assert reply.tool_calls[0].arguments == "{}"
 
+    @pytest.mark.parametrize(
+        ("arguments", "kept"),
+        [
+            ('{"a": ["x\\u0000y"], "b\\u0000": 1}', '{"a": ["xy"], "b": 1}'),
+            ('{"a": "\\ud83d"}', '{"a": "\N{REPLACEMENT CHARACTER}"}'),
+            ('{"a": "\\ud83d\\ude00"}', '{"a": "\N{GRINNING FACE}"}'),
+            ('{"a": "\\u0000', '{"a": "\\u0000'),
+            ('{"a":  1}', '{"a":  1}'),
+        ],
+    )
+    def test_what_hides_in_escapes_is_left_out_too(self, arguments: str, kept: str) -> None:
+        reply = reply_of(answered(tool_calls=[call("a", arguments=arguments)]))
+        assert reply.tool_calls[0].arguments == kept
+
     def test_reasoning_and_every_kind_of_token_are_read(self) -> None:
         body = answered(content="Hi", reasoning_content="Greet.")
         body["usage"] = {

@@ -12,6 +12,7 @@ from libs.contracts.agent import DeleteAgent
 from libs.contracts.conversation import ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
 from libs.contracts.message import Accepted, Context, Rejected
+from libs.eventstore.ports import Commit
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.conversation import INTERRUPTED
 from services.agent.domain.turn import Failure, ModelReply
@@ -74,7 +75,6 @@ class TestTurns:
         row = world.row("runs", "run-1")
         assert (row["status"], row["stop_reason"]) == ("completed", "end_turn")
         assert row["usage"]["total_tokens"] == 12
-        assert world.lease_is_free()
         said, end = world.deltas["run-1"]
         assert (said["seq"], said["message"]["content"]) == (1, "Hello")
         assert (end["seq"], end["end"]["status"], end["end"]["usage"]) == (
@@ -349,6 +349,25 @@ class TestTakeOver:
         await process.say("run-1")
         await process.idle()
         assert world.row("runs", "run-1")["status"] == "completed"
+
+    async def test_a_run_that_is_accepted_while_the_lease_is_let_go_is_driven(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1", words())
+        commit = process.store.commit
+
+        async def somebody_is_first(asked: Commit) -> int | None:
+            monkeypatch.setattr(process.store, "commit", commit)
+            assert isinstance(await process.say("run-1"), Accepted)
+            return await commit(asked)
+
+        epoch = await process.store.take_lease(CONVERSATION)
+        monkeypatch.setattr(process.store, "commit", somebody_is_first)
+        process.drivers.begin(CONVERSATION, epoch, Context("sweep-1", org="org-1"))
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "completed"
+        assert world.lease_is_free()
 
     async def test_a_bug_leaves_the_turn_to_the_sweeper(
         self, world: World, caplog: pytest.LogCaptureFixture

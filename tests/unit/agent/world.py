@@ -160,11 +160,12 @@ class TwinQueries:
         return []
 
     async def orphaned_turns(self) -> list[Orphan]:
-        now = self.database.clock()
         orgs = {row["conversation_id"]: row["org"] for row in self.rows("messages")}
+        leases = self.database.schema("agent").leases
+        now = self.database.clock()
         return [
             Orphan(key, orgs[key], "")
-            for key, lease in self.database.schema("agent").leases.items()
+            for key, lease in leases.items()
             if lease.expires_at < now and key in orgs
         ]
 

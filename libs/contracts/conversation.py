@@ -74,7 +74,8 @@ class StartRun(Command):
     """Answer these messages.
 
     `retry` says that the client sent the same request before and lost the answer: then the latest
-    run with the same `request_hash` is meant.
+    run with the same `request_hash` is meant. If there is none, the first try got stuck on its way;
+    when it comes after all, the retry's run is meant.
     """
 
     service: ClassVar[str] = SERVICE
@@ -144,6 +145,7 @@ class RunAccepted(RunEvent):
     messages: list[Message]
     max_steps: int
     request_hash: str
+    retry: bool = False
 
 
 class RunStarted(RunEvent):

@@ -92,6 +92,9 @@ class Handlers:
         )
         if agent.design is None:
             return missing(agent.id)
+        overtaken_by = conversation.overtaken_by(command)
+        if overtaken_by:
+            return started(overtaken_by, command.request_hash)
         refused = conversation.accept(command, at=self.clock.now())
         if refused:
             return refused

@@ -19,7 +19,7 @@ from tests.chaos.workload import Request, Workload
 from tests.chaos.world import Kill, World
 from tests.waiting import wait_for
 
-WAVE = 6
+WAVE = 9
 END_SECONDS_MAX = 15.0
 FIRED_SECONDS_MAX = 10.0
 

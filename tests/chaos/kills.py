@@ -13,8 +13,8 @@ from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Workload
 from tests.chaos.world import PARTS, SERVICES, World
 
-PAUSE_SECONDS = (2.0, 4.0)  # between kills
-ALL_PAUSE_SECONDS = (5.0, 6.0)  # everything has to start again first
+PAUSE_SECONDS = (2.0, 3.0)  # between kills
+ALL_PAUSE_SECONDS = (3.0, 4.0)  # everything has to start again first
 OUTAGE_SECONDS = 1.0
 TERMINAL_SECONDS_MAX = 60.0
 READY_SECONDS_MAX = 30.0

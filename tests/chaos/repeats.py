@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from dataclasses import dataclass, field
 
 import nats
@@ -22,6 +24,7 @@ BURST_MESSAGES = 64
 SECONDS_PER_MESSAGE = 0.03
 DRAINED_SECONDS_MAX = 60.0
 CONCURRENT = 20
+QUEUED_SECONDS_MAX = 10.0
 
 
 @dataclass(slots=True)
@@ -76,21 +79,41 @@ async def counts(world: World) -> dict[str, int]:
     return {name: int((await world.sql(f"select count(*) from {name}"))[0][0]) for name in names}
 
 
+async def lose_the_first_try(world: World, workload: Workload) -> None:
+    """A request without a key whose command nobody handles before api and agent die.
+
+    The client's retry is a command of its own and is handled first; the command of the first try
+    waits in the queue for its acknowledgement to run out, and comes 10 s later.
+    """
+    os.kill(world.heeler.pid("agent"), signal.SIGSTOP)
+    request = workload.request(workload.agents[0], tool=False, keyed=False)
+    sending = asyncio.create_task(workload.send(request))
+    await wait_for("the command is queued", lambda: queued(world), QUEUED_SECONDS_MAX)
+    await world.kill9("api", "agent")
+    await sending
+    await drained(world)
+
+
+async def queued(world: World) -> int:
+    """How many commands wait to be acknowledged."""
+    client = await nats.connect(world.heeler.nats_url)
+    info = await client.jetstream().stream_info("COMMANDS")
+    await client.close()
+    return int(info.state.messages)
+
+
 async def drained(world: World) -> None:
     """Wait until no command waits in the queue."""
-    client = await nats.connect(world.heeler.nats_url)
-    jetstream = client.jetstream()
 
     async def empty() -> bool:
-        return (await jetstream.stream_info("COMMANDS")).state.messages == 0
+        return await queued(world) == 0
 
     await wait_for("all commands are handled", empty, DRAINED_SECONDS_MAX)
-    await client.close()
 
 
 async def r12_clients_insist(world: World, dose: Dose) -> Verdict:
     """Many requests with the same key at once; and the SDK's own retries, which have no key."""
-    await world.restored(alone=False)
+    await world.restored()
     workload = Workload(world.client(), world.new_name("R12"))
     await workload.create_agents(dose.agents)
     oracle = await Oracle(world, workload, "R12").begin()
@@ -102,6 +125,7 @@ async def r12_clients_insist(world: World, dose: Dose) -> Verdict:
             for tool in (True, False):
                 request = workload.request(workload.agents[0], tool=tool, keyed=False)
                 await ask_with_sdk(proxy, misfortune, request, oracle.verdict)
+    await lose_the_first_try(world, workload)
     return await oracle.judge()
 
 

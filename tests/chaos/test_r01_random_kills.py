@@ -1,4 +1,4 @@
-"""R01: kill -9 of a random service, 20 times, 2 to 4 s apart, during W1."""
+"""R01: kill -9 of a random service, 20 times, 2 to 3 s apart, during W1."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ from services.agent.domain.turn import (
     NextAction,
     PendingCall,
     QueuedRun,
+    RetriedRun,
     RunTool,
     StartTool,
     ToolResult,
@@ -43,6 +44,7 @@ from services.agent.domain.turn import (
 )
 
 QUEUED_RUNS_MAX = 10_000
+RETRIED_RUNS_KEPT_MAX = 32
 INTERRUPTED = (
     "The tool call was interrupted: the server stopped while the tool ran, and whether it took "
     "effect is not known. Check before you call it again."
@@ -56,6 +58,7 @@ class Talk(BaseModel):
     window: list[Message] = []
     shown: dict[str, int] | None = None
     queue: list[QueuedRun] = []
+    retried: list[RetriedRun] = []
     turn: Turn | None = None
     deleted: bool = False
 
@@ -88,9 +91,22 @@ class Conversation(Aggregate[Talk]):
             messages=command.messages,
             max_steps=command.max_steps,
             request_hash=command.request_hash,
+            retry=command.retry,
         )
         self.start_next(at=at)
         return None
+
+    def overtaken_by(self, command: StartRun) -> str | None:
+        """The run that a later retry of this very request started, if this first try comes late."""
+        return next(
+            (
+                later.run_id
+                for later in self.state.retried
+                if later.request_hash == command.request_hash
+                and later.asked_at > command.run.created_at
+            ),
+            None,
+        )
 
     def start_next(self, *, at: datetime) -> None:
         """Let the run that waits longest have its turn, if nobody has it."""
@@ -347,6 +363,8 @@ class Conversation(Aggregate[Talk]):
                 talk.queue.append(
                     QueuedRun(run=event.run, messages=event.messages, max_steps=event.max_steps)
                 )
+                if event.retry:
+                    talk.retried = [*talk.retried, retried_run(event)][-RETRIED_RUNS_KEPT_MAX:]
             case RunStarted():
                 waiting = talk.queue.pop(0)
                 assert waiting.run.id == event.run_id, "runs start in the order of acceptance"
@@ -368,6 +386,13 @@ class Conversation(Aggregate[Talk]):
                 talk.turn = None
             case ConversationDeleted():
                 self.state = Talk(agent_id=talk.agent_id, deleted=True)
+
+
+def retried_run(event: RunAccepted) -> RetriedRun:
+    """What is remembered of a run that a retry started."""
+    return RetriedRun(
+        run_id=event.run_id, request_hash=event.request_hash, asked_at=event.run.created_at
+    )
 
 
 class SystemPrompt(BaseModel):

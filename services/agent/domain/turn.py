@@ -28,6 +28,14 @@ class QueuedRun(BaseModel):
     max_steps: int
 
 
+class RetriedRun(BaseModel):
+    """A run that a retry started, because its first try had not come yet."""
+
+    run_id: str
+    request_hash: str
+    asked_at: datetime
+
+
 class Turn(BaseModel):
     """The run whose turn it is."""
 

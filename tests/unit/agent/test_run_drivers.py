@@ -186,6 +186,25 @@ class TestRetries:
         assert again == Accepted(result={"run_id": "run-2", "request_hash": "h"})
         await process.idle()
 
+    async def test_a_first_try_that_comes_after_its_retry_is_answered_by_it(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1", words())
+        await process.say("run-2", request_hash="h", retry=True)
+        await process.idle()
+        late = await process.say("run-1", request_hash="h", seconds_ago=1)
+        assert late == Accepted(result={"run_id": "run-2", "request_hash": "h"})
+        assert world.story() == [*ACCEPTED, *WORDS]
+
+    async def test_the_same_message_sent_once_more_is_a_new_one(self, world: World) -> None:
+        await world.agent()
+        process = world.process("p-1", words(), words())
+        await process.say("run-1", request_hash="h", seconds_ago=1, retry=True)
+        again = await process.say("run-2", request_hash="h")
+        assert again == Accepted(result={"run_id": "run-2", "request_hash": "h"})
+        await process.idle()
+
     async def test_an_equal_message_much_later_is_a_new_one(self, world: World) -> None:
         await world.agent()
         process = world.process("p-1", words(), words())

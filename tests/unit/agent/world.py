@@ -209,10 +209,13 @@ class Process:
             IncomingCommand(name, command.model_dump_json().encode(), context)
         )
 
-    async def say(self, run_id: str, text: str = "Hi", **fields: Any) -> Accepted | Rejected:
-        """Send one user message."""
+    async def say(
+        self, run_id: str, text: str = "Hi", *, seconds_ago: int = 0, **fields: Any
+    ) -> Accepted | Rejected:
+        """Send one user message that the client asked for some time ago."""
         number = int(run_id.rpartition("-")[2])
-        run = RUN_CONFIG.model_copy(update={"id": run_id})
+        asked_at = RUN_CONFIG.created_at - timedelta(seconds=seconds_ago)
+        run = RUN_CONFIG.model_copy(update={"id": run_id, "created_at": asked_at})
         said = message(100 + number, role="user", content=text)
         asked = {"max_steps": 50, "request_hash": f"hash of {run_id}", **fields}
         command = StartRun(agent_id=AGENT, run=run, messages=[said], **asked)

@@ -46,6 +46,6 @@ class Relay:
         expected = list(range(self.published + 1, self.published + 1 + len(events)))
         assert positions == expected, f"the log of {self.service} has a hole: {positions}"
         await self.bus.publish_events(self.service, events)
+        await self.store.mark_published(events[-1].position)
         self.published = events[-1].position
-        await self.store.mark_published(self.published)
         return len(events) == LOG_PAGE_EVENTS_MAX or numbered == LOG_PAGE_EVENTS_MAX

@@ -13,6 +13,7 @@ import signal
 import time
 from dataclasses import dataclass
 
+from libs.contracts.conversation import main_conversation
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Request, Workload
@@ -180,9 +181,9 @@ async def orphan(world: World, workload: Workload, agents: list[str], *, at_star
 
 async def started(world: World, agents: list[str]) -> bool:
     """Whether a tool call of each of these agents has started."""
-    listed = ",".join(f"'{agent}'" for agent in agents)
+    listed = ",".join(f"'{main_conversation(agent)}'" for agent in agents)
     rows = await world.sql(
-        "select count(*) from agent.events e join agent.turns t on t.conversation_id ="
-        f" e.aggregate_id where t.agent_id in ({listed}) and e.topic = 'tool_call.started'"
+        f"select count(*) from agent.events where aggregate_id in ({listed})"
+        " and topic = 'tool_call.started'"
     )
     return bool(rows[0][0] >= len(agents))

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 
+from libs.contracts.conversation import main_conversation
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Request, Workload
@@ -70,8 +71,7 @@ async def freeze_some(world: World, workload: Workload, verdict: Verdict, wanted
 async def driver_of(world: World, request: Request) -> int:
     """The process that holds the lease of an agent's conversation."""
     rows = await world.sql(
-        "select l.holder from agent.leases l join agent.turns t on t.conversation_id = l.key"
-        f" where t.agent_id = '{request.agent}'"
+        f"select holder from agent.leases where key = '{main_conversation(request.agent)}'"
     )
     return world.holders()[rows[0][0]]
 

@@ -23,7 +23,7 @@ from libs.eventstore.work import Repository
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 2.0
-RELAY_LINGER_SECONDS = 0.02
+RELAY_LINGER_SECONDS = 0.1
 FORGET_EVERY_SECONDS = 600.0
 
 

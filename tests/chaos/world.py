@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
 import os
 import random
 import shutil
@@ -139,9 +141,6 @@ class World:
 
         That is its name on the bus too; the port of that connection leads to the process.
         """
-        import http.client
-        import json
-
         monitor = http.client.HTTPConnection(
             "127.0.0.1", self.heeler.state().ports["nats_monitor"], timeout=5
         )

@@ -16,6 +16,7 @@ from libs.eventstore.ports import Commit
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.conversation import INTERRUPTED
 from services.agent.domain.turn import Failure, ModelReply
+from services.agent.policies.runs import FAILURES_MAX
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.world import ASK, CONVERSATION, World
 
@@ -383,6 +384,26 @@ class TestTakeOver:
         await process.drivers.sweep()
         await process.idle()
         assert world.row("runs", "run-1")["status"] == "completed"
+
+    async def test_a_turn_that_keeps_failing_is_given_up_and_the_next_one_works(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        await world.agent()
+        bugs = [ZeroDivisionError("a bug") for _ in range(FAILURES_MAX)]
+        process = world.process("p-1", *bugs, words())
+        await process.say("run-1")
+        await process.say("run-2")
+        await process.idle()
+        for _ in range(FAILURES_MAX):
+            await process.drivers.sweep()
+            await process.idle()
+        failed = world.row("runs", "run-1")
+        assert (failed["status"], failed["stop_reason"]) == ("failed", "error")
+        assert failed["error"]["error_type"] == "internal_error"
+        assert "given up" in failed["error"]["message"]
+        assert world.row("runs", "run-2")["status"] == "completed"
+        assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == FAILURES_MAX
+        assert world.lease_is_free()
 
     async def test_a_process_that_stops_gives_its_turns_back_at_once(
         self, world: World, monkeypatch: pytest.MonkeyPatch

@@ -10,10 +10,10 @@ export HEELER_PORT
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs psql test check unit bench chaos clean wipe
+.PHONY: help up down status watch logs psql test check unit bench bench-store chaos clean wipe
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: ## Start Heeler on this machine: Postgres, NATS and the services
 	@deploy/bootstrap.sh
@@ -54,9 +54,13 @@ unit: ## Run the tests that need no server
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m pytest tests/unit $(ARGS)
 
-bench: ## Measure (ARGS=--help)
+bench: ## Measure the whole system (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks $(ARGS)
+
+bench-store: ## Measure appending to the event store
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.eventstore $(ARGS)
 
 chaos: ## Kill parts under load and look for losses (ARGS=--help)
 	@deploy/bootstrap.sh --dev

@@ -30,9 +30,9 @@ from services.agent.domain.conversation import (
     INTERRUPTED,
     Conversation,
     SystemPrompt,
-    paired,
     served_parts,
 )
+from services.agent.domain.pairing import paired
 from services.agent.domain.turn import (
     AskModel,
     Failure,

@@ -27,7 +27,8 @@ from libs.contracts.message import Event
 from libs.eventstore.ports import History, Snapshot, StoredEvent
 from libs.eventstore.work import event_of, replay, snapshot_of
 from services.agent.adapters.models.openai import openai_message
-from services.agent.domain.conversation import Conversation, SystemPrompt, paired
+from services.agent.domain.conversation import Conversation, SystemPrompt
+from services.agent.domain.pairing import paired
 from services.agent.domain.turn import AskModel, Failure, ModelReply, RunTool, ToolResult
 from tests.contract.examples import AGENT, CONVERSATION, RUN_CONFIG, SYSTEM
 from tests.scripted_model import validator

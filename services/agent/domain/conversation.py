@@ -41,6 +41,9 @@ from services.agent.domain.turn import (
     StartTool,
     ToolResult,
     Turn,
+    mark,
+    nanoseconds,
+    served_parts,
 )
 
 QUEUED_RUNS_MAX = 10_000
@@ -400,23 +403,3 @@ class SystemPrompt(BaseModel):
 
     content: str
     shows: dict[str, int]
-
-
-def nanoseconds(since: datetime, until: datetime) -> int:
-    """How long something took."""
-    return round((until - since).total_seconds() * 1e9)
-
-
-def mark(turn: Turn, old: str, new: str) -> None:
-    """Move the first open call on; calls run in the order in which the model asked."""
-    pending = turn.open_call
-    assert pending is not None, "there is an open call"
-    assert pending.state == old, f"only a {old} call becomes {new}"
-    pending.state = new  # type: ignore[assignment]
-
-
-def served_parts(message: Message) -> int:
-    """How many V1 messages a client is served for one message of a step."""
-    if message.role == "tool":
-        return 1
-    return sum([bool(message.reasoning), message.content is not None, bool(message.tool_calls)])

@@ -112,3 +112,23 @@ class Failure:
     message: str
     detail: str | None = None
     stop_reason: str = "llm_api_error"
+
+
+def nanoseconds(since: datetime, until: datetime) -> int:
+    """How long something took."""
+    return round((until - since).total_seconds() * 1e9)
+
+
+def mark(turn: Turn, old: str, new: str) -> None:
+    """Move the first open call on; calls run in the order in which the model asked."""
+    pending = turn.open_call
+    assert pending is not None, "there is an open call"
+    assert pending.state == old, f"only a {old} call becomes {new}"
+    pending.state = new  # type: ignore[assignment]
+
+
+def served_parts(message: Message) -> int:
+    """How many V1 messages a client is served for one message of a step."""
+    if message.role == "tool":
+        return 1
+    return sum([bool(message.reasoning), message.content is not None, bool(message.tool_calls)])

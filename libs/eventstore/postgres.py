@@ -274,13 +274,29 @@ class PostgresEventStore:
                 reply = await self.stored_reply(commit.inbox.message_id)
                 if reply is not None:
                     raise DuplicateMessage(reply) from violation
-            if constraint == "events_version_key":
+            if constraint == "events_version_key" or await self.overtaken(commit):
                 raise VersionConflict(topic) from violation
             raise
         except DeadlockDetected as crossed:
             raise VersionConflict(topic) from crossed
         assert not isinstance(epoch, BaseException), "an exception is raised, not returned"
         return epoch
+
+    async def overtaken(self, commit: Commit) -> bool:
+        """Whether somebody else appended to one of the aggregates first. Rows are written before
+        the events, so a unique row of a read model may notice it before the log does."""
+        row = await self.database.fetch_one(
+            self.sql(
+                "select exists (select from {schema}.events e"
+                " join unnest(%s::text[], %s::int[]) as mine(id, version)"
+                " on e.aggregate_id = mine.id and e.version = mine.version)"
+            ),
+            [
+                [event.aggregate_id for event in commit.events],
+                [event.version for event in commit.events],
+            ],
+        )
+        return row is not None and bool(row[0])
 
     def took_lease(self, key: str | None, epoch: int | None) -> int | None:
         """Remember a lease if it was taken; returns its epoch."""

@@ -234,10 +234,12 @@ class PostgresEventStore:
         is made by itself and learns its own outcome.
         """
         outcome = await self.commits.answer(commit)
-        if commit.fence and (commit.release_lease or isinstance(outcome, StaleLease)):
+        if commit.fence and isinstance(outcome, StaleLease):
             self.forget_lease(commit.fence)
         if isinstance(outcome, BaseException):
             raise outcome
+        if commit.fence and commit.release_lease:
+            self.forget_lease(commit.fence)
         return self.took_lease(commit.take_lease, outcome)
 
     async def commit_many(self, commits: list[Commit]) -> list[Outcome]:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from libs.contracts.conversation import main_conversation
@@ -21,6 +22,7 @@ from tests.chaos.world import Kill, World
 from tests.waiting import wait_for
 
 WAVE = 9
+WAVE_SECONDS_MAX = 6.0
 END_SECONDS_MAX = 15.0
 FIRED_SECONDS_MAX = 10.0
 
@@ -80,20 +82,35 @@ async def r09_every_point(world: World, dose: Dose) -> Verdict:
     slow = [point for point in POINTS if point.lease] * dose.faults
     await workload.create_agents(len(quick) + len(slow))
     agents = iter(workload.agents)
-    waves = [[point] for point in quick]
-    waves += [slow[start : start + WAVE] for start in range(0, len(slow), WAVE)]
-    for wave in waves:
-        # Started while the last wave waited for its leases.
-        await world.agents_at_least(len(wave) + 1)
-        crashes = [await crash(world, workload, next(agents), point) for point in wave]
-        world.spawn_agents(len(wave) + 1)
-        await asyncio.gather(*(one.sending for one in crashes))
-        for one in crashes:
-            await check_crash(world, one, oracle.verdict)
+    for point in quick:
+        await wave(world, workload, oracle.verdict, agents, [point])
+    while slow:
+        met = await wave(world, workload, oracle.verdict, agents, slow[:WAVE])
+        slow = slow[met:]
     verdict = await oracle.judge()
     for request in list(workload.requests):
         await check_next_message(workload, request.agent, verdict)
     return verdict
+
+
+async def wave(
+    world: World, workload: Workload, verdict: Verdict, agents: Iterator[str], points: list[Point]
+) -> int:
+    """Die at some points, then wait until all these turns have ended; how many points were met.
+
+    No point is armed once an earlier turn of the wave may be taken over, and meet it too.
+    """
+    await world.agents_at_least(len(points) + 1)
+    began = time.monotonic()
+    crashes: list[Crash] = []
+    for point in points:
+        if time.monotonic() - began < WAVE_SECONDS_MAX:
+            crashes.append(await crash(world, workload, next(agents), point))
+    world.spawn_agents(len(points) + 1)  # they start while the leases run out
+    await asyncio.gather(*(one.sending for one in crashes))
+    for one in crashes:
+        await check_crash(world, one, verdict)
+    return len(crashes)
 
 
 async def crash(world: World, workload: Workload, agent: str, point: Point) -> Crash:

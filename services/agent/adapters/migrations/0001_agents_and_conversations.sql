@@ -33,7 +33,8 @@ create table {schema}.messages (
     text            text not null,
     docs            jsonb not null
 );
-create unique index messages_page on {schema}.messages (conversation_id, position);
+-- Not unique: that a position comes once is what the version of the event guarantees.
+create index messages_page on {schema}.messages (conversation_id, position);
 create index messages_run on {schema}.messages (run_id, position) where run_id is not null;
 comment on column {schema}.messages.docs is 'The V1 messages that this one is served as.';
 

@@ -103,9 +103,8 @@ async def wave(
     await world.agents_at_least(len(points) + 1)
     began = time.monotonic()
     crashes: list[Crash] = []
-    for point in points:
-        if time.monotonic() - began < WAVE_SECONDS_MAX:
-            crashes.append(await crash(world, workload, next(agents), point))
+    while len(crashes) < len(points) and time.monotonic() - began < WAVE_SECONDS_MAX:
+        crashes.append(await crash(world, workload, next(agents), points[len(crashes)]))
     world.spawn_agents(len(points) + 1)  # they start while the leases run out
     await asyncio.gather(*(one.sending for one in crashes))
     for one in crashes:

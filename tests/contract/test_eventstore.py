@@ -315,6 +315,7 @@ async def test_a_refused_commit_takes_and_releases_no_lease(world: World) -> Non
     await first.commit(Commit([opened("a")]))
     conflict = Commit([opened("a")], fence=Fence("run", 1), release_lease=True, take_lease="next")
     assert await outcome(first, conflict) is VersionConflict
+    assert await first.renew_leases() == {"run"}
     assert await second.take_lease("run") is None
     assert await second.take_lease("next") is not None
 

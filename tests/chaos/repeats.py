@@ -41,7 +41,7 @@ async def r11_everything_comes_again(world: World, dose: Dose) -> Verdict:
     """Publish every command and every event again, three times, in random order."""
     await world.restored(alone=False)
     workload = Workload(world.client(), world.new_name("R11"))
-    client = await nats.connect(world.heeler.nats_url)
+    client = await nats.connect(world.heeler.nats_url, allow_reconnect=False)
     tape = Tape()
     for pattern in ("*.command.>", "*.event.>"):
         await client.subscribe(pattern, cb=tape.hear)
@@ -96,7 +96,7 @@ async def lose_the_first_try(world: World, workload: Workload) -> None:
 
 async def queued(world: World) -> int:
     """How many commands wait to be acknowledged."""
-    client = await nats.connect(world.heeler.nats_url)
+    client = await nats.connect(world.heeler.nats_url, allow_reconnect=False)
     info = await client.jetstream().stream_info("COMMANDS")
     await client.close()
     return int(info.state.messages)

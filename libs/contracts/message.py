@@ -6,7 +6,6 @@ Names. A class has one topic (`run.start`), and from the topic come the NATS sub
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
@@ -143,11 +142,6 @@ def register[M](registry: dict[str, type[M]], service: str, topic: str, cls: typ
     key = f"{service}.{topic}"
     known = registry.setdefault(key, cls)
     assert known.__qualname__ == cls.__qualname__, f"{key} is both {known} and {cls}"
-
-
-def events_of(service: str) -> Iterable[type[Event]]:
-    """Every event class that a service owns, by topic."""
-    return (cls for key, cls in sorted(EVENTS.items()) if key.startswith(f"{service}."))
 
 
 def event_subject(service: str, topic: str, org: str, about: str) -> str:

@@ -234,6 +234,25 @@ async def test_a_reply_is_forgotten_when_it_is_old_and_not_before(world: World) 
     assert await store.stored_reply("new") == '"yes"'
 
 
+async def test_no_epoch_comes_twice_however_a_lease_ends(world: World) -> None:
+    store = world.store()
+    ended_by_commit = await store.take_lease("run")
+    assert ended_by_commit is not None
+    await store.commit(Commit(fence=Fence("run", ended_by_commit), release_lease=True))
+    given_up = await store.take_lease("run")
+    assert given_up is not None
+    await store.release_lease(Fence("run", given_up))
+    run_out = await store.take_lease("run")
+    await world.pass_time()
+    newest = await store.take_lease("run")
+    assert None not in (run_out, newest)
+    assert len({ended_by_commit, given_up, run_out, newest}) == 4
+    for stale in (ended_by_commit, given_up, run_out):
+        late = Commit([opened("a")], fence=Fence("run", stale or 0))
+        assert await outcome(store, late) is StaleLease
+    assert await versions(store) == []
+
+
 async def test_a_renewed_lease_does_not_run_out(world: World) -> None:
     first, second = world.store("process-1"), world.store("process-2")
     await first.take_lease("run")

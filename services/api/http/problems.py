@@ -21,6 +21,7 @@ from libs.contracts.message import (
     CONFLICT,
     INVALID,
     NOT_FOUND,
+    REFUSALS,
     UNAVAILABLE,
     UNPROCESSABLE,
     JsonObject,
@@ -36,6 +37,7 @@ RETRY_AFTER_SECONDS = "1"
 
 # A refusal's code to a status: the only place where the two meet.
 STATUS = {NOT_FOUND: 404, INVALID: 400, UNPROCESSABLE: 422, CONFLICT: 409, UNAVAILABLE: 503}
+assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
 
 # A failed run's error type to a status.
 RUN_STATUS = {

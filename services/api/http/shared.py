@@ -8,6 +8,7 @@ from litestar import Response
 
 from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.ids import derived_id
+from libs.contracts.letta import errors
 from libs.contracts.message import DEFAULT_ORG, Accepted, Command, Rejected
 from services.api.adapters.reads import Reads, Slice, UnknownCursor
 from services.api.http.problems import Problem, refused
@@ -65,9 +66,7 @@ def found(body: bytes | None, kind: str, name: str) -> Response[bytes]:
 
 def missing(kind: str, name: str) -> Problem:
     """The 404 that says what is not there."""
-    if kind == "block":
-        return Problem(404, {"detail": f"Block with id '{name}' not found"})
-    return Problem(404, {"detail": f"{kind.capitalize()} with ID {name} not found"})
+    return Problem(404, errors.not_found(kind, name))
 
 
 def slice_of(page: Page) -> Slice:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from libs.bus.ports import Clock
+from libs.contracts.letta.errors import handle_not_found
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.models import embedding_entry, model_entry
 from libs.contracts.message import NOT_FOUND, UNAVAILABLE, Rejected
@@ -83,8 +84,7 @@ class Catalogue:
     def unknown(self, handle: str, kind: str) -> Rejected:
         """The refusal of a handle that nobody offers, with those that somebody does."""
         known = sorted(one for offer in self.offers.values() for one in getattr(offer, kind))
-        reason = f"NOT_FOUND: Handle {handle} not found, must be one of {known}"
-        return Rejected(code=NOT_FOUND, reason=reason)
+        return Rejected(code=NOT_FOUND, reason=str(handle_not_found(handle, known)["detail"]))
 
     async def turn(self) -> None:
         """Ask every provider once, publish, and rest."""

@@ -31,13 +31,32 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of what the model thinks."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a tool call. The first of a call brings its `name` and no arguments; the others
+    bring arguments only. `id` is the call's in all of them; a reply's calls come one after the
+    other."""
+
+    id: str
+    name: str | None = None
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The whole answer; the last event of every stream."""
 
     reply: ModelReply
 
 
-ModelEvent = TextDelta | Finished
+ModelDelta = TextDelta | ReasoningDelta | ToolCallDelta
+ModelEvent = ModelDelta | Finished
 
 
 class Provider(Protocol):

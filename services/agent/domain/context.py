@@ -34,12 +34,14 @@ class SeenBlock:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One question to a model. `tools` are OpenAI function schemas."""
+    """One question to a model. `tools` are OpenAI function schemas; `stream_tokens` asks for the
+    answer in pieces, which costs more than the whole at once."""
 
     config: AgentConfig
     messages: list[Message]
     tools: list[JsonObject]
     parallel: bool
+    stream_tokens: bool = False
 
 
 def system_prompt(

@@ -26,7 +26,7 @@ from libs.contracts.conversation import (
 from libs.contracts.message import Event
 from libs.eventstore.ports import History, Snapshot, StoredEvent
 from libs.eventstore.work import event_of, replay, snapshot_of
-from services.agent.adapters.models.openai import openai_message
+from services.agent.adapters.models.openai_request import openai_message
 from services.agent.domain.conversation import Conversation, SystemPrompt
 from services.agent.domain.pairing import paired
 from services.agent.domain.turn import AskModel, Failure, ModelReply, RunTool, ToolResult

@@ -9,21 +9,16 @@ from typing import Any
 import pytest
 
 from libs.contracts.conversation import Message, ToolCall
-from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
 from libs.contracts.letta.model_requests import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
 from libs.contracts.message import Rejected
 from libs.contracts.served import text_of
 from services.agent.adapters.models.catalogue import RETRY_SECONDS, Catalogue
 from services.agent.adapters.models.demo import HANDLE, WHAT_I_AM, DemoProvider, answer
-from services.agent.adapters.models.openai import (
-    OpenAIProvider,
-    body_of,
-    failure_of,
-    openai_message,
-    reply_of,
-)
+from services.agent.adapters.models.failures import failure_of
+from services.agent.adapters.models.openai import OpenAIProvider
+from services.agent.adapters.models.openai_answer import StreamedAnswer, reply_of
+from services.agent.adapters.models.openai_request import body_of, openai_message
 from services.agent.adapters.models.port import (
-    Finished,
     ModelFailed,
     ProviderUnreachable,
     TextDelta,
@@ -32,29 +27,9 @@ from services.agent.domain.context import ModelRequest, SeenBlock, system_prompt
 from services.agent.domain.turn import Failure, ModelReply
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
 from tests.scripted_model import ScriptedModel
+from tests.unit.agent.asking import SCHEMAS, ask, check_sum, reply_to, script, streamed
 from tests.unit.agent.world import FakeClock
 from tests.unit.given import NOW
-
-SCHEMAS = [json_schema(BASE_TOOLS[name]) for name in ("memory_insert", "conversation_search")]
-
-
-def ask(
-    *messages: Message, tools: Any = SCHEMAS, parallel: bool = True, **llm: Any
-) -> ModelRequest:
-    config = CONFIG.model_copy(update={"llm_config": LLM.model_copy(update=llm)})
-    return ModelRequest(config, list(messages), tools, parallel)
-
-
-def script(text: str) -> ModelRequest:
-    return ask(SYSTEM, message(50, role="user", content=text))
-
-
-async def reply_to(provider: Any, request: ModelRequest) -> ModelReply:
-    events = [event async for event in provider.stream(request)]
-    last = events[-1]
-    assert isinstance(last, Finished)
-    assert events[:-1] == ([TextDelta(last.reply.text)] if last.reply.text else [])
-    return last.reply
 
 
 async def failure(provider: Any, text: str) -> Failure:
@@ -81,71 +56,18 @@ async def provider(
 
 
 class TestOpenAI:
-    async def test_words_come_with_their_usage(self, provider: OpenAIProvider) -> None:
-        reply = await reply_to(provider, script("SAY:Hello"))
-        assert (reply.text, reply.tool_calls, reply.finish_reason) == ("Hello", [], "stop")
-        assert reply.usage.prompt_tokens > 0
-        assert reply.usage.completion_tokens > 0
-
-    async def test_tool_calls_come_with_their_arguments(self, provider: OpenAIProvider) -> None:
-        wanted = [
-            {"name": "memory_insert", "arguments": {"label": "a"}},
-            {"name": "conversation_search"},
-        ]
-        reply = await reply_to(provider, script(f"CALLS:{json.dumps(wanted)}"))
-        assert [(one.name, json.loads(one.arguments)) for one in reply.tool_calls] == [
-            ("memory_insert", {"label": "a"}),
-            ("conversation_search", {}),
-        ]
-        assert reply.finish_reason == "tool_calls"
-
     async def test_arguments_that_are_no_json_are_passed_on_as_they_are(
         self, provider: OpenAIProvider
     ) -> None:
         reply = await reply_to(provider, script("BADARGS:memory_insert"))
         assert [one.arguments for one in reply.tool_calls] == ['{"broken": ']
 
-    async def test_an_empty_answer_is_an_answer(self, provider: OpenAIProvider) -> None:
-        reply = await reply_to(provider, script("EMPTY"))
-        assert (reply.text, reply.tool_calls) == ("", [])
-
-    async def test_an_answer_that_was_cut_short_says_so(self, provider: OpenAIProvider) -> None:
-        assert (await reply_to(provider, script("LENGTH SAY:cut"))).finish_reason == "length"
-
-    @pytest.mark.parametrize("fault", ["FAIL:429:2", "FAIL:500:2", "CUT:2", "HANG:1"])
-    async def test_what_passes_is_tried_again(
-        self, provider: OpenAIProvider, scripted: ScriptedModel, fault: str
+    async def test_a_whole_answer_that_was_cut_is_asked_for_again(
+        self, provider: OpenAIProvider, scripted: ScriptedModel
     ) -> None:
-        text = f"{fault} SAY:at last"
+        text = "CUT:2 SAY:at last"
         assert (await reply_to(provider, script(text))).text == "at last"
-        times = int(fault.rpartition(":")[2])
-        assert (await scripted.asked(text)) == {0: times + 1}
-
-    @pytest.mark.parametrize(
-        ("fault", "error_type", "stop_reason", "words"),
-        [
-            ("FAIL:429", "llm_rate_limit", "llm_api_error", "429"),
-            ("FAIL:500", "llm_error", "llm_api_error", "500"),
-            ("FAIL:401", "llm_authentication", "llm_api_error", "401"),
-            ("HANG", "llm_timeout", "llm_api_error", "in time"),
-            ("CUT", "llm_connection_error", "llm_api_error", "cannot be reached"),
-            ("GARBAGE", "llm_error", "invalid_llm_response", "cannot be understood"),
-        ],
-    )
-    async def test_what_does_not_pass_is_the_reason_why_the_run_failed(
-        self,
-        provider: OpenAIProvider,
-        scripted: ScriptedModel,
-        fault: str,
-        error_type: str,
-        stop_reason: str,
-        words: str,
-    ) -> None:
-        failed = await failure(provider, fault)
-        assert (failed.error_type, failed.stop_reason) == (error_type, stop_reason)
-        assert words in failed.message
-        asked = await scripted.asked(fault)
-        assert asked[0] <= 3, "retries are bounded"
+        assert (await scripted.asked(text)) == {0: 3}
 
     async def test_a_provider_that_is_not_there_is_a_reason_too(
         self, provider: OpenAIProvider
@@ -202,6 +124,19 @@ def answered(**said: Any) -> Any:
 
 def call(call_id: Any, name: str = "look", arguments: str = "{}") -> Any:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def piece(**delta: Any) -> Any:
+    return {"choices": [{"delta": delta, "finish_reason": None}], "usage": None}
+
+
+def assembled(events: list[Any]) -> ModelReply:
+    """The answer that these events of a stream make up."""
+    answer = StreamedAnswer("seed")
+    deltas = [delta for event in events for delta in answer.read(json.dumps(event))]
+    last, reply = answer.end()
+    check_sum([*deltas, *last], reply)
+    return reply
 
 
 class TestStandIns:
@@ -294,6 +229,62 @@ class TestStandIns:
         assert (failed.error_type, failed.stop_reason) == ("llm_error", "invalid_llm_response")
         assert failed.detail
 
+    def test_pieces_are_put_together_whatever_they_look_like(self) -> None:
+        events: list[Any] = [
+            piece(role="assistant", content=None),
+            piece(reasoning_content="Greet\x00"),
+            piece(content="a \ud83d"),
+            piece(content="\ude00 \ud83d"),
+            piece(content="b\x00"),
+            piece(tool_calls=[{"index": 0, **call("a", "look up", "")}]),
+            piece(tool_calls=[{"index": 0, "function": {"arguments": '{"a": "\\u00'}}]),
+            piece(tool_calls=[{"index": 0, "function": {"arguments": "e9\\u000"}}]),
+            piece(tool_calls=[{"index": 0, "function": {"arguments": '0"}'}}]),
+            piece(tool_calls=[{"index": 0, **call("b", arguments='{"c": 1}')}]),
+            piece(tool_calls=[{"index": 1, **call("b", arguments="")}]),
+            {"choices": [], "usage": {"prompt_tokens": 3}},
+            {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
+        ]
+        reply = assembled(events)
+        assert (reply.text, reply.reasoning) == (
+            "a \N{GRINNING FACE} \N{REPLACEMENT CHARACTER}b",
+            "Greet",
+        )
+        assert [(one.name, one.arguments) for one in reply.tool_calls] == [
+            ("look_up", '{"a": "\\u00e9"}'),
+            ("look", '{"c": 1}'),
+            ("look", "{}"),
+        ]
+        assert len({one.id for one in reply.tool_calls}) == 3
+        assert (reply.finish_reason, reply.usage.prompt_tokens) == ("tool_calls", 3)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        ['{"a": "\\u0000x"}', '{"a": "\\ud83d\\ude00"}', '{"\\\\u0000": 1}', '{"a": "\\ud8'],
+    )
+    @pytest.mark.parametrize("size", [1, 2, 3, 7])
+    def test_arguments_are_the_same_in_pieces_of_any_size(self, arguments: str, size: int) -> None:
+        whole = reply_of(answered(tool_calls=[call("a", arguments=arguments)]))
+        pieces = [arguments[at : at + size] for at in range(0, len(arguments), size)]
+        events = [piece(tool_calls=[{"index": 0, **call("a", arguments="")}])]
+        events += [piece(tool_calls=[{"index": 0, "function": {"arguments": p}}]) for p in pieces]
+        assert assembled(events).tool_calls == whole.tool_calls
+
+    @pytest.mark.parametrize(
+        ("error", "error_type"),
+        [
+            ({"message": "Slow down", "code": 429}, "llm_rate_limit"),
+            ({"message": "Too long", "code": "context_length_exceeded"}, "context_window_exceeded"),
+            ("It broke", "llm_error"),
+        ],
+    )
+    def test_an_error_in_the_middle_of_a_stream_is_the_reason(
+        self, error: Any, error_type: str
+    ) -> None:
+        with pytest.raises(ModelFailed) as raised:
+            assembled([piece(content="Hi"), {"error": error}])
+        assert raised.value.failure.error_type == error_type
+
     def test_errors_are_told_apart_by_code_too(self) -> None:
         spent = failure_of(429, {"code": "insufficient_quota", "message": "Pay."}, "")
         assert (spent.error_type, spent.stop_reason) == (
@@ -345,6 +336,12 @@ class TestDemo:
     @pytest.mark.parametrize("text", ["Who are you?", "What are you", "Are you a real human?"])
     async def test_it_says_what_it_is(self, text: str) -> None:
         assert (await reply_to(DemoProvider(), demo_request(text))).text == WHAT_I_AM
+
+    @pytest.mark.parametrize("text", ["Who are you?", "Please remember that my dog is Rex."])
+    async def test_it_answers_word_by_word_to_whoever_wants_that(self, text: str) -> None:
+        deltas, reply = await streamed(DemoProvider(), demo_request(text))
+        assert len(deltas) > 3
+        assert reply == answer(demo_request(text))
 
     def test_it_remembers_with_the_memory_tool(self) -> None:
         reply = answer(demo_request("Please remember that my dog is called Rex."))

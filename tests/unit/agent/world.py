@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,7 +28,8 @@ from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
 from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.eventstore.work import Repository, event_of
 from services.agent import projections
-from services.agent.adapters.models.openai import body_of
+from services.agent.adapters.models.openai_request import body_of
+from services.agent.adapters.models.port import Finished, ModelEvent
 from services.agent.adapters.queries import FoundMessage, Orphan, Search
 from services.agent.adapters.tools import BaseToolRunner, Calling
 from services.agent.domain.agent import Agent, Design
@@ -91,6 +92,9 @@ class FakeModel:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        yield Finished(await self.reply(request))
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:
         if handle != LLM.handle:

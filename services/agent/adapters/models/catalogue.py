@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from pydantic_core import to_json
@@ -13,7 +15,13 @@ from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.models import embedding_entry, model_entry
 from libs.contracts.message import NOT_FOUND, UNAVAILABLE, Rejected
 from libs.eventstore.postgres import Database
-from services.agent.adapters.models.port import Finished, ModelFailed, Provider, ProviderUnreachable
+from services.agent.adapters.models.port import (
+    Finished,
+    ModelEvent,
+    ModelFailed,
+    Provider,
+    ProviderUnreachable,
+)
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
@@ -43,17 +51,27 @@ class Catalogue:
         self.clock = clock
         self.unpublished = False
 
-    async def reply(self, request: ModelRequest) -> ModelReply:
-        """The whole answer of the model that the request's agent uses."""
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The answer of the model that the request's agent uses; it ends with the whole."""
         handle = request.config.llm_config.handle or ""
         provider = self.providers.get(handle.partition("/")[0])
         if provider is None:
             reason = f"No provider is configured for the model {handle or '(no handle)'}"
             raise ModelFailed(Failure("llm_error", reason))
-        async for event in provider.stream(request):
-            if isinstance(event, Finished):
-                return event.reply
+        async with aclosing(provider.stream(request)) as events:
+            async for event in events:
+                yield event
+                if isinstance(event, Finished):
+                    return
         raise ModelFailed(Failure("llm_empty_response", f"{handle} ended without an answer"))
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """The whole answer of the model that the request's agent uses."""
+        async with aclosing(self.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event.reply
+        raise AssertionError("a stream ends with the whole answer, or raises")
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:
         """The config of a language model."""

@@ -5,14 +5,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Iterator
 from hashlib import sha256
 
 from libs.contracts.conversation import Message, ToolCall, Usage
 from libs.contracts.letta.model_config import llm_config
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.served import text_of
-from services.agent.adapters.models.port import Finished, ModelEvent, TextDelta
+from services.agent.adapters.models.port import (
+    Finished,
+    ModelDelta,
+    ModelEvent,
+    TextDelta,
+    ToolCallDelta,
+)
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import ModelReply
 
@@ -37,6 +43,7 @@ QUESTION = re.compile(
 IDENTITY = re.compile(r"\b(who|what) are you\b|\bare you (a|an|real|human)\b", re.IGNORECASE)
 LEAD_IN = re.compile(r"^\s*(please\s+)?remember\s*(that\b|:|,)?\s*", re.IGNORECASE)
 BLOCK = re.compile(r"<([\w.\- /]+)>\n<description>.*?<value>\n(.*?)\n</value>", re.DOTALL)
+PIECE = re.compile(r"\s*\S+|\s+")
 WORDS = re.compile(r"[a-z0-9]+")
 COMMON = frozenset(
     [
@@ -90,11 +97,12 @@ class DemoProvider:
 
     name = "demo"
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Answer by rule."""
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Answer by rule; whoever wants pieces gets words."""
         reply = answer(request)
-        if reply.text:
-            yield TextDelta(reply.text)
+        if request.stream_tokens:
+            for piece in pieces_of(reply):
+                yield piece
         yield Finished(reply)
 
     async def close(self) -> None:
@@ -130,6 +138,16 @@ def answer(request: ModelRequest) -> ModelReply:
     if FACT.search(asked) and writable and "memory_insert" in tools:
         return called(request, writable, LEAD_IN.sub("", asked).strip() or asked)
     return said(request, f"{WHAT_I_AM} Tell me something about you, then ask me about it.")
+
+
+def pieces_of(reply: ModelReply) -> Iterator[ModelDelta]:
+    """The answer word by word."""
+    for word in PIECE.findall(reply.text):
+        yield TextDelta(word)
+    for call in reply.tool_calls:
+        yield ToolCallDelta(call.id, call.name)
+        for word in PIECE.findall(call.arguments):
+            yield ToolCallDelta(call.id, arguments=word)
 
 
 def known_blocks(system: Message) -> dict[str, str]:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import AsyncIterator
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
 
-from libs.contracts.conversation import Message, ToolCall, Usage
 from libs.contracts.letta.model_config import embedding_config, llm_config
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.contracts.message import Json, JsonObject
-from libs.contracts.served import text_of
+from libs.contracts.message import Json
+from services.agent.adapters.models.failures import MISSHAPEN, failed, failure_of, misunderstood
+from services.agent.adapters.models.openai_answer import StreamedAnswer, reply_of
+from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.port import (
     Finished,
     ModelEvent,
     ModelFailed,
     ProviderUnreachable,
-    TextDelta,
 )
-from services.agent.adapters.models.storable import storable, storable_arguments
 from services.agent.domain.context import ModelRequest
-from services.agent.domain.turn import Failure, ModelReply
+from services.agent.domain.turn import ModelReply
 
 if TYPE_CHECKING:
-    import openai
+    import httpx2
     from openai import AsyncOpenAI
 
 REQUEST_SECONDS_MAX = 600.0
@@ -53,24 +51,6 @@ EMBEDDING_DIMENSIONS_DEFAULT = 1_536
 NOT_FOR_CHAT = ("audio", "dall-e", "image", "moderation", "realtime", "sora", "transcribe", "tts",
                 "whisper", "babbage", "davinci")  # fmt: skip
 EMBEDDINGS = ("text-embedding-3-large", "text-embedding-3-small", "text-embedding-ada-002")
-
-CALL_ID_CHARS_MAX = 40
-TOOL_NAME_CHARS_MAX = 64
-
-# What reading an answer of another shape than OpenAI's raises.
-MISSHAPEN = (ValueError, KeyError, IndexError, TypeError, AttributeError)
-
-# HTTP status of the provider to the error type that clients know from V1.
-ERROR_TYPES = {
-    400: "llm_bad_request",
-    401: "llm_authentication",
-    402: "llm_insufficient_credits",
-    403: "llm_permission_denied",
-    404: "llm_not_found",
-    408: "llm_timeout",
-    422: "llm_unprocessable_entity",
-    429: "llm_rate_limit",
-}
 
 
 class OpenAIProvider:
@@ -107,33 +87,83 @@ class OpenAIProvider:
         if self.opened is not None:
             await self.opened.close()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask a model for a whole step; the text comes in one piece."""
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Ask a model for a whole step. Only what the SDK does before the answer begins is tried
+        again: what was shown cannot be taken back."""
         import httpx2
         import openai
 
         try:
-            response = await self.client.post(
-                "/chat/completions", body=body_of(request), cast_to=httpx2.Response
-            )
-            reply = reply_of(json.loads(response.content))
+            if request.stream_tokens:
+                async with aclosing(self.pieces(request)) as events:
+                    async for event in events:
+                        yield event
+            else:
+                yield Finished(await self.whole(request))
         except openai.APIStatusError as refused:
             raise ModelFailed(failure_of(refused.status_code, refused.body, str(refused))) from None
         except openai.APIConnectionError as lost:
+            raise self.no_answer(lost.__cause__ or lost) from lost
+        except httpx2.RequestError as lost:
             raise self.no_answer(lost) from lost
         except (*MISSHAPEN, openai.OpenAIError) as odd:
-            raise failed("llm_error", "The model's answer cannot be understood", odd) from odd
-        if reply.text:
-            yield TextDelta(reply.text)
+            raise misunderstood(odd) from odd
+
+    async def whole(self, request: ModelRequest) -> ModelReply:
+        """The answer in one response."""
+        import httpx2
+
+        response = await self.client.post(
+            "/chat/completions", body=body_of(request), cast_to=httpx2.Response
+        )
+        return reply_of(json.loads(response.content), seed_of(request))
+
+    async def pieces(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The answer piece by piece. The SDK's objects for the events cost three times as much as
+        reading the lines."""
+        answer = StreamedAnswer(seed_of(request))
+        response = await self.opened_stream(request)
+        try:
+            async for line in response.aiter_lines():
+                data = line.removeprefix("data:").strip()
+                if data == "[DONE]":
+                    break
+                if data and line.startswith("data:"):
+                    for piece in answer.read(data):
+                        yield piece
+        finally:
+            await response.aclose()
+        if answer.finish_reason is None:
+            raise self.no_answer(EOFError("the stream ended in the middle of the answer"))
+        last, reply = answer.end()
+        for piece in last:
+            yield piece
         yield Finished(reply)
 
-    def no_answer(self, lost: openai.APIConnectionError) -> ModelFailed:
+    async def opened_stream(self, request: ModelRequest) -> httpx2.Response:
+        """A response whose body is still to come."""
+        import httpx2
+        from openai import AsyncStream
+
+        body: dict[str, Json] = {
+            **body_of(request),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        response = await self.client.post(
+            "/chat/completions",
+            body=body,
+            cast_to=httpx2.Response,
+            stream=True,
+            stream_cls=AsyncStream[object],
+        )
+        return cast(httpx2.Response, response)  # which the SDK hands out as it is, if asked so
+
+    def no_answer(self, cause: BaseException) -> ModelFailed:
         """Why there was none. The transport calls a refused connection a timeout, of connecting."""
         import httpx2
-        import openai
 
-        cause = lost.__cause__ or lost
-        late = isinstance(lost, openai.APITimeoutError)
+        late = isinstance(cause, httpx2.TimeoutException)
         if late and not isinstance(cause, httpx2.ConnectTimeout):
             return failed("llm_timeout", "The model did not answer in time", cause)
         reason = f"The model at {self.base_url} cannot be reached"
@@ -182,138 +212,6 @@ class OpenAIProvider:
         )
 
 
-def body_of(request: ModelRequest) -> dict[str, Json]:
-    """The request in the provider's words."""
-    config = request.config.llm_config
-    body: dict[str, Json] = {
-        "model": config.model,
-        "messages": [openai_message(one) for one in request.messages],
-    }
-    reasons = config.model.startswith(("o1", "o3", "o4", "gpt-5"))
-    if config.max_tokens:
-        body["max_completion_tokens"] = config.max_tokens
-    if reasons:
-        if config.reasoning_effort:
-            body["reasoning_effort"] = config.reasoning_effort
-    else:
-        body["temperature"] = config.temperature
-    if config.frequency_penalty:
-        body["frequency_penalty"] = config.frequency_penalty
-    if config.response_format is not None:
-        body["response_format"] = config.response_format.model_dump(mode="json", exclude_none=True)
-    if request.tools:
-        body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
-        body["tool_choice"] = "auto"
-        body["parallel_tool_calls"] = request.parallel
-    return body
-
-
-def openai_message(message: Message) -> JsonObject:
-    """One message in the provider's words."""
-    match message.role:
-        case "tool":
-            envelope = {
-                "status": "OK" if message.tool_status != "error" else "Failed",
-                "message": text_of(message),
-            }
-            return {
-                "role": "tool",
-                "tool_call_id": message.tool_call_id,
-                "content": json.dumps(envelope, ensure_ascii=False),
-            }
-        case "assistant":
-            said: JsonObject = {"role": "assistant", "content": text_of(message) or None}
-            if message.tool_calls:
-                said["tool_calls"] = [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments},
-                    }
-                    for call in message.tool_calls
-                ]
-            elif said["content"] is None:
-                said["content"] = ""
-            return said
-        case "system":
-            return {"role": "system", "content": text_of(message)}
-        case "user":
-            return {"role": "user", "content": openai_content(message.content)}
-
-
-def openai_content(content: Json) -> Json:
-    """Text as it is, parts in the provider's words."""
-    if not isinstance(content, list):
-        return content
-    return [openai_part(part) for part in content if isinstance(part, dict)]
-
-
-def openai_part(part: JsonObject) -> Json:
-    """One content part; images by address or inline."""
-    if part.get("type") != "image":
-        return {"type": "text", "text": str(part.get("text", ""))}
-    source: Any = part.get("source") or {}
-    if source.get("type") == "url":
-        return {"type": "image_url", "image_url": {"url": source.get("url")}}
-    data = f"data:{source.get('media_type')};base64,{source.get('data')}"
-    return {"type": "image_url", "image_url": {"url": data}}
-
-
-def reply_of(body: Any) -> ModelReply:
-    """The provider's answer in our words."""
-    choice = body["choices"][0]
-    message = choice["message"]
-    usage = body.get("usage") or {}
-    return ModelReply(
-        text=storable(message.get("content") or ""),
-        tool_calls=calls_of(message.get("tool_calls") or []),
-        finish_reason=choice.get("finish_reason") or "stop",
-        usage=Usage(
-            prompt_tokens=usage.get("prompt_tokens") or 0,
-            completion_tokens=usage.get("completion_tokens") or 0,
-            cached_input_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-            or 0,
-            reasoning_tokens=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
-            or 0,
-        ),
-        reasoning=storable(message.get("reasoning_content") or "") or None,
-    )
-
-
-def calls_of(listed: Any) -> list[ToolCall]:
-    """The tool calls of an answer, such that the provider takes them back as history: servers
-    that stand in for OpenAI are not strict about ids and names, and strict when they read them."""
-    calls: list[ToolCall] = []
-    for call in listed:
-        function = call["function"]
-        call_id = storable(call.get("id") or "")
-        if not 0 < len(call_id) <= CALL_ID_CHARS_MAX or any(one.id == call_id for one in calls):
-            seed = f"{call_id}{len(calls)}{function['name']}{function['arguments']}"
-            call_id = f"call_{sha256(seed.encode()).hexdigest()[:24]}"
-        name = re.sub(r"[^a-zA-Z0-9_-]", "_", function["name"])[:TOOL_NAME_CHARS_MAX]
-        arguments = storable_arguments(function["arguments"] or "{}")
-        calls.append(ToolCall(id=call_id, name=name or "unnamed", arguments=arguments))
-    return calls
-
-
-def failure_of(status: int, body: object, text: str) -> Failure:
-    """An HTTP error of the provider as the reason why a run failed."""
-    error = body if isinstance(body, dict) else {}
-    message = str(error.get("message") or text)
-    code = error.get("code")
-    kind = ERROR_TYPES.get(status, "llm_error")
-    if code == "insufficient_quota":
-        kind = "llm_insufficient_credits"
-    if code == "context_length_exceeded":
-        kind = "context_window_exceeded"
-    if status == 504:
-        kind = "llm_timeout"
-    stop = "insufficient_credits" if kind == "llm_insufficient_credits" else "llm_api_error"
-    return Failure(kind, f"The model answered {status}: {message}", str(code or ""), stop)
-
-
-def failed(error_type: str, message: str, cause: BaseException) -> ModelFailed:
-    """A failure that is not an HTTP error."""
-    detail = f"{type(cause).__name__}: {cause}"
-    stop = "invalid_llm_response" if error_type == "llm_error" else "llm_api_error"
-    return ModelFailed(Failure(error_type, message, detail, stop))
+def seed_of(request: ModelRequest) -> str:
+    """What tells the answer to this request from others."""
+    return request.messages[-1].id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -64,8 +64,10 @@ class Provider(Protocol):
 
     name: str
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask a model. Raises ModelFailed."""
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Ask a model: the pieces of its answer as they come, if the request wants them, and last
+        the whole, which is the sum of the pieces. Raises ModelFailed. Whoever stops early closes
+        the stream, and with it the connection to the model."""
         ...
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
@@ -79,6 +81,10 @@ class Provider(Protocol):
 
 class Models(Protocol):
     """All providers behind one door."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The answer of the model that the request's agent uses, as `Provider.stream`."""
+        ...
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The whole answer of the model that the request's agent uses. Raises ModelFailed."""

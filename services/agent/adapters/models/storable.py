@@ -5,15 +5,31 @@ from __future__ import annotations
 import json
 import re
 
-from libs.contracts.message import Json
-
+HIGH_HALF = re.compile(r"[\ud800-\udbff]\Z")
+PAIR = re.compile(r"[\ud800-\udbff][\udc00-\udfff]")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
-ESCAPED = re.compile(r"\\u(0000|[dD][89a-fA-F])")
+
+# Escapes of JSON for the same, and other escapes, which may hold a backslash that escapes nothing.
+ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+ESCAPES = re.compile(
+    r"\\u0000|(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.",
+    re.DOTALL,
+)
+# Where such an escape starts, or may turn out to start with the next piece.
+PERHAPS_ESCAPED = re.compile(rf"{ESCAPED.pattern}|\\(?:u(?:0{{0,3}}|[dD]))?\Z")
 
 
 def storable(text: str) -> str:
     """The text without NULs, and with � for each half of a surrogate pair."""
+    if SURROGATE.search(text):
+        text = PAIR.sub(lambda pair: whole(pair[0]), text)
     return SURROGATE.sub("�", text.replace("\x00", ""))
+
+
+def whole(pair: str) -> str:
+    """The character of two halves."""
+    return pair.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def storable_arguments(text: str) -> str:
@@ -23,18 +39,55 @@ def storable_arguments(text: str) -> str:
     if not ESCAPED.search(text):
         return text
     try:
-        return json.dumps(cleaned(json.loads(text)), ensure_ascii=False)
+        json.loads(text)
     except ValueError:
+        return text
+    return ESCAPES.sub(lambda escape: unescaped(escape[0]), text)
+
+
+def unescaped(escape: str) -> str:
+    """What one escape becomes; most stay."""
+    if not ESCAPED.match(escape):
+        return escape
+    return storable(str(json.loads(f'"{escape}"')))
+
+
+class TextPieces:
+    """Text that comes in pieces: each is storable, and halves of a pair that were torn apart are
+    put together."""
+
+    def __init__(self) -> None:
+        self.held = ""
+
+    def add(self, piece: str) -> str:
+        """What can be shown with this piece."""
+        text = self.held + piece
+        self.held = text[-1:] if HIGH_HALF.search(text) else ""
+        return storable(text[: len(text) - len(self.held)])
+
+    def rest(self) -> str:
+        """What was held back for a piece that never came."""
+        text, self.held = storable(self.held), ""
         return text
 
 
-def cleaned(data: Json) -> Json:
-    """The same data with all its text storable."""
-    match data:
-        case str():
-            return storable(data)
-        case list():
-            return [cleaned(item) for item in data]
-        case dict():
-            return {storable(key): cleaned(value) for key, value in data.items()}
-    return data
+class ArgumentPieces:
+    """The same for arguments. From an escape on that has to go, all is held back: whether it goes
+    depends on whether the whole turns out to be JSON."""
+
+    def __init__(self) -> None:
+        self.text = TextPieces()
+        self.arrived = ""
+        self.shown = 0
+
+    def add(self, piece: str) -> str:
+        """What can be shown with this piece."""
+        self.arrived += self.text.add(piece)
+        found = PERHAPS_ESCAPED.search(self.arrived, self.shown)
+        start, self.shown = self.shown, found.start() if found else len(self.arrived)
+        return self.arrived[start : self.shown]
+
+    def rest(self) -> str:
+        """What is left to show when the call is whole; without arguments that is `{}`."""
+        self.arrived += self.text.rest()
+        return storable_arguments(self.arrived or "{}")[self.shown :]

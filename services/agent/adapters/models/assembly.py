@@ -1,0 +1,126 @@
+"""An answer put together from the pieces in which it comes, the same for every provider."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from libs.contracts.conversation import ToolCall, Usage
+from services.agent.adapters.models.port import (
+    ModelDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
+from services.agent.adapters.models.storable import ArgumentPieces, TextPieces, storable
+from services.agent.domain.turn import ModelReply
+
+CALL_ID_CHARS_MAX = 40
+TOOL_NAME_CHARS_MAX = 64
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A tool call whose arguments are still coming."""
+
+    id: str
+    name: str
+    pieces: ArgumentPieces = field(default_factory=ArgumentPieces)
+    shown: list[str] = field(default_factory=list)
+
+
+class Assembly:
+    """Takes raw pieces and gives the ones to show; the reply is made of exactly those.
+
+    Servers that stand in for a provider are not strict about ids and names of calls, but strict
+    when they read them again, so both are made such that they can be sent back; `seed` keeps made
+    up ids of different answers apart.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed
+        self.text = TextPieces()
+        self.reasoning = TextPieces()
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.open: OpenCall | None = None
+
+    def say(self, piece: str) -> list[ModelDelta]:
+        """A piece of text."""
+        return self.said(self.text.add(piece))
+
+    def think(self, piece: str) -> list[ModelDelta]:
+        """A piece of reasoning."""
+        return self.thought(self.reasoning.add(piece))
+
+    def open_call(self, call_id: str, name: str) -> list[ModelDelta]:
+        """A call starts; the one before it is whole."""
+        closing = self.close_call()
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:TOOL_NAME_CHARS_MAX] or "unnamed"
+        self.open = OpenCall(self.good_id(call_id, name), name)
+        return [*closing, ToolCallDelta(self.open.id, name)]
+
+    def argue(self, piece: str) -> list[ModelDelta]:
+        """A piece of the arguments of the call that started last."""
+        if self.open is None:
+            raise ValueError("arguments came before their call")
+        return self.argued(self.open, self.open.pieces.add(piece))
+
+    def close_call(self) -> list[ModelDelta]:
+        """The call that started last is whole."""
+        call, self.open = self.open, None
+        if call is None:
+            return []
+        last = self.argued(call, call.pieces.rest())
+        self.calls.append(ToolCall(id=call.id, name=call.name, arguments="".join(call.shown)))
+        return last
+
+    def close(self) -> list[ModelDelta]:
+        """Everything is whole."""
+        return [
+            *self.thought(self.reasoning.rest()),
+            *self.said(self.text.rest()),
+            *self.close_call(),
+        ]
+
+    def reply(self, finish_reason: str, usage: Usage) -> ModelReply:
+        """The sum of all pieces, after `close`."""
+        return ModelReply(
+            text="".join(self.texts),
+            tool_calls=self.calls,
+            finish_reason=finish_reason,
+            usage=usage,
+            reasoning="".join(self.thoughts) or None,
+        )
+
+    def said(self, text: str) -> list[ModelDelta]:
+        """Text to show, if there is any."""
+        if not text:
+            return []
+        self.texts.append(text)
+        return [TextDelta(text)]
+
+    def thought(self, text: str) -> list[ModelDelta]:
+        """Reasoning to show, if there is any."""
+        if not text:
+            return []
+        self.thoughts.append(text)
+        return [ReasoningDelta(text)]
+
+    def argued(self, call: OpenCall, text: str) -> list[ModelDelta]:
+        """Arguments to show, if there are any."""
+        if not text:
+            return []
+        call.shown.append(text)
+        return [ToolCallDelta(call.id, arguments=text)]
+
+    def good_id(self, call_id: str, name: str) -> str:
+        """The id, if it can be sent back and is the only one of its kind, or another."""
+        call_id = storable(call_id)
+        taken = any(one.id == call_id for one in self.calls)
+        if 0 < len(call_id) <= CALL_ID_CHARS_MAX and not taken:
+            return call_id
+        seed = f"{self.seed}{call_id}{len(self.calls)}{name}".encode()
+        return f"call_{sha256(seed).hexdigest()[:24]}"

@@ -1,0 +1,88 @@
+"""What OpenAI's chat completions are sent: a request and its messages in that wire's words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from libs.contracts.conversation import Message
+from libs.contracts.message import Json, JsonObject
+from libs.contracts.served import text_of
+from services.agent.domain.context import ModelRequest
+
+
+def body_of(request: ModelRequest) -> dict[str, Json]:
+    """The request in the provider's words."""
+    config = request.config.llm_config
+    body: dict[str, Json] = {
+        "model": config.model,
+        "messages": [openai_message(one) for one in request.messages],
+    }
+    reasons = config.model.startswith(("o1", "o3", "o4", "gpt-5"))
+    if config.max_tokens:
+        body["max_completion_tokens"] = config.max_tokens
+    if reasons:
+        if config.reasoning_effort:
+            body["reasoning_effort"] = config.reasoning_effort
+    else:
+        body["temperature"] = config.temperature
+    if config.frequency_penalty:
+        body["frequency_penalty"] = config.frequency_penalty
+    if config.response_format is not None:
+        body["response_format"] = config.response_format.model_dump(mode="json", exclude_none=True)
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
+        body["tool_choice"] = "auto"
+        body["parallel_tool_calls"] = request.parallel
+    return body
+
+
+def openai_message(message: Message) -> JsonObject:
+    """One message in the provider's words."""
+    match message.role:
+        case "tool":
+            envelope = {
+                "status": "OK" if message.tool_status != "error" else "Failed",
+                "message": text_of(message),
+            }
+            return {
+                "role": "tool",
+                "tool_call_id": message.tool_call_id,
+                "content": json.dumps(envelope, ensure_ascii=False),
+            }
+        case "assistant":
+            said: JsonObject = {"role": "assistant", "content": text_of(message) or None}
+            if message.tool_calls:
+                said["tool_calls"] = [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments},
+                    }
+                    for call in message.tool_calls
+                ]
+            elif said["content"] is None:
+                said["content"] = ""
+            return said
+        case "system":
+            return {"role": "system", "content": text_of(message)}
+        case "user":
+            return {"role": "user", "content": openai_content(message.content)}
+
+
+def openai_content(content: Json) -> Json:
+    """Text as it is, parts in the provider's words."""
+    if not isinstance(content, list):
+        return content
+    return [openai_part(part) for part in content if isinstance(part, dict)]
+
+
+def openai_part(part: JsonObject) -> Json:
+    """One content part; images by address or inline."""
+    if part.get("type") != "image":
+        return {"type": "text", "text": str(part.get("text", ""))}
+    source: Any = part.get("source") or {}
+    if source.get("type") == "url":
+        return {"type": "image_url", "image_url": {"url": source.get("url")}}
+    data = f"data:{source.get('media_type')};base64,{source.get('data')}"
+    return {"type": "image_url", "image_url": {"url": data}}

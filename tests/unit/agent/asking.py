@@ -1,0 +1,95 @@
+"""How the tests of providers ask them, and what every provider's answer is checked for."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from libs.contracts.conversation import Message, ToolCall
+from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
+from services.agent.adapters.models.port import (
+    Finished,
+    ModelDelta,
+    Provider,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
+from services.agent.domain.context import ModelRequest
+from services.agent.domain.turn import ModelReply
+from tests.contract.examples import CONFIG, LLM, SYSTEM, message
+
+SCHEMAS = [json_schema(BASE_TOOLS[name]) for name in ("memory_insert", "conversation_search")]
+
+
+def ask(
+    *messages: Message, tools: Any = SCHEMAS, parallel: bool = True, **llm: Any
+) -> ModelRequest:
+    config = CONFIG.model_copy(update={"llm_config": LLM.model_copy(update=llm)})
+    return ModelRequest(config, list(messages), tools, parallel)
+
+
+def script(text: str, **options: Any) -> ModelRequest:
+    return ask(SYSTEM, message(50, role="user", content=text), **options)
+
+
+async def reply_to(provider: Provider, request: ModelRequest) -> ModelReply:
+    """The answer to somebody who does not want pieces."""
+    events = [event async for event in provider.stream(request)]
+    last = events[-1]
+    assert isinstance(last, Finished)
+    assert events[:-1] == [], "nobody asked for pieces"
+    return last.reply
+
+
+async def streamed(
+    provider: Provider, request: ModelRequest, *, into: list[ModelDelta] | None = None
+) -> tuple[list[ModelDelta], ModelReply]:
+    """The pieces of an answer, and the whole, which must be their sum."""
+    deltas: list[ModelDelta] = [] if into is None else into
+    async with aclosing(provider.stream(replace(request, stream_tokens=True))) as events:
+        async for event in events:
+            if isinstance(event, Finished):
+                check_sum(deltas, event.reply)
+                assert [one async for one in events] == [], "nothing follows the whole"
+                return deltas, event.reply
+            deltas.append(event)
+    raise AssertionError("the stream ended without the whole answer")
+
+
+def check_sum(deltas: list[ModelDelta], reply: ModelReply) -> None:
+    """The pieces are exactly the reply, no piece is empty, and calls come one after the other."""
+    assert text_in(deltas) == reply.text
+    assert reasoning_in(deltas) == (reply.reasoning or "")
+    assert calls_in(deltas) == reply.tool_calls
+    for delta in deltas:
+        if isinstance(delta, ToolCallDelta):
+            assert bool(delta.name) != bool(delta.arguments), "a name, or some arguments"
+        else:
+            assert delta.text, "a piece is not empty"
+
+
+def text_in(deltas: list[ModelDelta]) -> str:
+    return "".join(one.text for one in deltas if isinstance(one, TextDelta))
+
+
+def reasoning_in(deltas: list[ModelDelta]) -> str:
+    return "".join(one.text for one in deltas if isinstance(one, ReasoningDelta))
+
+
+def calls_in(deltas: list[ModelDelta]) -> list[ToolCall]:
+    """The calls that the pieces make up."""
+    calls: list[ToolCall] = []
+    for delta in deltas:
+        if not isinstance(delta, ToolCallDelta):
+            continue
+        if delta.name is not None:
+            assert delta.id not in [call.id for call in calls], "the name comes once"
+            calls.append(ToolCall(id=delta.id, name=delta.name, arguments=""))
+        else:
+            assert calls, "the name comes first"
+            assert delta.id == calls[-1].id, "the calls come one after the other"
+            arguments = calls[-1].arguments + delta.arguments
+            calls[-1] = calls[-1].model_copy(update={"arguments": arguments})
+    return calls

@@ -1,0 +1,185 @@
+"""What every provider that speaks to a server must do, on the scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from services.agent.adapters.models.openai import OpenAIProvider
+from services.agent.adapters.models.port import ModelDelta, ModelFailed, Provider, ToolCallDelta
+from services.agent.domain.context import ModelRequest
+from services.agent.domain.turn import ModelReply
+from tests.scripted_model import ScriptedModel
+from tests.unit.agent.asking import reply_to, script, streamed, text_in
+
+pytestmark = pytest.mark.parametrize("wire", ["openai"])
+
+TWO_CALLS = json.dumps(
+    [
+        {"name": "memory_insert", "arguments": {"label": "human", "new_string": "Tea, not coffee"}},
+        {"name": "conversation_search"},
+    ]
+)
+LONG = "this text is long enough to be sent in several pieces"
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel() as model:
+        yield model
+
+
+@pytest.fixture
+async def provider(
+    wire: str, scripted: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Provider]:
+    provider = OpenAIProvider("sk-test", scripted.base_url)
+    provider.opened = provider.client.with_options(timeout=0.5)
+    monkeypatch.setattr(type(provider.opened), "_calculate_retry_timeout", lambda *_: 0.0)
+    yield provider
+    await provider.close()
+
+
+async def answer(provider: Provider, request: ModelRequest, *, in_pieces: bool) -> ModelReply:
+    if in_pieces:
+        return (await streamed(provider, request))[1]
+    return await reply_to(provider, request)
+
+
+@pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "pieces"])
+class TestEitherWay:
+    async def test_words_come_with_their_usage(self, provider: Provider, in_pieces: bool) -> None:
+        reply = await answer(provider, script(f"SAY:{LONG}"), in_pieces=in_pieces)
+        assert (reply.text, reply.tool_calls, reply.finish_reason) == (LONG, [], "stop")
+        assert reply.reasoning is None
+        assert reply.usage.prompt_tokens > 0
+        assert reply.usage.completion_tokens > 0
+
+    async def test_a_tool_call_comes_with_its_arguments(
+        self, provider: Provider, in_pieces: bool
+    ) -> None:
+        arguments = {"label": "human", "new_string": "Likes tea, « très » 🍵"}
+        text = f"CALL:memory_insert:{json.dumps(arguments)}"
+        reply = await answer(provider, script(text), in_pieces=in_pieces)
+        [call] = reply.tool_calls
+        assert (call.name, json.loads(call.arguments)) == ("memory_insert", arguments)
+        assert (reply.text, reply.finish_reason) == ("", "tool_calls")
+
+    async def test_parallel_calls_come_in_their_order(
+        self, provider: Provider, in_pieces: bool
+    ) -> None:
+        reply = await answer(provider, script(f"CALLS:{TWO_CALLS}"), in_pieces=in_pieces)
+        assert [(one.name, json.loads(one.arguments)) for one in reply.tool_calls] == [
+            ("memory_insert", {"label": "human", "new_string": "Tea, not coffee"}),
+            ("conversation_search", {}),
+        ]
+        assert len({one.id for one in reply.tool_calls}) == 2
+
+    async def test_an_empty_answer_is_an_answer(self, provider: Provider, in_pieces: bool) -> None:
+        reply = await answer(provider, script("EMPTY"), in_pieces=in_pieces)
+        assert (reply.text, reply.tool_calls, reply.finish_reason) == ("", [], "stop")
+
+    async def test_an_answer_that_was_cut_short_says_so(
+        self, provider: Provider, in_pieces: bool
+    ) -> None:
+        reply = await answer(provider, script("LENGTH SAY:cut"), in_pieces=in_pieces)
+        assert (reply.text, reply.finish_reason) == ("cut", "length")
+
+    @pytest.mark.parametrize("fault", ["FAIL:429:2", "FAIL:500:2", "HANG:1"])
+    async def test_what_passes_is_tried_again(
+        self, provider: Provider, scripted: ScriptedModel, in_pieces: bool, fault: str
+    ) -> None:
+        text = f"{fault} SAY:at last"
+        assert (await answer(provider, script(text), in_pieces=in_pieces)).text == "at last"
+        times = int(fault.rpartition(":")[2])
+        assert (await scripted.asked(text)) == {0: times + 1}
+
+    @pytest.mark.parametrize(
+        ("fault", "error_type", "stop_reason", "words"),
+        [
+            ("FAIL:400", "llm_bad_request", "llm_api_error", "400"),
+            ("FAIL:401", "llm_authentication", "llm_api_error", "401"),
+            ("FAIL:403", "llm_permission_denied", "llm_api_error", "403"),
+            ("FAIL:404", "llm_not_found", "llm_api_error", "404"),
+            ("FAIL:429", "llm_rate_limit", "llm_api_error", "429"),
+            ("FAIL:500", "llm_error", "llm_api_error", "500"),
+            ("FAIL:504", "llm_timeout", "llm_api_error", "504"),
+            ("HANG", "llm_timeout", "llm_api_error", "in time"),
+            ("CUT", "llm_connection_error", "llm_api_error", "cannot be reached"),
+            ("GARBAGE", "llm_error", "invalid_llm_response", "cannot be understood"),
+        ],
+    )
+    async def test_what_does_not_pass_is_the_reason_why_the_run_failed(
+        self,
+        provider: Provider,
+        scripted: ScriptedModel,
+        in_pieces: bool,
+        fault: str,
+        error_type: str,
+        stop_reason: str,
+        words: str,
+    ) -> None:
+        text = f"{fault} SAY:{LONG}"
+        with pytest.raises(ModelFailed, match=words) as raised:
+            await answer(provider, script(text), in_pieces=in_pieces)
+        failure = raised.value.failure
+        assert (failure.error_type, failure.stop_reason) == (error_type, stop_reason)
+        assert (await scripted.asked(text))[0] <= 3, "retries are bounded"
+
+
+class TestPieces:
+    async def test_text_comes_in_pieces(self, provider: Provider) -> None:
+        deltas, _ = await streamed(provider, script(f"SAY:{LONG}"))
+        assert len(deltas) > 3
+
+    async def test_the_name_of_a_call_comes_before_its_arguments(self, provider: Provider) -> None:
+        deltas, reply = await streamed(provider, script(f"CALLS:{TWO_CALLS}"))
+        assert deltas[0] == ToolCallDelta(reply.tool_calls[0].id, "memory_insert")
+        assert len(deltas) > 4, "the arguments come in pieces"
+
+    async def test_broken_arguments_are_passed_on_as_they_are(self, provider: Provider) -> None:
+        _, reply = await streamed(provider, script("BADARGS:memory_insert"))
+        assert [one.arguments for one in reply.tool_calls] == ['{"broken": ']
+
+    async def test_what_came_before_a_cut_was_shown_and_is_not_asked_again(
+        self, provider: Provider, scripted: ScriptedModel
+    ) -> None:
+        text = f"CUT:1 SAY:{LONG}"
+        shown: list[ModelDelta] = []
+        with pytest.raises(ModelFailed):
+            await streamed(provider, script(text), into=shown)
+        assert text_in(shown)
+        assert LONG.startswith(text_in(shown))
+        assert await scripted.asked(text) == {0: 1}
+
+    async def test_a_silence_in_the_middle_of_an_answer_is_a_timeout(
+        self, provider: Provider, scripted: ScriptedModel
+    ) -> None:
+        with pytest.raises(ModelFailed, match="in time") as raised:
+            await streamed(provider, script(f"DRIP:60000 SAY:{LONG}"))
+        assert raised.value.failure.error_type == "llm_timeout"
+        await scripted.wait_for_count("abandoned")
+
+    async def test_whoever_stops_reading_closes_the_connection(
+        self, provider: Provider, scripted: ScriptedModel
+    ) -> None:
+        request = replace(script(f"DRIP:100 SAY:{LONG}"), stream_tokens=True)
+        async with aclosing(provider.stream(request)) as events:
+            await anext(events)
+        await scripted.wait_for_count("abandoned")
+
+    @pytest.mark.parametrize("text", ["HANG", f"DRIP:60000 SAY:{LONG}"])
+    async def test_a_cancelled_question_closes_the_connection(
+        self, provider: Provider, scripted: ScriptedModel, text: str
+    ) -> None:
+        asking = asyncio.create_task(streamed(provider, script(text)))
+        await scripted.wait_for_asked(text)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await scripted.wait_for_count("abandoned")

@@ -8,6 +8,10 @@ endif
 ifdef HEELER_PORT
 export HEELER_PORT
 endif
+# How many processes of each service: make up HEELER_REPLICAS=2
+ifdef HEELER_REPLICAS
+export HEELER_REPLICAS
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help up down status watch logs psql test check unit bench bench-store chaos clean wipe
@@ -15,7 +19,7 @@ endif
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: ## Start Heeler on this machine: Postgres, NATS and the services
+up: ## Start Heeler on this machine: Postgres, NATS, the services (HEELER_REPLICAS=2: two of each)
 	@deploy/bootstrap.sh
 	@$(EMBEDDED) up
 

@@ -57,6 +57,7 @@ class Command:
     # Sent by the kernel when the supervisor dies without saying goodbye.
     orphan_signal: signal.Signals = signal.SIGKILL
     stop_seconds_max: float = STOP_SECONDS_MAX
+    descriptors: tuple[int, ...] = ()  # open files of ours that the child gets too
 
 
 @contextlib.contextmanager
@@ -75,6 +76,7 @@ def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
             "cwd": command.folder,
             "env": command.environment,
             "process_group": 0,
+            "pass_fds": command.descriptors,
             "preexec_fn": die_with_parent(command.orphan_signal),
         }
         if command.account:

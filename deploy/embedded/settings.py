@@ -11,6 +11,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SERVICES = ("memory", "agent", "api")  # start order
 PARTS = ("postgres", "nats", *SERVICES)
 DATABASE = "heeler"
+REPLICAS_MAX = 16
 
 START_SECONDS_MAX = 60.0  # `up` gives up waiting after this
 PART_READY_SECONDS_MAX = 30.0  # Postgres or NATS must answer within this
@@ -28,12 +29,23 @@ class Settings:
     home: Path
     host: str
     port: int
+    replicas: int = 1
     services_package: str = "services"
     migrations_module: str = "deploy.migrate"
 
     @property
     def logs(self) -> Path:
         return self.home / "logs"
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Every process of every service in start order: memory, memory-2, agent, agent-2, ..."""
+        numbers = range(1, self.replicas + 1)
+        return tuple(replica_name(service, n) for service in SERVICES for n in numbers)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return ("postgres", "nats", *self.services)
 
     @property
     def reach_host(self) -> str:
@@ -49,15 +61,30 @@ class Settings:
         return self.logs / f"{part}.log"
 
 
+def replica_name(service: str, number: int) -> str:
+    return service if number == 1 else f"{service}-{number}"
+
+
+def service_of(part: str) -> str:
+    """The service that a part is a replica of; Postgres and NATS are their own."""
+    return part.partition("-")[0]
+
+
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     home = Path(environment.get("HEELER_HOME") or CHECKOUT / ".heeler").expanduser()
     port = environment.get("HEELER_PORT") or "8283"
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise LaunchError(f"HEELER_PORT is {port!r}: it must be a number from 1 to 65535.")
+    replicas = environment.get("HEELER_REPLICAS") or "1"
+    if not replicas.isdecimal() or not 0 < int(replicas) <= REPLICAS_MAX:
+        raise LaunchError(
+            f"HEELER_REPLICAS is {replicas!r}: it must be a number from 1 to {REPLICAS_MAX}."
+        )
     return Settings(
         home=home if home.is_absolute() else (Path.cwd() / home),
         host=environment.get("HEELER_HOST") or "127.0.0.1",
         port=int(port),
+        replicas=int(replicas),
         services_package=environment.get("HEELER_SERVICES_PACKAGE") or "services",
         migrations_module=environment.get("HEELER_MIGRATIONS_MODULE") or "deploy.migrate",
     )

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.embedded.health import Health, read_health
-from deploy.embedded.settings import PARTS, Settings
+from deploy.embedded.settings import Settings, service_of
 from deploy.embedded.state import HomeLock, PartState, ProcessMark, read_state
 
 
@@ -34,9 +34,8 @@ def status(settings: Settings, *, as_json: bool) -> int:
     host, port = settings.reach_host, state.ports["api"] if state else settings.port
     health = read_health(host, port) if holder else Health()
     rows = [_supervisor_row(holder)]
-    for name in PARTS:
-        part = state.parts[name] if state else PartState(name)
-        rows.append(_row(part, health, state.urls if state and holder else {}))
+    parts = state.parts.values() if state else map(PartState, settings.parts)
+    rows += [_row(part, health, state.urls if state and holder else {}) for part in parts]
     healthy = health.all_ok and all(row.state == "ok" for row in rows)
     if as_json:
         document = {
@@ -66,7 +65,7 @@ def _row(part: PartState, health: Health, urls: dict[str, str]) -> Row:
     if process is None:
         state = part.state if part.state == "restarting" else "down"
         return Row(part.name, state, None, part.restarts, None, None, None)
-    state = health.parts.get(part.name, "not answering")
+    state = health.parts.get(service_of(part.name), "not answering")
     uptime = time.time() - part.started_at if part.started_at else None
     url = urls.get({"postgres": "database"}.get(part.name, part.name))
     return Row(part.name, state, process.pid, part.restarts, uptime, _memory(process), url)

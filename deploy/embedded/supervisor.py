@@ -8,8 +8,10 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from deploy.embedded import postgres
 from deploy.embedded.nats import Nats, nats_url
@@ -19,11 +21,10 @@ from deploy.embedded.settings import (
     CHECKOUT,
     DATABASE,
     MIGRATE_SECONDS_MAX,
-    PARTS,
-    SERVICES,
     LaunchError,
     Settings,
     open_home,
+    service_of,
 )
 from deploy.embedded.state import (
     HomeLock,
@@ -40,6 +41,7 @@ from deploy.embedded.state import (
 log = logging.getLogger("heeler.supervisor")
 
 LEFTOVER_SECONDS_MAX = 10.0
+LISTEN_BACKLOG = 2048
 
 
 class Supervisor:
@@ -73,8 +75,9 @@ class Supervisor:
                 "nats_monitor": self._nats.monitor_url,
                 "database": self._postgres.url(DATABASE),
             },
-            parts={name: PartState(name) for name in PARTS},
+            parts={name: PartState(name) for name in settings.parts},
         )
+        self._listener: socket.socket | None = None
         self._parts: dict[str, Part] = {}
 
     async def run(self) -> int:
@@ -109,9 +112,10 @@ class Supervisor:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
         self._phase("migrating")
         await self._migrate()
-        for name in SERVICES:
-            ports = self._state.ports
-            self._add(service_command(self._settings, self._secrets, ports, name))
+        if self._settings.replicas > 1:
+            self._listener = open_listener(self._settings)
+        for name in self._settings.services:
+            self._add(self._service_command(name))
         self._phase("running")
 
     async def _migrate(self) -> None:
@@ -138,6 +142,14 @@ class Supervisor:
         if code != 0:
             raise Failed("migrate", f"the migrations ended with exit code {code}.")
 
+    def _service_command(self, name: str) -> Command:
+        command = service_command(self._settings, self._secrets, self._state.ports, name)
+        if self._listener is None or service_of(name) != "api":
+            return command
+        descriptor = self._listener.fileno()
+        environment = command.environment | {"HEELER_LISTEN_DESCRIPTOR": str(descriptor)}
+        return replace(command, environment=environment, descriptors=(descriptor,))
+
     def _add(self, command: Command, prepare: Callable[[], None] | None = None) -> Part:
         part = Part(command, self._state.parts[command.name], self._write, prepare)
         self._parts[command.name] = part
@@ -146,11 +158,13 @@ class Supervisor:
 
     async def _stop(self, phase: str) -> None:
         self._phase("stopping")
-        services = [part for name, part in self._parts.items() if name in SERVICES]
+        services = [part for name, part in self._parts.items() if name in self._settings.services]
         await asyncio.gather(*(part.stop() for part in services))
         for name in ("nats", "postgres"):
             if name in self._parts:
                 await self._parts[name].stop()
+        if self._listener:
+            self._listener.close()
         self._state.supervisor = None
         self._phase(phase)
 
@@ -188,20 +202,38 @@ def _module_exists(module: str) -> bool:
 def service_command(
     settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
 ) -> Command:
-    """How a service of this home is started; replicas are started the same way."""
+    """How a process of a service is started: `agent`, or its second replica `agent-2`."""
+    service = service_of(name)
     database_url = postgres.database_url(
         port=ports["postgres"],
         database=DATABASE,
-        user=f"heeler_{name}",
-        password=secrets.service_passwords[name],
+        user=f"heeler_{service}",
+        password=secrets.service_passwords[service],
     )
     environment = {
         "HEELER_DATABASE_URL": database_url,
         "HEELER_NATS_URL": nats_url(port=ports["nats"], password=secrets.nats_password),
     }
-    if name == "api":
+    if service == "api":
         environment |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
-    return python_command(settings, name, f"{settings.services_package}.{name}", **environment)
+    return python_command(settings, name, f"{settings.services_package}.{service}", **environment)
+
+
+def open_listener(settings: Settings) -> socket.socket:
+    """The socket that all replicas of the api accept from. A connection goes to one that is free
+    to take it, never to one that is frozen or dead; while all of them restart it waits."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise LaunchError(
+            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}."
+        ) from error
+    listener.listen(LISTEN_BACKLOG)
+    return listener
 
 
 def python_command(settings: Settings, name: str, module: str, **environment: str) -> Command:
@@ -220,13 +252,12 @@ def kill_leftovers(state: InstanceState | None, seconds_max: float = LEFTOVER_SE
     """End the children that a dead supervisor recorded, services first; only if still the same."""
     if state is None:
         return
-    for name in reversed(PARTS):
-        part = state.parts.get(name)
-        if part is None or part.mark is None or part.mark.process() is None:
+    for part in reversed(state.parts.values()):
+        if part.mark is None or part.mark.process() is None:
             continue
         pid = part.mark.pid
-        log.warning("ending %s (pid %s), left by an earlier supervisor", name, pid)
-        signal_group(pid, signal.SIGINT if name == "postgres" else signal.SIGTERM)
+        log.warning("ending %s (pid %s), left by an earlier supervisor", part.name, pid)
+        signal_group(pid, signal.SIGINT if part.name == "postgres" else signal.SIGTERM)
         if not part.mark.wait_gone(seconds_max):
             signal_group(pid, signal.SIGKILL)
             part.mark.wait_gone(seconds_max)

@@ -16,7 +16,6 @@ from deploy.embedded.process import rotate, tail
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
-    PARTS,
     START_SECONDS_MAX,
     LaunchError,
     Settings,
@@ -213,10 +212,12 @@ def _not_healthy(
 def _ailing(settings: Settings, state: InstanceState | None) -> tuple[str, str]:
     if state is None:
         return "supervisor", "wrote no state"
-    for name in PARTS:
-        part = state.parts[name]
+    for part in state.parts.values():
         if not part.mark or not part.mark.process():
-            return name, f"is {part.state}, {part.restarts} restarts, last exit {part.last_exit}"
+            return (
+                part.name,
+                f"is {part.state}, {part.restarts} restarts, last exit {part.last_exit}",
+            )
     health = read_health(settings.reach_host, state.ports["api"])
     if health.failing:
         name = next((name for name in health.failing if name != "api"), "api")

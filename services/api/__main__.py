@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 
 import uvicorn
@@ -41,7 +42,8 @@ def main() -> None:
         access_log=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS_MAX,
     )
-    Server(config).run()
+    shared = settings.listen_descriptor
+    Server(config).run(None if shared is None else [socket.socket(fileno=shared)])
 
 
 if __name__ == "__main__":

@@ -17,17 +17,21 @@ class UnsafeSettings(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """Where the api listens, who may come in, and after which silence a stream sends a ping."""
+    """Where the api listens, who may come in, and after which silence a stream sends a ping.
+
+    With a listen descriptor the socket is open already, and other replicas accept from it too.
+    """
 
     host: str
     port: int
     password: str | None
     ping_seconds: float
+    listen_descriptor: int | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
-        """HEELER_HOST, HEELER_PORT, HEELER_PASSWORD or LETTA_SERVER_PASSWORD, and
-        HEELER_PING_SECONDS.
+        """HEELER_HOST, HEELER_PORT, HEELER_PASSWORD or LETTA_SERVER_PASSWORD,
+        HEELER_PING_SECONDS and HEELER_LISTEN_DESCRIPTOR.
 
         Raises UnsafeSettings for an address that others can reach, without a password.
         """
@@ -40,7 +44,9 @@ class ApiSettings:
                 " set HEELER_PASSWORD, or listen on 127.0.0.1"
             )
         ping_seconds = float(environment.get("HEELER_PING_SECONDS", PING_SECONDS_DEFAULT))
-        return cls(host, port, password or None, ping_seconds)
+        descriptor = environment.get("HEELER_LISTEN_DESCRIPTOR")
+        listen = int(descriptor) if descriptor else None
+        return cls(host, port, password or None, ping_seconds, listen)
 
 
 def is_loopback(host: str) -> bool:

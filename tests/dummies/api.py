@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
@@ -43,8 +44,12 @@ async def main() -> None:
             await writer.drain()
             writer.close()
 
-        host, port = os.environ["HEELER_HOST"], int(os.environ["HEELER_PORT"])
-        server = await asyncio.start_server(answer, host, port)
+        shared = os.environ.get("HEELER_LISTEN_DESCRIPTOR")
+        if shared:
+            server = await asyncio.start_server(answer, sock=socket.socket(fileno=int(shared)))
+        else:
+            host, port = os.environ["HEELER_HOST"], int(os.environ["HEELER_PORT"])
+            server = await asyncio.start_server(answer, host, port)
         await stop.wait()
         server.close()
 

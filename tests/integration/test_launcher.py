@@ -18,9 +18,10 @@ import nats
 import psycopg
 import pytest
 
+from deploy.embedded.health import read_health
 from deploy.embedded.part import Backoff
 from deploy.embedded.process import LOG_BYTES_MAX, rotate
-from deploy.embedded.settings import PARTS
+from deploy.embedded.settings import PARTS, SERVICES, LaunchError, read_settings
 from deploy.embedded.state import ProcessMark, free_port, write_state
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 
@@ -129,6 +130,31 @@ async def test_a_second_replica_of_a_service_can_be_started_by_hand(
     heeler.stop_replicas()
 
     assert words == {b"pong", b"replica"}
+
+
+def test_with_two_replicas_each_part_of_a_pair_stands_in_for_the_other() -> None:
+    with HeelerInstance(env={**DUMMIES, "HEELER_REPLICAS": "2"}) as instance:
+        status = instance.status()
+        pairs = [(service, f"{service}-2") for service in SERVICES]
+
+        assert status["healthy"] is True
+        assert set(status["parts"]) == {"supervisor", "postgres", "nats", *sum(pairs, ())}
+        for pair in pairs:
+            for name in pair:
+                pid = instance.kill9(name)
+                assert read_health("127.0.0.1", instance.port).code == 200
+                instance.wait_restarted(name, pid)
+            instance.wait_healthy()
+        os.kill(instance.pid("api"), signal.SIGSTOP)
+        codes = [read_health("127.0.0.1", instance.port).code for _ in range(10)]
+        os.kill(instance.pid("api"), signal.SIGCONT)
+        assert codes == [200] * 10
+
+
+@pytest.mark.parametrize("replicas", ["0", "17", "two"])
+def test_an_impossible_number_of_replicas_is_refused(replicas: str) -> None:
+    with pytest.raises(LaunchError, match="HEELER_REPLICAS"):
+        read_settings({"HEELER_REPLICAS": replicas})
 
 
 def test_two_homes_run_side_by_side(heeler: HeelerInstance) -> None:

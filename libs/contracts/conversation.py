@@ -29,8 +29,20 @@ class ToolCall(Value):
     arguments: str
 
 
+class ReasoningPart(Value):
+    """A stretch of a model's reasoning that its provider wants back as it was: words with a
+    signature, or something that only the provider can read."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+
+
 class Message(Value):
-    """One message, the same for every provider. `content` is text or V1 content parts."""
+    """One message, the same for every provider. `content` is text or V1 content parts.
+
+    Reasoning is in `reasoning_parts` if its provider wants it back, else in `reasoning`.
+    """
 
     id: str
     role: Role
@@ -40,9 +52,17 @@ class Message(Value):
     name: str | None = None
     sender_id: str | None = None
     reasoning: str | None = None
+    reasoning_parts: list[ReasoningPart] = Field(default_factory=list)
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str | None = None
     tool_status: ToolStatus | None = None
+
+    @property
+    def thoughts(self) -> list[ReasoningPart]:
+        """The reasoning, whoever it is from."""
+        if self.reasoning:
+            return [ReasoningPart(text=self.reasoning)]
+        return self.reasoning_parts
 
 
 class Usage(Value):

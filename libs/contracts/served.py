@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from libs.contracts.conversation import Message
+from libs.contracts.conversation import Message, ReasoningPart
 from libs.contracts.letta.messages import (
     Envelope,
     ToolCall,
     ToolReturned,
     assistant_message,
+    hidden_reasoning_message,
     otid_of,
     reasoning_message,
     system_message,
@@ -50,8 +51,8 @@ def served_messages(
 def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
     """What the model thought, said and called."""
     parts: list[JsonObject] = []
-    if message.reasoning:
-        parts.append(reasoning_message(part(envelope, len(parts)), message.reasoning))
+    for thought in message.thoughts:
+        parts.append(served_thought(part(envelope, len(parts)), thought))
     if message.content is not None:
         parts.append(assistant_message(part(envelope, len(parts)), message.content))
     if message.tool_calls:
@@ -61,6 +62,15 @@ def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
         ]
         parts.append(tool_call_message(part(envelope, len(parts)), calls))
     return parts
+
+
+def served_thought(envelope: Envelope, thought: ReasoningPart) -> JsonObject:
+    """A stretch of reasoning, as far as one may see it."""
+    if thought.redacted is not None:
+        return hidden_reasoning_message(envelope, "redacted", thought.redacted)
+    if not thought.text:
+        return hidden_reasoning_message(envelope, "omitted")
+    return reasoning_message(envelope, thought.text, signature=thought.signature)
 
 
 def part(envelope: Envelope, index: int) -> Envelope:

@@ -24,6 +24,7 @@ from libs.contracts.conversation import (
     Message,
     MessageAppended,
     ModelReplied,
+    ReasoningPart,
     RunAccepted,
     RunCompleted,
     RunFailed,
@@ -130,6 +131,11 @@ SAID = message(
     sender_id="identity-1",
 )
 CALLED = message(3, role="assistant", content="Noted.", reasoning="Worth it.", tool_calls=[CALL])
+PARTS = [
+    ReasoningPart(text="Worth it.", signature="c2lnbmVk"),
+    ReasoningPart(redacted="c2VjcmV0"),
+]
+THOUGHT = CALLED.model_copy(update={"reasoning": None, "reasoning_parts": PARTS})
 RETURNED = message(
     4,
     role="tool",
@@ -204,7 +210,7 @@ EVENTS: list[Event] = [
     of_agent(AgentDeleted, own_block_ids=[BLOCK]),
     of_agent(BlockAttached, block_id=SHARED_BLOCK, block_ids=[BLOCK, SHARED_BLOCK]),
     of_agent(BlockDetached, block_id=SHARED_BLOCK, block_ids=[BLOCK]),
-    of_conversation(MessageAppended, agent_id=AGENT, message=CALLED, run_id=RUN, step_id=STEP),
+    of_conversation(MessageAppended, agent_id=AGENT, message=THOUGHT, run_id=RUN, step_id=STEP),
     of_conversation(SystemPromptRebuilt, agent_id=AGENT, message=SYSTEM, shows={BLOCK: 3}),
     of_conversation(ConversationDeleted),
     of_conversation(

@@ -169,12 +169,13 @@ class Conversation(Aggregate[Talk]):
             finish_reason=reply.finish_reason,
             tool_calls=calls,
         )
-        if reply.text or reply.reasoning or calls:
+        if reply.text or reply.reasoning or reply.reasoning_parts or calls:
             message = Message(
                 id=message_id,
                 role="assistant",
                 content=reply.text or None,
-                reasoning=reply.reasoning,
+                reasoning=None if reply.reasoning_parts else reply.reasoning,
+                reasoning_parts=reply.reasoning_parts,
                 tool_calls=calls,
                 created_at=at,
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel
 
-from libs.contracts.conversation import Message, ToolCall, Usage
+from libs.contracts.conversation import Message, ReasoningPart, ToolCall, Usage
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.runs import RunConfig
 
@@ -87,13 +87,15 @@ NextAction = AskModel | StartTool | RunTool
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model answered, the same for every provider."""
+    """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
+    from a provider that wants it back."""
 
     text: str
     tool_calls: list[ToolCall]
     finish_reason: str
     usage: Usage
     reasoning: str | None = None
+    reasoning_parts: list[ReasoningPart] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +133,4 @@ def served_parts(message: Message) -> int:
     """How many V1 messages a client is served for one message of a step."""
     if message.role == "tool":
         return 1
-    return sum([bool(message.reasoning), message.content is not None, bool(message.tool_calls)])
+    return len(message.thoughts) + sum([message.content is not None, bool(message.tool_calls)])

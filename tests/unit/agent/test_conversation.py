@@ -11,6 +11,7 @@ from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
     ModelReplied,
+    ReasoningPart,
     RunAccepted,
     RunCompleted,
     RunFailed,
@@ -49,6 +50,7 @@ from tests.contract.examples import (
     RUN_CONFIG,
     SAID,
     SYSTEM,
+    THOUGHT,
     message,
 )
 from tests.unit.given import LATER, NOW, Fact, Given, fact, given
@@ -265,6 +267,14 @@ class TestModelReplies:
             replied(), said("Hi", reasoning="Greet."), completed()
         )
 
+    def test_reasoning_that_the_provider_wants_back_is_kept_as_it_came(self) -> None:
+        parts = THOUGHT.reasoning_parts
+        answer = reply(text="Hi", reasoning="Worth it.", reasoning_parts=parts)
+        kept = [part.model_dump() for part in parts]
+        talking().when(model_replies(answer)).then(
+            replied(), said("Hi", reasoning_parts=kept), completed()
+        )
+
     def test_an_answer_that_was_cut_short_says_so(self) -> None:
         talking().when(model_replies(reply(text="Hi", finish_reason="length"))).then(
             replied(finish="length"), said("Hi"), completed("max_tokens_exceeded")
@@ -405,7 +415,21 @@ class TestPairing:
         CALLED.model_copy(update={"content": None}),
         CALLED.model_copy(update={"reasoning": None, "tool_calls": []}),
         CALLED.model_copy(update={"reasoning": ""}),
+        THOUGHT,
     ],
 )
 def test_the_deltas_of_a_run_are_counted_as_they_are_served(spoken: Any) -> None:
     assert served_parts(spoken) == len(served_messages(spoken, run_id=RUN, step_id=step()))
+
+
+def test_clients_see_each_part_of_the_reasoning_as_far_as_it_can_be_read() -> None:
+    silent = ReasoningPart(signature="c2lnbmVk")
+    message = THOUGHT.model_copy(update={"reasoning_parts": [*THOUGHT.reasoning_parts, silent]})
+    clear, redacted, omitted, *_ = served_messages(message, run_id=RUN, step_id=step())
+    assert clear["message_type"] == "reasoning_message"
+    assert (clear["reasoning"], clear["signature"]) == ("Worth it.", "c2lnbmVk")
+    assert clear["source"] == "reasoner_model"
+    assert redacted["message_type"] == "hidden_reasoning_message"
+    assert (redacted["state"], redacted["hidden_reasoning"]) == ("redacted", "c2VjcmV0")
+    assert (omitted["state"], omitted["hidden_reasoning"]) == ("omitted", None)
+    assert len({one["otid"] for one in (clear, redacted, omitted)}) == 3

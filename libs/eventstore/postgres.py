@@ -40,8 +40,12 @@ COMMIT_LANES = 4
 POOL_WAIT_SECONDS_MAX = 5.0
 CONNECT_SECONDS_MAX = 3
 
-# Planning a commit anew each time would cost more than running it.
-SESSION_OPTIONS = "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
+# Planning a commit anew each time would cost more than running it. Everything here is found by a
+# key: a plan that was made while a table was small must not read all of it when it has grown.
+SESSION_OPTIONS = (
+    "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
+    " -c enable_seqscan=off"
+)
 
 HISTORIES = """
 select wanted.n, history.* from unnest(%(ids)s::text[], %(afters)s::int[]) with ordinality

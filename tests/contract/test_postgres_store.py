@@ -15,9 +15,11 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
-from libs.eventstore.ports import Commit, InboxEntry, StoreUnavailable
+from libs.eventstore.ports import Commit, Fence, InboxEntry, StoreUnavailable
 from libs.eventstore.postgres import LOG_HEAD, NUMBER_LOG, READ_LOG, PostgresEventStore
-from tests.contract.ledger import opened
+from libs.eventstore.rows import RowWrites
+from libs.eventstore.statement import commit_statement
+from tests.contract.ledger import ACCOUNTS, opened
 from tests.contract.worlds import PostgresWorld, postgres_world
 from tests.servers import PostgresServer
 from tests.waiting import wait_for
@@ -167,6 +169,23 @@ async def test_numbering_and_reading_the_log_use_their_indexes(postgres: Postgre
         used = {node.get("Index Name") for node in reading} - {None}
         assert used == {"log_pkey", "events_pkey"}, reading
         assert not {"Seq Scan", "Sort", "Hash Join"} & {n["Node Type"] for n in reading}
+
+
+async def test_a_plan_made_while_a_table_is_empty_does_not_read_all_of_it_later(
+    postgres: PostgresWorld,
+) -> None:
+    store = postgres.store()
+    rows = RowWrites()
+    rows.patch(ACCOUNTS, {"id": "a", "doc": {"last": 1}})
+    commit = Commit([opened("a")], rows, fence=Fence("a", 1), release_lease=True)
+    text, parameters = commit_statement(postgres.ledger, store.holder, [commit])
+    numbered = {name: f"${number}" for number, name in enumerate(parameters, start=1)}
+    explain = f"explain (generic_plan, format json) {text % numbered}"
+    async with store.database.connection() as connection:
+        [[document]] = await (await connection.execute(explain, prepare=False)).fetchall()
+    plan = list(flattened(document[0]["Plan"]))
+    assert {"accounts_pkey", "leases_pkey"} <= {node.get("Index Name") for node in plan}
+    assert "Seq Scan" not in {node["Node Type"] for node in plan}
 
 
 async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) -> None:

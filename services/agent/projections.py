@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic_core import to_json
+
 from libs.contracts.agent import (
     AgentAbandoned,
     AgentCreated,
@@ -34,6 +36,22 @@ AGENTS = Table("agents")
 MESSAGES = Table("messages")
 RUNS = Table("runs")
 CREATIONS = Table("creations", key=("agent_id",))
+
+# The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
+AGENT_DOC = (
+    "last_run_completion",
+    "last_run_duration_ms",
+    "last_stop_reason",
+    "memory",
+    "blocks",
+    "tools",
+    "tags",
+    "description",
+    "project_id",
+    "template_id",
+    "base_template_id",
+    "created_by_id",
+)
 
 
 def project(event: Event, org: str, rows: RowWrites) -> None:
@@ -102,8 +120,17 @@ def agent_fields(
         "block_ids": listed(block_ids),
         "tags": listed(tags),
         "tools": [tool_state(BASE_TOOLS[name], created_by_id=owner) for name in tools],
-        "doc": agent_state(config),
+        **agent_documents(config),
     }
+
+
+def agent_documents(config: AgentConfig) -> JsonObject:
+    """The V1 agent in two: `body` is text that is served as it is, JSON without the braces. The
+    ids of its messages are in neither, they are always looked up."""
+    state = agent_state(config)
+    del state["message_ids"]
+    doc: JsonObject = {name: state.pop(name) for name in AGENT_DOC}
+    return {"doc": doc, "body": to_json(state).decode()[1:-1]}
 
 
 def message_row(event: MessageAppended, org: str) -> JsonObject:

@@ -14,8 +14,8 @@ Order = Literal["asc", "desc"]
 # What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
 # the client asks for them, its relationships.
 MESSAGE_IDS = (
-    "'message_ids', (select coalesce(jsonb_agg(m.id order by m.position), '[]')"
-    " from agent.message_view m where m.conversation_id = a.conversation_id and m.in_context)"
+    "array_to_json(array(select m.id from agent.message_view m"
+    " where m.conversation_id = a.conversation_id and m.in_context order by m.position))::text"
 )
 LAST_RUN = (
     "coalesce((select jsonb_build_object('last_stop_reason', r.stop_reason, 'last_run_completion',"
@@ -117,13 +117,18 @@ class Reads:
         await self.place_cursors(view, found, part, alias, sort)
         backwards = part.before is not None and part.after is None
         order = OTHER_ORDER[part.order] if backwards else part.order
-        rows = await self.database.fetch(
-            f"select ({document})::text from {view} {alias} where {found.sql}"
-            f" order by {sort} {order}, {alias}.id {order} limit %(limit)s",
+        turned = " order by page.number desc" if backwards else ""
+        # One text, not a row for each document: rows come in pieces of 8 kB, and the client waits
+        # for each of them.
+        page = await self.one(
+            f"select coalesce(string_agg(page.document, ','{turned}), '') from ("
+            f" select ({document})::text as document, row_number() over () as number"
+            f" from {view} {alias} where {found.sql}"
+            f" order by {sort} {order}, {alias}.id {order} limit %(limit)s) page",
             {**found.values, "limit": part.limit},
         )
-        documents = [str(row[0]).encode() for row in rows]
-        return b"[" + b",".join(documents[::-1] if backwards else documents) + b"]"
+        assert page is not None
+        return b"[" + page + b"]"
 
     async def place_cursors(
         self, view: str, found: Filter, part: Slice, alias: str, sort: str
@@ -262,10 +267,13 @@ class RunRow:
 
 def agent_document(include: frozenset[str]) -> str:
     """The SQL expression of a V1 agent with the relationships that were asked for."""
-    parts = [LAST_RUN, f"jsonb_build_object({MESSAGE_IDS})"]
-    parts += [RELATIONSHIPS[name] for name in sorted(include & ALL_RELATIONSHIPS)]
-    # The small parts first: each `||` copies both sides, and the document is the large one.
-    return f"a.doc || ({' || '.join(parts)})"
+    shown = [RELATIONSHIPS[name] for name in sorted(include & ALL_RELATIONSHIPS)]
+    rest = " || ".join(["a.doc", LAST_RUN, *shown])
+    # What is large is text, so that it is neither put together nor printed.
+    return (
+        f"'{{' || a.body || ', \"message_ids\": ' || {MESSAGE_IDS} || ', '"
+        f" || substr(({rest})::text, 2)"
+    )
 
 
 def of_types(types: Sequence[str]) -> str:

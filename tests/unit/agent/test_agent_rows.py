@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -32,7 +33,14 @@ from libs.contracts.letta.base_tools import BASE_TOOLS, tool_state
 from libs.contracts.letta.runs import run_state
 from libs.contracts.message import EVENTS, Event
 from libs.eventstore.rows import RowWrites, Table
-from services.agent.projections import AGENTS, CREATIONS, MESSAGES, RUNS, project
+from services.agent.projections import (
+    AGENTS,
+    CREATIONS,
+    MESSAGES,
+    RUNS,
+    agent_documents,
+    project,
+)
 from tests.contract import examples
 from tests.contract.examples import (
     AGENT,
@@ -87,8 +95,14 @@ class TestAgents:
         "updated_at": NOW.isoformat(),
         "name": "QuietHeron",
         "tools": [tool_state(BASE_TOOLS[name], created_by_id=USER) for name in TOOLS],
-        "doc": agent_state(CONFIG),
+        **agent_documents(CONFIG),
     }
+
+    def test_an_agents_documents_together_have_every_field_but_its_message_ids(self) -> None:
+        documents: Any = agent_documents(CONFIG)
+        body = json.loads(f"{{{documents['body']}}}")
+        assert body.keys().isdisjoint(documents["doc"])
+        assert {**body, **documents["doc"], "message_ids": []} == agent_state(CONFIG)
 
     def test_a_requested_agent_is_a_creation_to_be_swept(self) -> None:
         assert upserted(rows_of(EXAMPLES[AgentRequested]), CREATIONS) == {

@@ -43,7 +43,7 @@ async def running(
     """A started service. `wire` registers what it does, and may return what drains it."""
     ids, clock = RandomIds(), SystemClock()
     holder = ids.new(name)
-    pool = open_pool(settings.database_url)
+    pool = open_pool(settings.database_url, connections_max=settings.connections_max)
     await pool.open()
     try:
         database = Database(pool)
@@ -69,12 +69,18 @@ async def running(
         await pool.close()
 
 
-async def run(name: str, settings: ServiceSettings, project: Projection, wire: Wire) -> None:
-    """Serve until SIGTERM or SIGINT."""
+def signalled() -> asyncio.Event:
+    """Set when the process is asked to stop, by SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def run(name: str, settings: ServiceSettings, project: Projection, wire: Wire) -> None:
+    """Serve until the process is asked to stop."""
+    stop = signalled()
     async with running(name, settings, project, wire):
         await stop.wait()
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from libs.eventstore.postgres import POOL_CONNECTIONS_MAX
+
 
 class MissingSetting(Exception):
     """A variable that a service cannot do without is not set."""
@@ -13,11 +15,12 @@ class MissingSetting(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Where the store and the bus are, and how much to log."""
+    """Where the store and the bus are, how much to log, how many connections to Postgres."""
 
     database_url: str
     nats_url: str
     log_level: str = "info"
+    connections_max: int = POOL_CONNECTIONS_MAX
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ServiceSettings:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
+import uvicorn
 from litestar import Litestar, Request, Response
 from litestar.exceptions import MethodNotAllowedException, NotFoundException
 
@@ -21,6 +23,8 @@ from services.api.http.guard import check, guard
 from services.api.http.problems import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.shared import Api, unknown_cursor
 from services.api.settings import ApiSettings
+
+GRACEFUL_SECONDS_MAX = 5
 
 HANDLERS = [
     agents.create_agent,
@@ -75,7 +79,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
     @asynccontextmanager
     async def adapters(app: Litestar) -> AsyncIterator[None]:
         ids, clock = RandomIds(), SystemClock()
-        pool = open_pool(services.database_url)
+        pool = open_pool(services.database_url, connections_max=services.connections_max)
         await pool.open()
         bus = NatsBus(services.nats_url, ids.new("api"))
         await bus.start()
@@ -109,3 +113,38 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
     app.state.handlers = HANDLERS
     app.state.stopping = asyncio.Event()
     return app
+
+
+class Server(uvicorn.Server):
+    """Leaves the signals to the process, which may have more to do than serve HTTP."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+async def serve(settings: ApiSettings, services: ServiceSettings, stop: asyncio.Event) -> None:
+    """Serve until told to stop, then tell open streams to end: uvicorn waits for them."""
+    app = application(settings, services)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http="httptools",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS_MAX,
+    )
+    server = Server(config)
+    shared = settings.listen_descriptor
+    sockets = None if shared is None else [socket.socket(fileno=shared)]
+    serving = asyncio.create_task(server.serve(sockets))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        app.state.stopping.set()
+        server.should_exit = True
+        await serving

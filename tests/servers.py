@@ -25,7 +25,7 @@ from deploy.embedded import postgres
 from deploy.embedded.health import read_health
 from deploy.embedded.nats import Nats
 from deploy.embedded.process import Command, signal_group, spawn, tail
-from deploy.embedded.settings import CHECKOUT, Settings
+from deploy.embedded.settings import ALL_SERVICES, CHECKOUT, SERVICES, Settings
 from deploy.embedded.state import (
     HomeLock,
     InstanceState,
@@ -258,7 +258,11 @@ class HeelerInstance:
         delete_home(self.home)
 
     def environment(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("HEELER_")}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith("HEELER_") or key == "HEELER_PROCESSES"
+        }
         ours = {"HEELER_HOME": str(self.home), "HEELER_PORT": str(self.port)}
         return kept | ours | self.env
 
@@ -283,7 +287,7 @@ class HeelerInstance:
         return state
 
     def log(self, name: str, lines: int = 50) -> str:
-        return tail(self.home / "logs" / f"{name}.log", lines)
+        return tail(self.home / "logs" / f"{self.part(name)}.log", lines)
 
     def psql(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement as superuser; its rows, or none."""
@@ -291,10 +295,15 @@ class HeelerInstance:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
-    # -- its processes: postgres, nats, memory, agent, api, supervisor
+    # -- its processes: postgres, nats, memory, agent, api (one process or three), supervisor
+
+    def part(self, name: str) -> str:
+        """The part that a service is, or is in."""
+        in_one = name in SERVICES and ALL_SERVICES in self.state().parts
+        return ALL_SERVICES if in_one else name
 
     def pid(self, name: str) -> int:
-        mark = self._mark(name)
+        mark = self.mark(name)
         assert mark, f"{name} is not running"
         return mark.pid
 
@@ -308,7 +317,7 @@ class HeelerInstance:
         """The pid of the process that took the place of the killed one."""
 
         def replaced() -> bool:
-            mark = self._mark(name)
+            mark = self.mark(name)
             return mark is not None and mark.pid != old_pid
 
         wait_until(f"{name} restarted", replaced, seconds_max)
@@ -352,7 +361,8 @@ class HeelerInstance:
                 process.wait()
         self._replicas.clear()
 
-    def _mark(self, name: str) -> ProcessMark | None:
+    def mark(self, name: str) -> ProcessMark | None:
+        """The process of a part, or None while it has none."""
         if name == "supervisor":
             return HomeLock(self.home).holder()
-        return self.state().parts[name].mark
+        return self.state().parts[self.part(name)].mark

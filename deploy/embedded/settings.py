@@ -10,6 +10,8 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 SERVICES = ("memory", "agent", "api")  # start order
 PARTS = ("postgres", "nats", *SERVICES)
+ALL_SERVICES = "services"  # the part that all services are, in one process
+PROCESSES = ("each", "one")  # a process for each service, or one for all of them
 DATABASE = "heeler"
 REPLICAS_MAX = 16
 
@@ -29,6 +31,7 @@ class Settings:
     home: Path
     host: str
     port: int
+    processes: str = PROCESSES[0]
     replicas: int = 1
     services_package: str = "services"
     migrations_module: str = "deploy.migrate"
@@ -39,9 +42,11 @@ class Settings:
 
     @property
     def services(self) -> tuple[str, ...]:
-        """Every process of every service in start order: memory, memory-2, agent, agent-2, ..."""
+        """Every process of every service in start order: memory, memory-2, agent, agent-2, ...
+        or, where one process is all services: services, services-2, ..."""
+        programs = (ALL_SERVICES,) if self.processes == "one" else SERVICES
         numbers = range(1, self.replicas + 1)
-        return tuple(replica_name(service, n) for service in SERVICES for n in numbers)
+        return tuple(replica_name(program, n) for program in programs for n in numbers)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -66,7 +71,8 @@ def replica_name(service: str, number: int) -> str:
 
 
 def service_of(part: str) -> str:
-    """The service that a part is a replica of; Postgres and NATS are their own."""
+    """The service (or all services) that a part is a replica of; Postgres and NATS are their
+    own."""
     return part.partition("-")[0]
 
 
@@ -75,6 +81,11 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     port = environment.get("HEELER_PORT") or "8283"
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise LaunchError(f"HEELER_PORT is {port!r}: it must be a number from 1 to 65535.")
+    processes = environment.get("HEELER_PROCESSES") or PROCESSES[0]
+    if processes not in PROCESSES:
+        raise LaunchError(
+            f"HEELER_PROCESSES is {processes!r}: it must be {' or '.join(PROCESSES)}."
+        )
     replicas = environment.get("HEELER_REPLICAS") or "1"
     if not replicas.isdecimal() or not 0 < int(replicas) <= REPLICAS_MAX:
         raise LaunchError(
@@ -84,6 +95,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         home=home if home.is_absolute() else (Path.cwd() / home),
         host=environment.get("HEELER_HOST") or "127.0.0.1",
         port=int(port),
+        processes=processes,
         replicas=int(replicas),
         services_package=environment.get("HEELER_SERVICES_PACKAGE") or "services",
         migrations_module=environment.get("HEELER_MIGRATIONS_MODULE") or "deploy.migrate",

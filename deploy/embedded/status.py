@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.embedded.health import Health, read_health
-from deploy.embedded.settings import Settings, service_of
+from deploy.embedded.settings import ALL_SERVICES, SERVICES, Settings, service_of
 from deploy.embedded.state import HomeLock, PartState, ProcessMark, read_state
 
 
@@ -65,10 +65,19 @@ def _row(part: PartState, health: Health, urls: dict[str, str]) -> Row:
     if process is None:
         state = part.state if part.state == "restarting" else "down"
         return Row(part.name, state, None, part.restarts, None, None, None)
-    state = health.parts.get(service_of(part.name), "not answering")
+    state = _answered(service_of(part.name), health)
     uptime = time.time() - part.started_at if part.started_at else None
     url = urls.get({"postgres": "database"}.get(part.name, part.name))
     return Row(part.name, state, process.pid, part.restarts, uptime, _memory(process), url)
+
+
+def _answered(service: str, health: Health) -> str:
+    """What the api says of a part; of all services in one process, which of them is not well."""
+    if service != ALL_SERVICES:
+        return health.parts.get(service, "not answering")
+    answers = {name: health.parts.get(name, "not answering") for name in SERVICES}
+    ailing = [f"{name} {answer}" for name, answer in answers.items() if answer != "ok"]
+    return ", ".join(ailing) or "ok"
 
 
 def _memory(process: psutil.Process | None) -> int | None:

@@ -18,9 +18,11 @@ from deploy.embedded.nats import Nats, nats_url
 from deploy.embedded.part import Failed, Part
 from deploy.embedded.process import Command, signal_group, spawn_options
 from deploy.embedded.settings import (
+    ALL_SERVICES,
     CHECKOUT,
     DATABASE,
     MIGRATE_SECONDS_MAX,
+    SERVICES,
     LaunchError,
     Settings,
     open_home,
@@ -42,6 +44,7 @@ log = logging.getLogger("heeler.supervisor")
 
 LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
+HTTP_PARTS = ("api", ALL_SERVICES)
 
 
 class Supervisor:
@@ -144,7 +147,7 @@ class Supervisor:
 
     def _service_command(self, name: str) -> Command:
         command = service_command(self._settings, self._secrets, self._state.ports, name)
-        if self._listener is None or service_of(name) != "api":
+        if self._listener is None or service_of(name) not in HTTP_PARTS:
             return command
         descriptor = self._listener.fileno()
         environment = command.environment | {"HEELER_LISTEN_DESCRIPTOR": str(descriptor)}
@@ -202,20 +205,25 @@ def _module_exists(module: str) -> bool:
 def service_command(
     settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
 ) -> Command:
-    """How a process of a service is started: `agent`, or its second replica `agent-2`."""
+    """How a process of a service is started: `agent`, or its second replica `agent-2`; or one of
+    all services."""
     service = service_of(name)
-    database_url = postgres.database_url(
-        port=ports["postgres"],
-        database=DATABASE,
-        user=f"heeler_{service}",
-        password=secrets.service_passwords[service],
-    )
-    environment = {
-        "HEELER_DATABASE_URL": database_url,
-        "HEELER_NATS_URL": nats_url(port=ports["nats"], password=secrets.nats_password),
+    urls = {
+        each: postgres.database_url(
+            port=ports["postgres"],
+            database=DATABASE,
+            user=f"heeler_{each}",
+            password=secrets.service_passwords[each],
+        )
+        for each in SERVICES
     }
-    if service == "api":
+    environment = {"HEELER_NATS_URL": nats_url(port=ports["nats"], password=secrets.nats_password)}
+    if service in HTTP_PARTS:
         environment |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
+    if service == ALL_SERVICES:
+        environment["HEELER_DATABASE_URLS"] = json.dumps(urls)
+        return python_command(settings, name, "deploy.embedded.one", **environment)
+    environment["HEELER_DATABASE_URL"] = urls[service]
     return python_command(settings, name, f"{settings.services_package}.{service}", **environment)
 
 

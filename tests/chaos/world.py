@@ -64,13 +64,13 @@ class World:
     # -- processes
 
     def running(self, part: str) -> psutil.Process | None:
-        mark = self.heeler.state().parts[part].mark
+        mark = self.heeler.mark(part)
         return mark.process() if mark else None
 
     async def kill9(self, *parts: str) -> None:
         """Kill these parts at once, as soon as all of them run."""
         await wait_for(f"{parts} run", lambda: all(map(self.running, parts)), RUNNING_SECONDS_MAX)
-        for part in parts:
+        for part in {self.heeler.pid(part): part for part in parts}.values():
             self.heeler.kill9(part)
             self.kills.append(Kill(time.monotonic(), part))
 

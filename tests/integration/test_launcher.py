@@ -26,6 +26,7 @@ from deploy.embedded.state import ProcessMark, free_port, write_state
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 
 DUMMIES = {
+    "HEELER_PROCESSES": "each",
     "HEELER_SERVICES_PACKAGE": "tests.dummies",
     "HEELER_MIGRATIONS_MODULE": "tests.dummies.migrate",
 }

@@ -1,0 +1,168 @@
+"""All services in one process: the same answers, the same recovery, one thing to restart.
+
+The whole suite runs in this mode by `HEELER_PROCESSES=one pytest tests/e2e`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+from letta_client import AsyncLetta, Letta
+
+from deploy.embedded.settings import SERVICES
+from libs.eventstore.postgres import POOL_CONNECTIONS_MAX
+from tests.e2e.asking import MODEL, SDK_HEADERS, SECONDS_MAX, kinds, says, stream, unique
+from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance
+
+CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
+CALL = 'CALL:memory_insert:{"label":"human","new_string":"Likes tea"}'
+HELLO = "Hello from the scripted model."
+AT_ONCE = 24
+HUMAN = [{"label": "human", "value": "Name: Ada"}]
+
+
+@pytest.fixture(scope="module")
+def small(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
+    env = {
+        "HEELER_PROCESSES": "one",
+        "OPENAI_API_BASE": model.base_url,
+        "OPENAI_API_KEY": "any",
+    }
+    with HeelerInstance(env=env) as instance:
+        yield instance
+
+
+@pytest.fixture
+async def client(small: HeelerInstance) -> AsyncIterator[AsyncLetta]:
+    """The SDK with its own retries: it must outlast a restart."""
+    async with AsyncLetta(
+        base_url=small.base_url, api_key="none", max_retries=10, timeout=SECONDS_MAX
+    ) as letta:
+        yield letta
+
+
+async def new_agent(client: AsyncLetta) -> str:
+    name = unique("small")
+    return (await client.agents.create(name=name, model=MODEL, memory_blocks=HUMAN)).id
+
+
+def test_one_process_is_all_services(small: HeelerInstance) -> None:
+    status = small.status()
+
+    assert status["healthy"] is True
+    assert list(status["parts"]) == ["supervisor", "postgres", "nats", "services"]
+    assert status["parts"]["services"]["state"] == "ok"
+    assert len({small.pid(name) for name in SERVICES}) == 1
+
+
+@CREATE
+async def test_a_turn_with_a_tool_call_goes_as_in_three_processes(client: AsyncLetta) -> None:
+    agent = await new_agent(client)
+
+    answer = await client.agents.messages.create(agent, messages=says(CALL))
+
+    told = [one.message_type for one in answer.messages]
+    assert told == ["tool_call_message", "tool_return_message", "assistant_message"]
+    assert answer.messages[-1].content == HELLO  # type: ignore[union-attr]
+    block = await client.agents.blocks.retrieve("human", agent_id=agent)
+    assert block.value == "Name: Ada\nLikes tea"
+
+
+@STREAM
+async def test_a_stream_goes_as_in_three_processes(
+    small: HeelerInstance, client: AsyncLetta
+) -> None:
+    agent = await new_agent(client)
+
+    with httpx.Client(base_url=small.base_url, headers=SDK_HEADERS) as http:
+        lines = await asyncio.to_thread(stream, http, agent, CALL)
+
+    assert kinds(lines) == [
+        "ping",
+        "tool_call_message",
+        "tool_return_message",
+        "assistant_message",
+        "stop_reason",
+        "usage_statistics",
+        "[DONE]",
+    ]
+
+
+@CREATE
+async def test_many_messages_share_few_connections(
+    small: HeelerInstance, client: AsyncLetta
+) -> None:
+    agents = [await new_agent(client) for _ in range(AT_ONCE)]
+
+    answers = await asyncio.gather(
+        *(client.agents.messages.create(agent, messages=says(CALL)) for agent in agents)
+    )
+
+    assert {one.messages[-1].content for one in answers} == {HELLO}  # type: ignore[union-attr]
+    ((connections,),) = await asyncio.to_thread(
+        small.psql, "select count(*) from pg_stat_activity where usename like 'heeler_%'"
+    )
+    assert 3 <= connections <= POOL_CONNECTIONS_MAX
+
+
+@CREATE
+async def test_a_turn_outlives_the_death_of_its_process(
+    small: HeelerInstance, client: AsyncLetta, model: ScriptedModelProcess
+) -> None:
+    agent = await new_agent(client)
+    text = f"{CALL} SLOW:1500 SAY:{unique('survived')}"
+
+    sending = asyncio.create_task(client.agents.messages.create(agent, messages=says(text)))
+    await model.wait_for_asked(text, step=1)
+    killed = await asyncio.to_thread(small.kill9, "agent")
+    answer = await sending
+
+    assert await asyncio.to_thread(small.wait_restarted, "api", killed) != killed
+    assert answer.messages[-1].content == text.rpartition("SAY:")[2]  # type: ignore[union-attr]
+    assert (await model.asked(text))[0] == 1  # the step that was recorded is not asked again
+    history = [one.message_type async for one in client.agents.messages.list(agent)]
+    assert sorted(history) == sorted(
+        [
+            "system_message",
+            "user_message",
+            "tool_call_message",
+            "tool_return_message",
+            "assistant_message",
+        ]
+    )
+    block = await client.agents.blocks.retrieve("human", agent_id=agent)
+    assert block.value == "Name: Ada\nLikes tea"
+
+
+def test_two_such_processes_stand_in_for_each_other(model: ScriptedModelProcess) -> None:
+    env = {
+        "HEELER_PROCESSES": "one",
+        "HEELER_REPLICAS": "2",
+        "OPENAI_API_BASE": model.base_url,
+        "OPENAI_API_KEY": "any",
+    }
+    with HeelerInstance(env=env) as pair:
+        pid = pair.kill9("services")
+
+        with Letta(base_url=pair.base_url, api_key="none", timeout=SECONDS_MAX) as letta:
+            agent = letta.agents.create(name=unique("pair"), model=MODEL, memory_blocks=HUMAN)
+            answer = letta.agents.messages.create(agent.id, messages=says(CALL))
+
+        assert answer.messages[-1].content == HELLO  # type: ignore[union-attr]
+        assert pair.wait_restarted("services", pid) != pid
+        pair.wait_healthy()
+
+
+def test_it_stops_when_asked_and_every_log_line_names_its_service(small: HeelerInstance) -> None:
+    small.down()
+
+    lines = [json.loads(line) for line in (small.home / "logs" / "services.log").open()]
+    assert {line["service"] for line in lines} == set(SERVICES)
+    assert small.state().parts["services"].last_exit in (None, -9)  # only the test killed it
+    small.up()

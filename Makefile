@@ -12,14 +12,18 @@ endif
 ifdef HEELER_REPLICAS
 export HEELER_REPLICAS
 endif
+# All services in one process, for small machines: make up HEELER_PROCESSES=one
+ifdef HEELER_PROCESSES
+export HEELER_PROCESSES
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs psql test check unit bench bench-store chaos clean wipe
+.PHONY: help up down status watch logs psql test check unit bench bench-memory bench-store chaos clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: ## Start Heeler on this machine: Postgres, NATS, the services (HEELER_REPLICAS=2: two of each)
+up: ## Start Heeler on this machine (HEELER_REPLICAS=2: two of each; HEELER_PROCESSES=one: all in one)
 	@deploy/bootstrap.sh
 	@$(EMBEDDED) up
 
@@ -62,6 +66,10 @@ bench: ## Measure the whole system (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks $(ARGS)
 
+bench-memory: ## Measure idle memory, with a process for each service and with one
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.memory $(ARGS)
+
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)
@@ -71,7 +79,7 @@ chaos: ## Kill parts under load and look for losses (ARGS=--help)
 	@$(PYTHON) -m tests.chaos $(ARGS)
 
 clean: ## Delete caches and the Python environment; the data stays
-	@rm -rf .venv .heeler-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .heeler-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/e2e/typescript/node_modules
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 wipe: ## Stop Heeler and delete its data: all agents are gone

@@ -25,7 +25,7 @@ from deploy.embedded import postgres
 from deploy.embedded.health import read_health
 from deploy.embedded.nats import Nats
 from deploy.embedded.process import Command, signal_group, spawn, tail
-from deploy.embedded.settings import ALL_SERVICES, CHECKOUT, SERVICES, Settings
+from deploy.embedded.settings import ALL_SERVICES, CHECKOUT, SERVICES, Settings, service_of
 from deploy.embedded.state import (
     HomeLock,
     InstanceState,
@@ -299,8 +299,9 @@ class HeelerInstance:
 
     def part(self, name: str) -> str:
         """The part that a service is, or is in."""
-        in_one = name in SERVICES and ALL_SERVICES in self.state().parts
-        return ALL_SERVICES if in_one else name
+        service = service_of(name)
+        in_one = service in SERVICES and ALL_SERVICES in self.state().parts
+        return ALL_SERVICES + name.removeprefix(service) if in_one else name
 
     def pid(self, name: str) -> int:
         mark = self.mark(name)

@@ -36,6 +36,7 @@ from deploy.embedded.state import (
 )
 from deploy.embedded.supervisor import service_command
 
+FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
 START_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.01
 
@@ -261,7 +262,7 @@ class HeelerInstance:
         kept = {
             key: value
             for key, value in os.environ.items()
-            if not key.startswith("HEELER_") or key == "HEELER_PROCESSES"
+            if not key.startswith(FOREIGN) or key == "HEELER_PROCESSES"
         }
         ours = {"HEELER_HOME": str(self.home), "HEELER_PORT": str(self.port)}
         return kept | ours | self.env

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from libs.bus.background import forever
 from libs.bus.runtime import Runtime
 from libs.contracts import memory
+from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.catalogue import Catalogue
 from services.agent.adapters.models.demo import DemoProvider
 from services.agent.adapters.models.openai import OpenAIProvider
@@ -55,4 +56,7 @@ def providers(settings: ProviderSettings) -> list[Provider]:
     configured: list[Provider] = [DemoProvider()]
     if settings.openai:
         configured.append(OpenAIProvider(settings.openai.api_key, settings.openai.base_url))
+    if settings.anthropic:
+        endpoint = settings.anthropic
+        configured.append(AnthropicProvider(endpoint.api_key, endpoint.base_url))
     return configured

@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+ANTHROPIC_BASE = "https://api.anthropic.com"
 OPENAI_BASE = "https://api.openai.com/v1"
 KEY_FOR_KEYLESS = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAISettings:
-    """How to reach OpenAI or what stands in for it."""
+class Endpoint:
+    """How to reach a provider, or what stands in for it."""
 
     api_key: str
     base_url: str
@@ -22,14 +23,25 @@ class OpenAISettings:
 class ProviderSettings:
     """The providers; None where one is not configured."""
 
-    openai: OpenAISettings | None
+    openai: Endpoint | None
+    anthropic: Endpoint | None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ProviderSettings:
-        """OPENAI_API_KEY, and OPENAI_API_BASE or OPENAI_BASE_URL. A base without a key is a
-        local server that wants none."""
-        key = environment.get("OPENAI_API_KEY")
-        base = environment.get("OPENAI_API_BASE") or environment.get("OPENAI_BASE_URL")
-        if not key and not base:
-            return cls(None)
-        return cls(OpenAISettings(key or KEY_FOR_KEYLESS, (base or OPENAI_BASE).rstrip("/")))
+        """OPENAI_API_KEY, and OPENAI_API_BASE or OPENAI_BASE_URL; ANTHROPIC_API_KEY and
+        ANTHROPIC_BASE_URL. A base without a key is a local server that wants none."""
+        openai_base = environment.get("OPENAI_API_BASE") or environment.get("OPENAI_BASE_URL")
+        anthropic_base = environment.get("ANTHROPIC_BASE_URL", "").rstrip("/").removesuffix("/v1")
+        return cls(
+            openai=endpoint(environment.get("OPENAI_API_KEY"), openai_base, OPENAI_BASE),
+            anthropic=endpoint(
+                environment.get("ANTHROPIC_API_KEY"), anthropic_base, ANTHROPIC_BASE
+            ),
+        )
+
+
+def endpoint(api_key: str | None, base_url: str | None, usual: str) -> Endpoint | None:
+    """Where a provider is, if one of the two is given."""
+    if not api_key and not base_url:
+        return None
+    return Endpoint(api_key or KEY_FOR_KEYLESS, (base_url or usual).rstrip("/"))

@@ -1,4 +1,4 @@
-"""A stand-in for a language model: OpenAI's wire, with replies that the user message scripts."""
+"""A stand-in for language models: OpenAI's wire and Anthropic's, replies scripted by the user."""
 
 from tests.scripted_model.handle import Admin, ScriptedModel, ScriptedModelProcess
 

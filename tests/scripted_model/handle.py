@@ -28,6 +28,11 @@ class Admin:
         """What to give an OpenAI client: the origin with /v1."""
         return f"{self.origin}/v1"
 
+    @property
+    def anthropic_base_url(self) -> str:
+        """What to give an Anthropic client, which adds /v1 by itself."""
+        return f"{self.origin}/anthropic"
+
     async def stats(self) -> dict[str, Any]:
         """Counters; see `Stats`. Steps are strings, for they are keys of JSON."""
         return await self._call("GET", "/_stats")  # type: ignore[no-any-return]
@@ -99,12 +104,12 @@ class ScriptedModel(Admin):
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self._host, self._port = host, port
-        self._clients: set[Connection] = set()
+        self.clients: set[Connection] = set()  # those that are connected
         self.server = Server()
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self.server.answer, self._clients),
+            lambda: Connection(self.server.answer, self.clients),
             self._host,
             self._port,
             backlog=BACKLOG_MAX,
@@ -115,7 +120,7 @@ class ScriptedModel(Admin):
 
     async def __aexit__(self, *_exception: object) -> None:
         self._listener.close()
-        for client in tuple(self._clients):
+        for client in tuple(self.clients):
             client.abort()
         await self._listener.wait_closed()
 

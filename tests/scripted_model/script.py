@@ -3,7 +3,7 @@
 A directive is a word in capitals with white space (or nothing) before it. `parse` turns the
 whole text into steps, one per model reply of the turn: every CALL, CALLS or BADARGS is a step,
 and the last step is the text. SLOW, DRIP and the faults hold from the step they stand before,
-onwards; SAY takes the rest of the message, to its end.
+onwards; THINK and REDACTED only for that step. SAY takes the rest of the message, to its end.
 """
 
 import json
@@ -16,9 +16,9 @@ BROKEN_ARGUMENTS = '{"broken": '
 SCRIPTS_CACHED_MAX = 2048
 
 _DIRECTIVE = re.compile(
-    r"(?<!\S)(?:(?P<argued>SLOW|DRIP|FAIL|CALLS|CALL|BADARGS|SAY):"
+    r"(?<!\S)(?:(?P<argued>SLOW|DRIP|FAIL|CALLS|CALL|BADARGS|THINK|SAY):"
     r"|(?P<counted>HANG|CUT|GARBAGE)(?::(?P<times>\d+))?(?!\S)"
-    r"|(?P<bare>ECHO|SYSTEM\?|EMPTY|LENGTH)(?!\S))"
+    r"|(?P<bare>ECHO|SYSTEM\?|EMPTY|LENGTH|REDACTED)(?!\S))"
 )
 _WORD = re.compile(r"[\w-]+")
 _COUNT = re.compile(r":(\d+)")
@@ -55,6 +55,7 @@ class Step:
     slow_ms: int
     drip_ms: int
     faults: tuple[Fault, ...]
+    thoughts: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class _Reader:
         self.source = text
         self.steps: list[Step] = []
         self.faults: list[Fault] = []
+        self.thoughts: list[str | None] = []
         self.slow_ms = self.drip_ms = 0
         self.text, self.text_kind, self.finish_reason = DEFAULT_TEXT, "say", "stop"
 
@@ -93,7 +95,9 @@ class _Reader:
         return Script(tuple(self.steps), self.text, self.text_kind, self.finish_reason)
 
     def _step(self, calls: tuple[Call, ...]) -> None:
-        self.steps.append(Step(calls, self.slow_ms, self.drip_ms, tuple(self.faults)))
+        faults, thoughts = tuple(self.faults), tuple(self.thoughts)
+        self.steps.append(Step(calls, self.slow_ms, self.drip_ms, faults, thoughts))
+        self.thoughts.clear()
 
     def _fault(self, kind: str, code: str, times: str | None) -> None:
         count = int(times) if times is not None else None
@@ -102,6 +106,8 @@ class _Reader:
     def _bare(self, word: str) -> None:
         if word == "LENGTH":
             self.finish_reason = "length"
+        elif word == "REDACTED":
+            self.thoughts.append(None)
         else:
             self.text_kind = word.rstrip("?").lower()
 
@@ -164,6 +170,13 @@ class _Reader:
                 for call in listed
             )
         )
+        return position
+
+    def _think(self, position: int) -> int:
+        thought, position = self._json(position, "THINK:")
+        if not isinstance(thought, str):
+            raise BadScript('THINK: needs a JSON string, such as THINK:"Well."')
+        self.thoughts.append(thought)
         return position
 
     def _badargs(self, position: int) -> int:

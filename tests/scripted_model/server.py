@@ -1,23 +1,58 @@
-"""Answers the routes of the OpenAI API and the admin routes, one synchronous call per request."""
+"""Answers the routes of both APIs and the admin routes, one synchronous call per request."""
 
 import json
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
 
-from tests.scripted_model import wire
+from tests.scripted_model import messages_validator, messages_wire, validator, wire
 from tests.scripted_model.embeddings import embed
 from tests.scripted_model.http1 import Answer
-from tests.scripted_model.refusal import Invalid
+from tests.scripted_model.refusal import Invalid, Refusal
 from tests.scripted_model.script import BadScript, Fault, Step, parse
 from tests.scripted_model.stats import REQUESTS_KEPT_MAX, Stats
-from tests.scripted_model.turn import Turn, read_turn, reply_to
-from tests.scripted_model.validator import check
+from tests.scripted_model.turn import JSONObject, Reply, Turn, read_turn, reply_to
 
 FAULT_USES_KEPT_MAX = 50_000
-GARBAGE = b'{"id": "chatcmpl-garbage", "object": "chat.completion", "choices": [{"mess'
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """How an API is spoken. `chat` gives a valid request as the body of a chat.completions one."""
+
+    name: str
+    check: Callable[[Any], Refusal | None]
+    chat: Callable[[JSONObject], JSONObject]
+    refused: Callable[[Refusal], bytes]
+    scripted_error: Callable[[str], bytes | None]
+    whole: Callable[[Reply, JSONObject, int, int], bytes]
+    events: Callable[[Reply, JSONObject, int, int], list[bytes]]
+    garbage: bytes
+
+
+CHAT = Wire(
+    "chat",
+    validator.check,
+    lambda body: body,
+    wire.refused,
+    wire.scripted_error,
+    wire.whole,
+    wire.events,
+    wire.GARBAGE,
+)
+MESSAGES = Wire(
+    "messages",
+    messages_validator.check,
+    messages_wire.chat,
+    messages_wire.refused,
+    messages_wire.scripted_error,
+    messages_wire.whole,
+    messages_wire.events,
+    messages_wire.GARBAGE,
+)
 
 
 class BadAdminRequest(ValueError):
@@ -30,7 +65,10 @@ class Server:
     def __init__(self) -> None:
         self._serials = count(1)  # never reset: ids of tool calls must not come back
         self._routes: dict[tuple[str, str], Callable[[bytes, str], Answer]] = {
-            ("POST", "/chat/completions"): self._chat,
+            ("POST", "/chat/completions"): lambda body, _: self._ask(CHAT, body),
+            ("POST", "/messages"): lambda body, _: self._ask(MESSAGES, body),
+            ("POST", "/anthropic/messages"): lambda body, _: self._ask(MESSAGES, body),
+            ("GET", "/anthropic/models"): self._claudes,
             ("POST", "/embeddings"): self._embeddings,
             ("GET", "/models"): self._models,
             ("GET", "/_stats"): self._stats,
@@ -50,7 +88,7 @@ class Server:
     def answer(self, method: str, target: str, body: bytes) -> Answer:
         """The answer to one request; a defect of this server is answered 500 and counted."""
         path, _, query = target.partition("?")
-        path = path.removeprefix("/v1")
+        path = path.replace("/v1/", "/", 1)
         try:
             route = self._routes.get((method, path))
             if route is not None:
@@ -63,57 +101,61 @@ class Server:
             self.stats.counts["defects"] += 1
             return Answer([wire.error(500, f"Scripted model defect: {error!r}", "defect")])
 
-    # -- the OpenAI API
+    # -- the APIs of the models
 
-    def _chat(self, body: bytes, _query: str) -> Answer:
-        self.stats.counts["chat"] += 1
+    def _ask(self, spoken: Wire, body: bytes) -> Answer:
+        self.stats.counts[spoken.name] += 1
         try:
             request = json.loads(body)
         except ValueError:
-            return self._refused("We could not parse the JSON body of your request.", None)
+            reason = Refusal("We could not parse the JSON body of your request.")
+            return self._refused(spoken, reason, None)
         self.stats.requests.append(body)
-        if refusal := check(request):
+        if refusal := spoken.check(request):
             messages = request.get("messages") if isinstance(request, dict) else request
-            return self._refused(refusal.message, messages, refusal.code, refusal.param)
-        turn = read_turn(request["messages"])
+            return self._refused(spoken, refusal, messages)
+        chat = spoken.chat(request)
+        turn = read_turn(chat["messages"])
         self.stats.ask(turn.text, turn.step)
-        if failed := self._failed_by_admin("chat"):
+        if failed := self._failed_by_admin(spoken, "chat"):
             return failed
         try:
             step = parse(turn.text).step(turn.calls_made)
         except BadScript as error:
             self.stats.counts["bad_scripts"] += 1
-            return _invalid(str(error), "bad_script", "messages")
-        answer = self._play(turn, step, request, len(body))
+            return Answer([spoken.refused(Refusal(str(error), "messages", "bad_script"))])
+        answer = self._play(spoken, turn, step, request, len(body))
         answer.delay_ms = self._delay_ms + step.slow_ms
         return answer
 
-    def _refused(
-        self, reason: str, messages: Any, code: str | None = None, param: str | None = None
-    ) -> Answer:
-        self.stats.refuse(reason, messages)
-        return _invalid(reason, code, param)
+    def _refused(self, spoken: Wire, refusal: Refusal, messages: Any) -> Answer:
+        self.stats.refuse(refusal.message, messages)
+        return Answer([spoken.refused(refusal)])
 
-    def _play(self, turn: Turn, step: Step, request: dict[str, Any], length: int) -> Answer:
+    def _play(
+        self, spoken: Wire, turn: Turn, step: Step, request: JSONObject, length: int
+    ) -> Answer:
         fault = self._due_fault(turn.text, step.faults)
         kind = fault.kind if fault else None
         if fault is not None:
             self.stats.counts[f"fault_{fault.kind}"] += 1
         if fault is not None and fault.kind == "fail":
-            failure = wire.scripted_error(fault.code)
-            return Answer([failure]) if failure else _invalid(f"FAIL:{fault.code}?", "bad_script")
+            unknown = Refusal(f"FAIL:{fault.code}?", code="bad_script")
+            return Answer([spoken.scripted_error(fault.code) or spoken.refused(unknown)])
         if kind == "hang":
             return Answer([], hang=True, done=self._left)
         if kind == "garbage":
-            return _garbage(bool(request.get("stream")))
-        answer = self._reply(turn, step, request, length)
+            return _garbage(spoken, bool(request.get("stream")))
+        answer = self._reply(spoken, turn, step, request, length)
         if kind == "cut":
             _cut(answer)
         return answer
 
-    def _reply(self, turn: Turn, step: Step, request: dict[str, Any], length: int) -> Answer:
+    def _reply(
+        self, spoken: Wire, turn: Turn, step: Step, request: JSONObject, length: int
+    ) -> Answer:
         serial = next(self._serials)
-        reply = reply_to(turn, parse(turn.text), request, serial)
+        reply = reply_to(turn, parse(turn.text), spoken.chat(request), serial)
         self.stats.counts["tool_calls"] += len(reply.calls)
 
         def done(whole: bool) -> None:
@@ -122,15 +164,12 @@ class Server:
             else:
                 self._left(whole)
 
-        model = request["model"]
         if request.get("stream"):
-            self.stats.counts["chat_stream"] += 1
-            options = request.get("stream_options") or {}
-            usage = bool(options.get("include_usage"))
-            events = wire.chunk_events(reply, model, serial, length, include_usage=usage)
+            self.stats.counts[f"{spoken.name}_stream"] += 1
+            events = spoken.events(reply, request, serial, length)
             parts = [wire.STREAM_HEAD + events[0], *events[1:-1], events[-1] + wire.STREAM_END]
             return Answer(parts, drip_ms=step.drip_ms, done=done)
-        written = wire.completion(reply, model, serial, length)
+        written = spoken.whole(reply, request, serial, length)
         return Answer([wire.ok(written, serial)], done=done)
 
     def _left(self, whole: bool) -> None:
@@ -157,16 +196,20 @@ class Server:
             self.stats.requests.append(body)
             written = embed(request)
         except Invalid as invalid:
-            refusal = invalid.refusal
-            return self._refused(refusal.message, None, refusal.code, refusal.param)
+            return self._refused(CHAT, invalid.refusal, None)
         except ValueError:
-            return self._refused("We could not parse the JSON body of your request.", None)
-        failed = self._failed_by_admin("embeddings")
+            reason = Refusal("We could not parse the JSON body of your request.")
+            return self._refused(CHAT, reason, None)
+        failed = self._failed_by_admin(CHAT, "embeddings")
         return failed or Answer([wire.ok(written)], delay_ms=self._delay_ms)
 
     def _models(self, _body: bytes, _query: str) -> Answer:
         self.stats.counts["models"] += 1
         return _ok(json.dumps({"object": "list", "data": [_model(m) for m in wire.MODELS]}))
+
+    def _claudes(self, _body: bytes, _query: str) -> Answer:
+        self.stats.counts["models"] += 1
+        return _ok(messages_wire.models())
 
     def _other(self, method: str, path: str, target: str) -> Answer:
         name = path.removeprefix("/models/")
@@ -179,13 +222,13 @@ class Server:
 
     # -- the admin routes
 
-    def _failed_by_admin(self, kind: str) -> Answer | None:
+    def _failed_by_admin(self, spoken: Wire, kind: str) -> Answer | None:
         code, left = self._fails.get(kind, ("", 0))
         if not left:
             return None
         self._fails[kind] = (code, left - 1)
         self.stats.counts["failed_by_admin"] += 1
-        failure = wire.scripted_error(code)
+        failure = spoken.scripted_error(code)
         assert failure is not None, "_set_fail accepts only codes that name a failure"
         return Answer([failure], delay_ms=self._delay_ms)
 
@@ -239,10 +282,10 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": wire.CREATED, "owned_by": "scripted"}
 
 
-def _garbage(stream: bool) -> Answer:
+def _garbage(spoken: Wire, stream: bool) -> Answer:
     if not stream:
-        return Answer([wire.ok(GARBAGE)])
-    event = wire.http_chunk(b"data: " + GARBAGE + b"\n\n")
+        return Answer([wire.ok(spoken.garbage)])
+    event = wire.http_chunk(b"data: " + spoken.garbage + b"\n\n")
     return Answer([wire.STREAM_HEAD + event + wire.STREAM_END])
 
 

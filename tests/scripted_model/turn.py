@@ -26,11 +26,13 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model says: text, or tool calls as (id, name, arguments as JSON text)."""
+    """What the model says: text, or tool calls as (id, name, arguments as JSON text). Before that
+    it thinks; None is a thought that nobody may read."""
 
     text: str
     calls: tuple[tuple[str, str, str], ...]
     finish_reason: str
+    thoughts: tuple[str | None, ...] = ()
 
 
 def text_of(content: object) -> str:
@@ -79,9 +81,11 @@ def system_prompt(messages: list[JSONObject]) -> str | None:
 
 def reply_to(turn: Turn, script: Script, body: JSONObject, serial: int) -> Reply:
     """The reply to a valid chat request; `serial` keeps ids apart in equal requests."""
-    calls = _calls(script.step(turn.calls_made), body)
+    step = script.step(turn.calls_made)
+    calls = _calls(step, body)
     if not calls:
-        return Reply(_text(script, body["messages"]), (), script.finish_reason)
+        text = _text(script, body["messages"])
+        return Reply(text, (), script.finish_reason, step.thoughts)
     schemas = {tool["function"]["name"]: tool["function"] for tool in body["tools"]}
     seed = f"{turn.text}\0{turn.step}\0{turn.message_count}\0{serial}\0"
     return Reply(
@@ -91,6 +95,7 @@ def reply_to(turn: Turn, script: Script, body: JSONObject, serial: int) -> Reply
             for index, call in enumerate(calls)
         ),
         "tool_calls",
+        step.thoughts,
     )
 
 

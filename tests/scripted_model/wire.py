@@ -4,10 +4,12 @@ import json
 from http import HTTPStatus
 from typing import Any
 
-from tests.scripted_model.turn import Reply
+from tests.scripted_model.refusal import Refusal
+from tests.scripted_model.turn import JSONObject, Reply
 
 CREATED = 1_700_000_000
-PIECE_LENGTH = 16  # characters of text or arguments in one stream event
+TEXT_PIECE_LENGTH = 8  # characters in one stream event
+ARGUMENTS_PIECE_LENGTH = 16
 RETRY_AFTER_MS = 20
 
 MODELS = [
@@ -49,6 +51,8 @@ ERRORS: dict[str, tuple[int, str, str, str | None]] = {
     ),
 }
 
+GARBAGE = b'{"id": "chatcmpl-garbage", "object": "chat.completion", "choices": [{"mess'
+
 _ok_head = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-request-id: req_%d\r\n"
     b"content-length: %d\r\n\r\n"
@@ -70,12 +74,22 @@ def error(
 ) -> bytes:
     """A whole HTTP response with an OpenAI error body."""
     fields = {"message": message, "type": kind, "param": param, "code": code}
-    body = json.dumps({"error": fields}).encode()
+    return failed(status, {"error": fields})
+
+
+def failed(status: int, document: JSONObject) -> bytes:
+    """A whole HTTP response with this status and body."""
+    body = json.dumps(document).encode()
     phrase = HTTPStatus(status).phrase if status in HTTPStatus else "Unknown"
     head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\n"
     if status == 429 or status >= 500:
         head += f"retry-after-ms: {RETRY_AFTER_MS}\r\n"
     return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+def refused(refusal: Refusal) -> bytes:
+    """The response to an invalid request."""
+    return error(400, refusal.message, "invalid_request_error", refusal.code, refusal.param)
 
 
 def scripted_error(code: str) -> bytes | None:
@@ -91,7 +105,8 @@ def scripted_error(code: str) -> bytes | None:
 
 def usage(reply: Reply, prompt_length: int) -> dict[str, Any]:
     """Token counts: a quarter of the bytes of the request, and of the characters said."""
-    said = len(reply.text) + sum(len(call[1]) + len(call[2]) for call in reply.calls)
+    thought = sum(len(one or "") for one in reply.thoughts)
+    said = thought + len(reply.text) + sum(len(call[1]) + len(call[2]) for call in reply.calls)
     prompt, completion = max(1, prompt_length // 4), max(1, said // 4)
     return {
         "prompt_tokens": prompt,
@@ -102,9 +117,11 @@ def usage(reply: Reply, prompt_length: int) -> dict[str, Any]:
     }
 
 
-def completion(reply: Reply, model: str, serial: int, prompt_length: int) -> bytes:
+def whole(reply: Reply, request: JSONObject, serial: int, prompt_length: int) -> bytes:
     """The JSON body of a chat.completion."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if thoughts := _thoughts(reply):
+        message["reasoning_content"] = thoughts
     if reply.calls:
         message["content"] = None
         message["tool_calls"] = [
@@ -122,7 +139,7 @@ def completion(reply: Reply, model: str, serial: int, prompt_length: int) -> byt
             "id": f"chatcmpl-{serial}",
             "object": "chat.completion",
             "created": CREATED,
-            "model": model,
+            "model": request["model"],
             "choices": [choice],
             "usage": usage(reply, prompt_length),
             "system_fingerprint": "fp_scripted",
@@ -130,27 +147,27 @@ def completion(reply: Reply, model: str, serial: int, prompt_length: int) -> byt
     ).encode()
 
 
-def chunk_events(
-    reply: Reply, model: str, serial: int, prompt_length: int, *, include_usage: bool
-) -> list[bytes]:
+def events(reply: Reply, request: JSONObject, serial: int, prompt_length: int) -> list[bytes]:
     """The server-sent events of a streamed chat.completion, each framed as an HTTP chunk."""
+    include_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+    model = request["model"]
     prefix = (
         f'data: {{"id": "chatcmpl-{serial}", "object": "chat.completion.chunk", '
         f'"created": {CREATED}, "model": {json.dumps(model)}, '
         '"system_fingerprint": "fp_scripted", "choices": ['
     )
     suffix = ', "usage": null}\n\n' if include_usage else "}\n\n"
-    events = []
+    written = []
     for delta in _deltas(reply):
         choice = f'{{"index": 0, "delta": {json.dumps(delta)}, "logprobs": null, "finish_reason": '
-        events.append(f"{prefix}{choice}null}}]{suffix}")
+        written.append(f"{prefix}{choice}null}}]{suffix}")
     last = '{"index": 0, "delta": {}, "logprobs": null, "finish_reason": '
-    events.append(f'{prefix}{last}"{reply.finish_reason}"}}]{suffix}')
+    written.append(f'{prefix}{last}"{reply.finish_reason}"}}]{suffix}')
     if include_usage:
         counted = json.dumps(usage(reply, prompt_length))
-        events.append(f'{prefix}], "usage": {counted}}}\n\n')
-    events.append("data: [DONE]\n\n")
-    return [http_chunk(event.encode()) for event in events]
+        written.append(f'{prefix}], "usage": {counted}}}\n\n')
+    written.append("data: [DONE]\n\n")
+    return [http_chunk(event.encode()) for event in written]
 
 
 def http_chunk(data: bytes) -> bytes:
@@ -158,21 +175,29 @@ def http_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+def _thoughts(reply: Reply) -> str:
+    """The thoughts as servers that stand in for OpenAI show them: one text, nothing redacted."""
+    return "".join(thought or "" for thought in reply.thoughts)
+
+
 def _deltas(reply: Reply) -> list[dict[str, Any]]:
+    first = {"role": "assistant", "content": None if reply.calls else "", "refusal": None}
+    deltas: list[dict[str, Any]] = [first]
+    thoughts = pieces(_thoughts(reply), TEXT_PIECE_LENGTH)
+    deltas += [{"reasoning_content": piece} for piece in thoughts]
     if not reply.calls:
-        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": "", "refusal": None}]
-        return deltas + [{"content": piece} for piece in _pieces(reply.text)]
-    deltas = [{"role": "assistant", "content": None}]
+        return deltas + [{"content": piece} for piece in pieces(reply.text, TEXT_PIECE_LENGTH)]
     for index, (call_id, name, arguments) in enumerate(reply.calls):
         opened = {"name": name, "arguments": ""}
         call = {"index": index, "id": call_id, "type": "function", "function": opened}
         deltas.append({"tool_calls": [call]})
         deltas += [
             {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-            for piece in _pieces(arguments)
+            for piece in pieces(arguments, ARGUMENTS_PIECE_LENGTH)
         ]
     return deltas
 
 
-def _pieces(text: str) -> list[str]:
-    return [text[start : start + PIECE_LENGTH] for start in range(0, len(text), PIECE_LENGTH)]
+def pieces(text: str, length: int) -> list[str]:
+    """The text in pieces of so many characters."""
+    return [text[start : start + length] for start in range(0, len(text), length)]

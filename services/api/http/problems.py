@@ -50,6 +50,7 @@ RUN_STATUS = {
     "llm_unprocessable_entity": 422,
     "llm_rate_limit": 429,
     "llm_connection_error": 502,
+    "llm_provider_overloaded": 503,
     "llm_timeout": 504,
 }
 

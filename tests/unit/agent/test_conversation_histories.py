@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from libs.contracts.conversation import (
     Message,
     MessageAppended,
+    ReasoningPart,
     RunAccepted,
     RunCompleted,
     RunFailed,
@@ -26,14 +27,18 @@ from libs.contracts.conversation import (
 from libs.contracts.message import Event
 from libs.eventstore.ports import History, Snapshot, StoredEvent
 from libs.eventstore.work import event_of, replay, snapshot_of
+from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.openai_request import openai_message
 from services.agent.domain.conversation import Conversation, SystemPrompt
 from services.agent.domain.pairing import paired
 from services.agent.domain.turn import AskModel, Failure, ModelReply, RunTool, ToolResult
 from tests.contract.examples import AGENT, CONVERSATION, RUN_CONFIG, SYSTEM
-from tests.scripted_model import validator
+from tests.scripted_model import messages_validator, messages_wire, validator
+from tests.unit.agent.asking import ask
 from tests.unit.given import NOW
 
+CLAUDE = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
+THOUGHT = ReasoningPart(text="Well.", signature=messages_wire.signature("Well."))
 HISTORIES = 200
 STEPS = 30
 
@@ -74,6 +79,7 @@ class Histories(RuleBasedStateMachine):
         fresh_ids=st.booleans(),
         rebuilds=st.booleans(),
         finish=st.sampled_from(["stop", "length", "tool_calls"]),
+        thinks=st.booleans(),
         lost=st.booleans(),
     )
     def model_replies(
@@ -84,13 +90,16 @@ class Histories(RuleBasedStateMachine):
         fresh_ids: bool,
         rebuilds: bool,
         finish: str,
+        thinks: bool,
         lost: bool,
     ) -> None:
         action = self.talk.next_action()
         assert isinstance(action, AskModel)
         prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
         asked = [ToolCall(id=f"{prefix}{n}", name="look", arguments="{}") for n in range(calls)]
-        reply = ModelReply(text, asked, finish, Usage(prompt_tokens=5, completion_tokens=1))
+        spent = Usage(prompt_tokens=5, completion_tokens=1)
+        thoughts = [THOUGHT] if thinks else []
+        reply = ModelReply(text, asked, finish, spent, reasoning_parts=thoughts)
         message_id = f"message-{self.fresh()}"
         prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None
         self.decide(
@@ -171,6 +180,7 @@ class Histories(RuleBasedStateMachine):
             return
         body = {"model": "m", "messages": [openai_message(one) for one in shown]}
         assert validator.check(body) is None
+        assert messages_validator.check(body_of(ask(*shown, **CLAUDE))) is None
         if self.talk.state.turn is None or self.asks():
             assert shown == self.talk.state.window, "nothing that is recorded is unpaired"
 

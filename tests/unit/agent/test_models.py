@@ -16,7 +16,7 @@ from services.agent.adapters.models.catalogue import RETRY_SECONDS, Catalogue
 from services.agent.adapters.models.demo import HANDLE, WHAT_I_AM, DemoProvider, answer
 from services.agent.adapters.models.failures import failure_of
 from services.agent.adapters.models.openai import OpenAIProvider
-from services.agent.adapters.models.openai_answer import StreamedAnswer, reply_of
+from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of, openai_message
 from services.agent.adapters.models.port import (
     ModelFailed,
@@ -68,14 +68,6 @@ class TestOpenAI:
         text = "CUT:2 SAY:at last"
         assert (await reply_to(provider, script(text))).text == "at last"
         assert (await scripted.asked(text)) == {0: 3}
-
-    async def test_a_provider_that_is_not_there_is_a_reason_too(
-        self, provider: OpenAIProvider
-    ) -> None:
-        provider.opened = provider.client.with_options(base_url="http://127.0.0.1:9")
-        assert (await failure(provider, "Hi")).error_type == "llm_connection_error"
-        with pytest.raises(ProviderUnreachable):
-            await provider.models()
 
     async def test_a_whole_history_is_sent_so_that_a_strict_provider_takes_it(
         self, provider: OpenAIProvider, scripted: ScriptedModel
@@ -132,7 +124,7 @@ def piece(**delta: Any) -> Any:
 
 def assembled(events: list[Any]) -> ModelReply:
     """The answer that these events of a stream make up."""
-    answer = StreamedAnswer("seed")
+    answer = OpenAIAnswer("seed")
     deltas = [delta for event in events for delta in answer.read(json.dumps(event))]
     last, reply = answer.end()
     check_sum([*deltas, *last], reply)

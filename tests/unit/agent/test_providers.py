@@ -10,14 +10,22 @@ from dataclasses import replace
 
 import pytest
 
+from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.openai import OpenAIProvider
-from services.agent.adapters.models.port import ModelDelta, ModelFailed, Provider, ToolCallDelta
+from services.agent.adapters.models.port import (
+    ModelDelta,
+    ModelFailed,
+    Provider,
+    ProviderUnreachable,
+    ToolCallDelta,
+)
+from services.agent.adapters.models.sdk import SdkProvider
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import ModelReply
 from tests.scripted_model import ScriptedModel
 from tests.unit.agent.asking import reply_to, script, streamed, text_in
 
-pytestmark = pytest.mark.parametrize("wire", ["openai"])
+pytestmark = pytest.mark.parametrize("wire", ["openai", "anthropic"])
 
 TWO_CALLS = json.dumps(
     [
@@ -25,6 +33,7 @@ TWO_CALLS = json.dumps(
         {"name": "conversation_search"},
     ]
 )
+THINKING = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 LONG = "this text is long enough to be sent in several pieces"
 
 
@@ -37,8 +46,12 @@ async def scripted() -> AsyncIterator[ScriptedModel]:
 @pytest.fixture
 async def provider(
     wire: str, scripted: ScriptedModel, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Provider]:
-    provider = OpenAIProvider("sk-test", scripted.base_url)
+) -> AsyncIterator[SdkProvider]:
+    provider: SdkProvider
+    if wire == "openai":
+        provider = OpenAIProvider("sk-test", scripted.base_url)
+    else:
+        provider = AnthropicProvider("sk-test", scripted.anthropic_base_url)
     provider.opened = provider.client.with_options(timeout=0.5)
     monkeypatch.setattr(type(provider.opened), "_calculate_retry_timeout", lambda *_: 0.0)
     yield provider
@@ -84,6 +97,19 @@ class TestEitherWay:
         reply = await answer(provider, script("EMPTY"), in_pieces=in_pieces)
         assert (reply.text, reply.tool_calls, reply.finish_reason) == ("", [], "stop")
 
+    async def test_thoughts_come_before_the_words(
+        self, provider: Provider, in_pieces: bool
+    ) -> None:
+        request = script(f'THINK:"I should greet them first." SAY:{LONG}', **THINKING)
+        reply = await answer(provider, request, in_pieces=in_pieces)
+        assert (reply.reasoning, reply.text) == ("I should greet them first.", LONG)
+
+    async def test_thoughts_come_before_a_call(self, provider: Provider, in_pieces: bool) -> None:
+        request = script('THINK:"Look it up." CALL:conversation_search', **THINKING)
+        reply = await answer(provider, request, in_pieces=in_pieces)
+        assert reply.reasoning == "Look it up."
+        assert [call.name for call in reply.tool_calls] == ["conversation_search"]
+
     async def test_an_answer_that_was_cut_short_says_so(
         self, provider: Provider, in_pieces: bool
     ) -> None:
@@ -103,10 +129,23 @@ class TestEitherWay:
         ("fault", "error_type", "stop_reason", "words"),
         [
             ("FAIL:400", "llm_bad_request", "llm_api_error", "400"),
+            ("FAIL:402", "llm_insufficient_credits", "insufficient_credits", "402"),
+            (
+                "FAIL:insufficient_quota",
+                "llm_insufficient_credits",
+                "insufficient_credits",
+                "model answered",
+            ),
+            ("FAIL:context_length_exceeded", "context_window_exceeded", "llm_api_error", "400"),
+            ("FAIL:413", "context_window_exceeded", "llm_api_error", "413"),
             ("FAIL:401", "llm_authentication", "llm_api_error", "401"),
             ("FAIL:403", "llm_permission_denied", "llm_api_error", "403"),
             ("FAIL:404", "llm_not_found", "llm_api_error", "404"),
             ("FAIL:429", "llm_rate_limit", "llm_api_error", "429"),
+            ("FAIL:408", "llm_timeout", "llm_api_error", "408"),
+            ("FAIL:422", "llm_unprocessable_entity", "llm_api_error", "422"),
+            ("FAIL:503", "llm_provider_overloaded", "llm_api_error", "503"),
+            ("FAIL:529", "llm_provider_overloaded", "llm_api_error", "529"),
             ("FAIL:500", "llm_error", "llm_api_error", "500"),
             ("FAIL:504", "llm_timeout", "llm_api_error", "504"),
             ("HANG", "llm_timeout", "llm_api_error", "in time"),
@@ -130,6 +169,25 @@ class TestEitherWay:
         failure = raised.value.failure
         assert (failure.error_type, failure.stop_reason) == (error_type, stop_reason)
         assert (await scripted.asked(text))[0] <= 3, "retries are bounded"
+
+
+class TestTheConnection:
+    async def test_it_is_used_again(self, provider: Provider, scripted: ScriptedModel) -> None:
+        for number in range(3):
+            await streamed(provider, script(f"SAY:number {number}"))
+            await reply_to(provider, script(f"SAY:number {number}"))
+        assert len(scripted.clients) == 1
+
+    async def test_a_provider_that_is_not_there_fails_the_run_and_lists_nothing(
+        self, provider: SdkProvider
+    ) -> None:
+        provider.opened = provider.client.with_options(base_url="http://127.0.0.1:9")
+        for ask_it in (reply_to, streamed):
+            with pytest.raises(ModelFailed) as raised:
+                await ask_it(provider, script("Hi"))
+            assert raised.value.failure.error_type == "llm_connection_error"
+        with pytest.raises(ProviderUnreachable):
+            await provider.models()
 
 
 class TestPieces:

@@ -28,6 +28,7 @@ from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
 from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.eventstore.work import Repository, event_of
 from services.agent import projections
+from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.port import Finished, ModelEvent
 from services.agent.adapters.queries import FoundMessage, Orphan, Search
@@ -41,7 +42,7 @@ from services.agent.policies.runs import RunDrivers
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
-from tests.scripted_model import validator
+from tests.scripted_model import messages_validator, validator
 from tests.unit.given import NOW
 
 CONVERSATION = main_conversation(AGENT)
@@ -86,6 +87,7 @@ class FakeModel:
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         assert validator.check(body_of(request)) is None
+        assert messages_validator.check(anthropic_request.body_of(request)) is None
         self.asked.append(request)
         turn = self.turns.pop(0)
         answer = await turn() if callable(turn) else turn

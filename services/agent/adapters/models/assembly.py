@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from libs.contracts.conversation import ToolCall, Usage
+from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
 from services.agent.adapters.models.port import (
     ModelDelta,
     ReasoningDelta,
@@ -46,14 +46,23 @@ class Assembly:
         self.thoughts: list[str] = []
         self.calls: list[ToolCall] = []
         self.open: OpenCall | None = None
+        self.parts: list[ReasoningPart] = []
 
     def say(self, piece: str) -> list[ModelDelta]:
         """A piece of text."""
         return self.said(self.text.add(piece))
 
-    def think(self, piece: str) -> list[ModelDelta]:
+    def think(self, piece: str) -> list[ReasoningDelta]:
         """A piece of reasoning."""
         return self.thought(self.reasoning.add(piece))
+
+    def think_no_more(self) -> list[ReasoningDelta]:
+        """A stretch of reasoning is whole."""
+        return self.thought(self.reasoning.rest())
+
+    def keep(self, part: ReasoningPart) -> None:
+        """A part of the reasoning, which the provider wants back as it is."""
+        self.parts.append(part)
 
     def open_call(self, call_id: str, name: str) -> list[ModelDelta]:
         """A call starts; the one before it is whole."""
@@ -80,7 +89,7 @@ class Assembly:
     def close(self) -> list[ModelDelta]:
         """Everything is whole."""
         return [
-            *self.thought(self.reasoning.rest()),
+            *self.think_no_more(),
             *self.said(self.text.rest()),
             *self.close_call(),
         ]
@@ -93,6 +102,7 @@ class Assembly:
             finish_reason=finish_reason,
             usage=usage,
             reasoning="".join(self.thoughts) or None,
+            reasoning_parts=self.parts,
         )
 
     def said(self, text: str) -> list[ModelDelta]:
@@ -102,7 +112,7 @@ class Assembly:
         self.texts.append(text)
         return [TextDelta(text)]
 
-    def thought(self, text: str) -> list[ModelDelta]:
+    def thought(self, text: str) -> list[ReasoningDelta]:
         """Reasoning to show, if there is any."""
         if not text:
             return []

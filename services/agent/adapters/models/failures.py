@@ -16,9 +16,12 @@ ERROR_TYPES = {
     403: "llm_permission_denied",
     404: "llm_not_found",
     408: "llm_timeout",
+    413: "context_window_exceeded",
     422: "llm_unprocessable_entity",
     429: "llm_rate_limit",
+    503: "llm_provider_overloaded",
     504: "llm_timeout",
+    529: "llm_provider_overloaded",
 }
 
 

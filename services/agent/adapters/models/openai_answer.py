@@ -40,7 +40,7 @@ def usage_of(usage: Any) -> Usage:
     )
 
 
-class StreamedAnswer:
+class OpenAIAnswer:
     """An answer whose events come one after the other."""
 
     def __init__(self, seed: str) -> None:
@@ -49,6 +49,11 @@ class StreamedAnswer:
         self.finish_reason: str | None = None
         self.index: object = None
         self.call_id = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer has come to its end."""
+        return self.finish_reason is not None
 
     def read(self, data: str) -> list[ModelDelta]:
         """The pieces of one event."""
@@ -65,8 +70,8 @@ class StreamedAnswer:
 
     def pieces(self, delta: Any) -> list[ModelDelta]:
         """What one event adds."""
-        pieces = self.assembly.think(delta.get("reasoning_content") or "")
-        pieces += self.assembly.say(delta.get("content") or "")
+        thought = self.assembly.think(delta.get("reasoning_content") or "")
+        pieces = [*thought, *self.assembly.say(delta.get("content") or "")]
         for call in delta.get("tool_calls") or []:
             pieces += self.call_pieces(call)
         return pieces

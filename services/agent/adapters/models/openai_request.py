@@ -34,6 +34,9 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
         body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
         body["tool_choice"] = "auto"
         body["parallel_tool_calls"] = request.parallel
+    if request.stream_tokens:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
     return body
 
 

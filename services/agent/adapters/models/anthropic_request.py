@@ -1,0 +1,245 @@
+"""What Anthropic's messages API is sent: a request and its messages in that wire's words."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from typing import Any
+
+from libs.contracts.conversation import Message, ReasoningPart, ToolCall
+from libs.contracts.letta.model_requests import JsonSchemaResponseFormat, LLMConfig
+from libs.contracts.message import Json, JsonObject
+from libs.contracts.served import text_of
+from services.agent.domain.context import ModelRequest
+
+OUTPUT_TOKENS_DEFAULT = 4_096
+THINKING_TOKENS_MIN = 1_024
+TEMPERATURE_MAX = 1.0
+
+# From this version on, a model decides by itself how long to think.
+ADAPTIVE_SINCE = (4, 6)
+VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2}))?(?!\d)")
+
+CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+CACHED: JsonObject = {"type": "ephemeral"}
+
+# The API takes no conversation that starts or ends with the assistant, and no empty message.
+BEFORE_THE_FIRST = "(The conversation starts here.)"
+AFTER_THE_LAST = "(Go on.)"
+
+
+def body_of(request: ModelRequest) -> JsonObject:
+    """The request in the provider's words."""
+    config = request.config.llm_config
+    system = request.messages[0] if request.messages[0].role == "system" else None
+    rest = request.messages[1:] if system else request.messages
+    thinking = thinking_of(config) if may_think(rest) else None
+    body: JsonObject = {
+        "model": config.model,
+        "max_tokens": output_tokens(config, thinking),
+        "messages": conversation(rest, with_thoughts=thinking is not None),
+    }
+    if system and text_of(system).strip():
+        body["system"] = [{"type": "text", "text": text_of(system), "cache_control": CACHED}]
+    if thinking is not None:
+        body["thinking"] = thinking
+    elif config.temperature != TEMPERATURE_MAX:
+        body["temperature"] = min(config.temperature, TEMPERATURE_MAX)
+    if output := output_config(config):
+        body["output_config"] = output
+    if request.tools:
+        body["tools"] = [anthropic_tool(tool) for tool in request.tools]
+        body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not request.parallel}
+    if request.stream_tokens:
+        body["stream"] = True
+    return body
+
+
+def thinking_of(config: LLMConfig) -> JsonObject | None:
+    """How the model shall think, if it shall."""
+    if not config.enable_reasoner:
+        return None
+    if version_of(config.model) >= ADAPTIVE_SINCE:
+        return {"type": "adaptive"}
+    if not config.max_reasoning_tokens:
+        return None
+    return {
+        "type": "enabled",
+        "budget_tokens": max(config.max_reasoning_tokens, THINKING_TOKENS_MIN),
+    }
+
+
+def may_think(messages: list[Message]) -> bool:
+    """A turn that was begun without thinking, or with another provider's, is ended without."""
+    turn: list[Message] = []
+    for message in reversed(messages):
+        if message.role in ("user", "system"):
+            break
+        if message.role == "assistant":
+            turn.append(message)
+    return not turn or any(can_be_sent_back(part) for part in turn[-1].reasoning_parts)
+
+
+def can_be_sent_back(part: ReasoningPart) -> bool:
+    """Whether this provider wrote it."""
+    return part.signature is not None or part.redacted is not None
+
+
+def version_of(model: str) -> tuple[int, int]:
+    """The version in a model's name; (0, 0) if it has none, or one of the old scheme."""
+    found = VERSION.match(model)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+
+
+def output_tokens(config: LLMConfig, thinking: JsonObject | None) -> int:
+    """The limit of an answer, which thinking counts against."""
+    limit = config.max_tokens or OUTPUT_TOKENS_DEFAULT
+    budget = thinking.get("budget_tokens") if thinking else None
+    return limit + budget if isinstance(budget, int) and limit <= budget else limit
+
+
+def output_config(config: LLMConfig) -> JsonObject:
+    """How much effort to make, and what the answer shall look like."""
+    output: JsonObject = {}
+    if config.effort:
+        output["effort"] = config.effort
+    if isinstance(config.response_format, JsonSchemaResponseFormat):
+        schema: Any = config.response_format.json_schema
+        output["format"] = {"type": "json_schema", "schema": schema.get("schema", schema)}
+    return output
+
+
+def anthropic_tool(tool: JsonObject) -> JsonObject:
+    """A function schema as a tool."""
+    empty: JsonObject = {"type": "object", "properties": {}}
+    return {
+        "name": tool["name"],
+        "description": tool.get("description") or "",
+        "input_schema": tool.get("parameters") or empty,
+    }
+
+
+def conversation(messages: list[Message], *, with_thoughts: bool) -> list[Json]:
+    """The messages such that user and assistant alternate, and the user has the first word and
+    the last. Whatever stands between two words of the assistant is one message of the user: the
+    results of all its calls, and what was said after them."""
+    blocks = Blocks(with_thoughts=with_thoughts)
+    turns: list[tuple[str, list[Json]]] = [("user", [])]
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        content = blocks.of(message)
+        if not content:
+            continue
+        if turns[-1][0] != role:
+            turns.append((role, []))
+        turns[-1][1].extend(content)
+    if not turns[0][1]:
+        turns[0][1].append(text_block(BEFORE_THE_FIRST))
+    if turns[-1][0] == "assistant":
+        turns.append(("user", [text_block(AFTER_THE_LAST)]))
+    newest = turns[-1][1][-1]
+    assert isinstance(newest, dict), "a block is an object"
+    newest["cache_control"] = CACHED  # all up to here is the beginning of the next request
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+class Blocks:
+    """Turns messages into content blocks, and remembers as which ids calls were sent."""
+
+    def __init__(self, *, with_thoughts: bool) -> None:
+        self.with_thoughts = with_thoughts
+        self.sent: set[str] = set()
+        self.ids: dict[str, str] = {}
+
+    def of(self, message: Message) -> list[Json]:
+        """The blocks of one message; none if there is nothing to say."""
+        match message.role:
+            case "tool":
+                return [self.result(message)]
+            case "assistant":
+                return [*self.thoughts(message), *words(message), *self.calls(message)]
+            case "user" | "system":
+                return words(message)
+
+    def thoughts(self, message: Message) -> list[Json]:
+        """The reasoning that this provider wrote, as it came."""
+        if not self.with_thoughts:
+            return []
+        parts = [part for part in message.reasoning_parts if can_be_sent_back(part)]
+        return [thinking_block(part) for part in parts]
+
+    def calls(self, message: Message) -> list[Json]:
+        """The calls of an assistant message."""
+        self.ids = {}
+        return [
+            {
+                "type": "tool_use",
+                "id": self.good_id(message, call),
+                "name": call.name,
+                "input": input_of(call),
+            }
+            for call in message.tool_calls
+        ]
+
+    def good_id(self, message: Message, call: ToolCall) -> str:
+        """Ids of other providers may have other characters, or come twice in a conversation."""
+        call_id = call.id
+        if call_id in self.sent or not CALL_ID.fullmatch(call_id):
+            call_id = f"call_{sha256(f'{message.id}{call.id}'.encode()).hexdigest()[:24]}"
+        self.sent.add(call_id)
+        self.ids[call.id] = call_id
+        return call_id
+
+    def result(self, message: Message) -> Json:
+        """What a tool gave back, in the envelope that every provider is shown."""
+        failed = message.tool_status == "error"
+        envelope = {"status": "Failed" if failed else "OK", "message": text_of(message)}
+        block: JsonObject = {
+            "type": "tool_result",
+            "tool_use_id": self.ids[message.tool_call_id or ""],
+            "content": json.dumps(envelope, ensure_ascii=False),
+        }
+        return {**block, "is_error": True} if failed else block
+
+
+def words(message: Message) -> list[Json]:
+    """The text and the images of a message; empty text is not allowed."""
+    content = message.content
+    if not isinstance(content, list):
+        return [text_block(text_of(message))] if text_of(message).strip() else []
+    blocks = [anthropic_part(part) for part in content if isinstance(part, dict)]
+    return [block for block in blocks if block is not None]
+
+
+def anthropic_part(part: JsonObject) -> Json:
+    """One content part; images by address or inline."""
+    if part.get("type") != "image":
+        text = str(part.get("text", ""))
+        return text_block(text) if text.strip() else None
+    source: Any = part.get("source") or {}
+    if source.get("type") == "url":
+        return {"type": "image", "source": {"type": "url", "url": source.get("url")}}
+    inline = {"media_type": source.get("media_type"), "data": source.get("data")}
+    return {"type": "image", "source": {"type": "base64", **inline}}
+
+
+def text_block(text: str) -> JsonObject:
+    """Text as a content block."""
+    return {"type": "text", "text": text}
+
+
+def thinking_block(part: ReasoningPart) -> JsonObject:
+    """A stretch of reasoning as it came."""
+    if part.redacted is not None:
+        return {"type": "redacted_thinking", "data": part.redacted}
+    return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+
+
+def input_of(call: ToolCall) -> JsonObject:
+    """The arguments, which have to be an object: what is none is shown as it was written."""
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"arguments": call.arguments}

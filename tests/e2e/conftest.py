@@ -26,6 +26,8 @@ def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
     env = {
         "OPENAI_API_BASE": model.base_url,
         "OPENAI_API_KEY": "any",
+        "ANTHROPIC_BASE_URL": model.anthropic_base_url,
+        "ANTHROPIC_API_KEY": "any",
         "HEELER_PING_SECONDS": "1",
     }
     with HeelerInstance(env=env) as instance:

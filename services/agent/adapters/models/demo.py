@@ -29,7 +29,8 @@ CHARS_PER_TOKEN = 4
 WHAT_I_AM = (
     "I am Heeler's offline demo model: a handful of rules, no language model. I keep facts that "
     "you tell me in my memory block and find them again when you ask. For real conversations set "
-    "OPENAI_API_KEY (or OPENAI_API_BASE) and give the agent a model such as openai/gpt-4o-mini."
+    "OPENAI_API_KEY (or OPENAI_API_BASE) or ANTHROPIC_API_KEY, and give the agent a model such as "
+    "openai/gpt-4o-mini or anthropic/claude-haiku-4-5."
 )
 FACT = re.compile(
     r"\b(remember|my name is|call me|i am|i'm|i like|i love|i prefer|i live|i work|i have|"

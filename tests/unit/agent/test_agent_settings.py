@@ -1,0 +1,35 @@
+"""Which providers the environment configures."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.agent.app import providers
+from services.agent.settings import Endpoint, ProviderSettings
+
+
+def configured(**environment: str) -> ProviderSettings:
+    return ProviderSettings.from_environment(environment)
+
+
+def test_without_settings_there_is_only_the_demo() -> None:
+    empty = configured(OPENAI_API_KEY="", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="")
+    assert empty == ProviderSettings(openai=None, anthropic=None)
+    assert [provider.name for provider in providers(empty)] == ["demo"]
+
+
+def test_a_key_is_enough() -> None:
+    settings = configured(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")
+    assert settings.openai == Endpoint("sk-1", "https://api.openai.com/v1")
+    assert settings.anthropic == Endpoint("sk-2", "https://api.anthropic.com")
+    assert [one.name for one in providers(settings)] == ["demo", "openai", "anthropic"]
+
+
+@pytest.mark.parametrize("base", ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"])
+def test_anthropics_base_may_end_with_the_version_or_not(base: str) -> None:
+    assert configured(ANTHROPIC_BASE_URL=base).anthropic == Endpoint("none", "http://a:1")
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
+def test_a_base_without_a_key_is_a_server_that_wants_none(name: str) -> None:
+    assert configured(**{name: "http://a:1/v1/"}).openai == Endpoint("none", "http://a:1/v1")

@@ -92,7 +92,6 @@ class NatsBus:
             reconnected_cb=self.reconnected,
             disconnected_cb=self.disconnected,
         )
-        self.broker.subscriber(f"{self.inbox}.*", decoder=as_is, no_reply=True)(self.on_reply)
 
     @property
     def connected(self) -> bool:
@@ -102,6 +101,7 @@ class NatsBus:
     async def start(self) -> None:
         """Connect, declare streams and consumers, begin to deliver."""
         self.client = await self.broker.connect()
+        await self.client.subscribe(f"{self.inbox}.*", cb=self.on_reply)
         await self.declare_at_last()
         await self.broker.start()
         self.declaring = asyncio.create_task(self.keep_declared())
@@ -201,11 +201,11 @@ class NatsBus:
             del self.replies[token]
         raise AssertionError("resending never ends")
 
-    async def on_reply(self, message: NatsMessage) -> None:
+    async def on_reply(self, message: Msg) -> None:
         """Wake the request that this answers; a second answer finds nobody, which is fine."""
-        waiting = self.replies.get(message.raw_message.subject.rpartition(".")[2])
+        waiting = self.replies.get(message.subject.rpartition(".")[2])
         if waiting is not None and not waiting.done():
-            waiting.set_result(message.raw_message.data)
+            waiting.set_result(message.data)
 
     async def serve(self, service: str, answer: Answer) -> None:
         """Answer the commands of a service. Call it before `start`."""

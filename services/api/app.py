@@ -134,6 +134,7 @@ async def serve(settings: ApiSettings, services: ServiceSettings, stop: asyncio.
         http="httptools",
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=GRACEFUL_SECONDS_MAX,
     )
     server = Server(config)

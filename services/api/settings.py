@@ -6,8 +6,10 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 PORT_DEFAULT = 8283
+HOSTS_KNOWN_MAX = 256
 PING_SECONDS_DEFAULT = "20"
 
 
@@ -49,6 +51,7 @@ class ApiSettings:
         return cls(host, port, password or None, ping_seconds, listen)
 
 
+@lru_cache(maxsize=HOSTS_KNOWN_MAX)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address."""
     if host == "localhost":

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Iterator
 from itertools import count
@@ -329,8 +328,7 @@ def redelivery_delay(ack_subject: str) -> float:
 def published(service: str, event: StoredEvent) -> tuple[str, bytes, str, dict[str, str]]:
     """Subject, payload, reply subject (none) and headers of an event."""
     subject = event_subject(service, event.topic, event.org, event.about)
-    payload = json.dumps(event.payload, separators=(",", ":")).encode()
-    return subject, payload, "", headers.of_event(service, event)
+    return subject, event.payload_json.encode(), "", headers.of_event(service, event)
 
 
 def stream_config(spec: StreamSpec) -> StreamConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -132,7 +131,7 @@ class MemoryEventStore:
                 event.schema_version,
                 event.org,
                 event.about,
-                json.loads(event.payload_json),
+                event.payload_json,
                 event.metadata,
                 event.occurred_at,
             )

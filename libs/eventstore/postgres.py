@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -33,6 +32,8 @@ from libs.eventstore.statement import TAKE_LEASES, commit_statement, lease_param
 
 log = logging.getLogger(__name__)
 
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+
 type Outcome = int | BaseException | None
 
 POOL_CONNECTIONS_MAX = 8
@@ -52,11 +53,11 @@ select wanted.n, history.* from unnest(%(ids)s::text[], %(afters)s::int[]) with 
     as wanted(id, after, n)
 cross join lateral (
     select null::text as topic, s.version, null::int as schema_version, null::text as org,
-           null::text as about, s.state as payload, null::jsonb as metadata,
+           null::text as about, s.state::text as payload, null::jsonb as metadata,
            null::timestamptz as occurred_at
     from {schema}.snapshots s where s.aggregate_id = wanted.id and s.version > wanted.after
     union all
-    select e.topic, e.version, e.schema_version, e.org, e.about, e.payload, e.metadata,
+    select e.topic, e.version, e.schema_version, e.org, e.about, e.payload::text, e.metadata,
            e.occurred_at
     from {schema}.events e where e.aggregate_id = wanted.id and e.version > greatest(
         wanted.after,
@@ -92,8 +93,8 @@ with relay as (
 select count(*) from numbered"""
 
 READ_LOG = """
-select aggregate_id, version, topic, schema_version, org, about, payload, metadata, occurred_at,
-       position
+select aggregate_id, version, topic, schema_version, org, about, payload::text, metadata,
+       occurred_at, position
 from {schema}.event_log
 where position > %(after)s and (%(topics)s::text[] is null or topic = any(%(topics)s))
 order by position limit %(limit)s"""
@@ -143,37 +144,33 @@ class Database:
         self.room = asyncio.Semaphore(pool.max_size)
         self.checking = asyncio.Lock()
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    def connection(self) -> Borrowed:
         """A connection for as long as a query takes; never across a model or tool call."""
-        try:
-            connection = await self.borrow()
-            try:
-                yield connection
-            finally:
-                try:
-                    await self.pool.putconn(connection)
-                finally:
-                    self.room.release()
-        except DeadlockDetected:
-            raise
-        except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
-            await self.drop_broken_connections()
-            raise StoreUnavailable(str(lost)) from lost
+        return Borrowed(self)
 
     async def borrow(self) -> psycopg.AsyncConnection[Any]:
         """A free connection. Queueing before the pool costs a third of queueing inside it; and no
         `async with connection`, since there is no transaction to end on an autocommit one."""
         try:
-            async with asyncio.timeout(POOL_WAIT_SECONDS_MAX):
+            if self.room.locked():
+                async with asyncio.timeout(POOL_WAIT_SECONDS_MAX):
+                    await self.room.acquire()
+            else:
                 await self.room.acquire()
-                try:
-                    return await self.pool.getconn()
-                except BaseException:
-                    self.room.release()
-                    raise
+            try:
+                return await self.pool.getconn()
+            except BaseException:
+                self.room.release()
+                raise
         except (TimeoutError, PoolTimeout, PoolClosed) as none:
             raise StoreUnavailable(f"no connection to Postgres: {none}") from none
+
+    async def give_back(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Let others have a connection."""
+        try:
+            await self.pool.putconn(connection)
+        finally:
+            self.room.release()
 
     async def drop_broken_connections(self) -> None:
         """After Postgres died every pooled connection is broken: find out now, not one by one."""
@@ -193,6 +190,32 @@ class Database:
             cursor = await connection.execute(query, parameters)
             row: tuple[Any, ...] | None = await cursor.fetchone()
             return row
+
+
+class Borrowed:
+    """`async with`: a connection of a database; what goes wrong inside may mean that it is lost."""
+
+    __slots__ = ("connection", "database")
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
+        try:
+            self.connection = await self.database.borrow()
+        except LOST as lost:
+            raise await self.unavailable(lost) from lost
+        return self.connection
+
+    async def __aexit__(self, _: object, problem: BaseException | None, __: object) -> None:
+        await self.database.give_back(self.connection)
+        if isinstance(problem, LOST) and not isinstance(problem, DeadlockDetected):
+            raise await self.unavailable(problem) from problem
+
+    async def unavailable(self, lost: BaseException) -> StoreUnavailable:
+        """The exception to raise, after the pool was looked through."""
+        await self.database.drop_broken_connections()
+        return StoreUnavailable(str(lost))
 
 
 class PostgresEventStore:
@@ -225,7 +248,7 @@ class PostgresEventStore:
         for n, topic, version, *columns in rows:
             aggregate_id = wanted[n - 1][0]
             if topic is None:
-                snapshot = Snapshot(aggregate_id, version, columns[3])
+                snapshot = Snapshot(aggregate_id, version, json.loads(columns[3]))
                 found[n - 1] = History(snapshot, [])
             else:
                 found[n - 1].events.append(StoredEvent(aggregate_id, version, topic, *columns))

@@ -253,7 +253,7 @@ class Histories(RuleBasedStateMachine):
                     event.schema_version,
                     "org-1",
                     event.about,
-                    json.loads(event.payload_json()),
+                    event.payload_json(),
                     {},
                     event.timestamp,
                 )

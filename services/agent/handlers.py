@@ -100,9 +100,9 @@ class Handlers:
             return refused
         if conversation.running().run.id == command.run.id:
             work.take_lease = conversation.id
-            design = agent.design
+            fresh = self.drivers.look(agent.design)
             work.after_commit.append(
-                lambda epoch: self.drivers.begin(conversation.id, epoch, work.context, design)
+                lambda epoch: self.drivers.begin(conversation.id, epoch, work.context, fresh)
             )
         return started(command.run.id, command.request_hash)
 

@@ -8,9 +8,11 @@ held but the lease, no database connection and no lock.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from itertools import count
 
 from libs.bus.logs import correlation
@@ -33,7 +35,12 @@ from services.agent.adapters.models.port import ModelFailed, Models
 from services.agent.adapters.queries import Queries
 from services.agent.adapters.tools import Tools
 from services.agent.domain.agent import Agent, Design
-from services.agent.domain.context import ModelRequest, rebuilt_prompt, shown_messages
+from services.agent.domain.context import (
+    ModelRequest,
+    SeenBlock,
+    rebuilt_prompt,
+    shown_messages,
+)
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.turn import AskModel, Failure, RunTool, StartTool
 from services.agent.projections import ended_fields
@@ -49,6 +56,14 @@ GAVE_UP = Failure(
     " given up. The server's log says more.",
     stop_reason="error",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FreshLook:
+    """What was read of an agent after the message came that starts its turn."""
+
+    design: Design
+    blocks: asyncio.Future[list[SeenBlock]]
 
 
 class RunDrivers:
@@ -82,19 +97,26 @@ class RunDrivers:
         conversation_id: str,
         epoch: int | None,
         context: Context,
-        design: Design | None = None,
+        fresh: FreshLook | None = None,
     ) -> None:
-        """Drive the turn of a conversation whose lease was just taken; `design` is the agent's,
-        if it was read a moment ago.
+        """Drive the turn of a conversation whose lease was just taken; `fresh` is what was read of
+        the agent a moment ago, if it was.
 
         Without an epoch the lease was not free: its holder, or the sweeper, drives the turn.
         """
         if epoch is None or self.stopping:
             return
-        driver = RunDriver(self, Fence(conversation_id, epoch), context, design)
+        driver = RunDriver(self, Fence(conversation_id, epoch), context, fresh)
         task = asyncio.create_task(driver.drive())
         self.tasks[conversation_id] = task
         task.add_done_callback(lambda done: self.forget(conversation_id, done))
+
+    def look(self, design: Design) -> FreshLook:
+        """Begin to read the blocks of an agent while its turn is being committed."""
+        blocks = asyncio.ensure_future(self.queries.seen_blocks(design.block_ids))
+        # If the commit is refused nobody asks what came of it.
+        blocks.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return FreshLook(design, blocks)
 
     def forget(self, conversation_id: str, done: asyncio.Task[None]) -> None:
         """A drive has ended."""
@@ -133,7 +155,7 @@ class RunDriver:
     """Drives one conversation for as long as somebody has the turn."""
 
     def __init__(
-        self, drivers: RunDrivers, fence: Fence, context: Context, design: Design | None
+        self, drivers: RunDrivers, fence: Fence, context: Context, fresh: FreshLook | None
     ) -> None:
         self.all = drivers
         self.fence = fence
@@ -142,7 +164,8 @@ class RunDriver:
         self.started_here: set[tuple[str, str]] = set()
         self.served = 0
         self.released = False
-        self.fresh_design = design
+        self.fresh_design = fresh.design if fresh else None
+        self.fresh_blocks = fresh.blocks if fresh else None
 
     async def drive(self) -> None:
         """Until nobody has the turn. A process edge: a bug is logged and the turn left to the
@@ -263,8 +286,7 @@ class RunDriver:
         if design is None:
             await self.resume()
             return
-        block_ids = design.block_ids
-        blocks = await self.once_answered(lambda: self.all.queries.seen_blocks(block_ids))
+        blocks = await self.blocks_of(design)
         rebuilt = rebuilt_prompt(talk, design.config, blocks, at=self.all.clock.now())
         request = ModelRequest(
             config=design.config,
@@ -292,6 +314,15 @@ class RunDriver:
                 at=self.all.clock.now(),
             )
         )
+
+    async def blocks_of(self, design: Design) -> list[SeenBlock]:
+        """The blocks of an agent as they are now."""
+        early, self.fresh_blocks = self.fresh_blocks, None
+        if early is not None:
+            with contextlib.suppress(StoreUnavailable):
+                return await early
+        seen_blocks = self.all.queries.seen_blocks
+        return await self.once_answered(lambda: seen_blocks(design.block_ids))
 
     async def design_of(self, agent_id: str) -> Design | None:
         """The agent as it is now; None if it is gone."""

@@ -19,6 +19,7 @@ OPTIONS = frozenset(
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 THINKING_TOKENS_MIN = 1024
 CACHE_MARKS_MAX = 4
+ADAPTIVE_ONLY = ("claude-opus-4-7", "claude-opus-5", "claude-sonnet-5")
 ALLOWED = {
     "user": ("text", "image", "tool_result", "document"),
     "assistant": ("text", "tool_use", "thinking", "redacted_thinking"),
@@ -176,16 +177,20 @@ def _check_tools(body: Any) -> None:
 
 def _check_thinking(body: Any, messages: list[Any]) -> None:
     temperature = body.get("temperature", 1.0)
+    new = any(body["model"].startswith(name) for name in ADAPTIVE_ONLY)
+    need(not new or "temperature" not in body, "`temperature` is deprecated for this model.")
     need(0 <= temperature <= 1, "temperature: range: 0..1")
     if not messages_wire.thinks(body):
         return
     thinking = body["thinking"]
+    need(not new or thinking["type"] == "adaptive", '"thinking.type.enabled" is not supported')
     need(temperature == 1.0, "`temperature` may only be set to 1 when thinking is enabled.")
-    if thinking["type"] == "enabled":
-        budget = thinking.get("budget_tokens")
-        enough = type(budget) is int and budget >= THINKING_TOKENS_MIN
-        need(enough, "thinking.enabled.budget_tokens: should be greater than or equal to 1024")
-        need(budget < body["max_tokens"], "`max_tokens` must be greater than the thinking budget")
+    if thinking["type"] == "adaptive":
+        return
+    budget = thinking.get("budget_tokens")
+    enough = type(budget) is int and budget >= THINKING_TOKENS_MIN
+    need(enough, "thinking.enabled.budget_tokens: should be greater than or equal to 1024")
+    need(budget < body["max_tokens"], "`max_tokens` must be greater than the thinking budget")
     first = _first_of_turn(messages)
     if first is not None:
         content = first["content"]

@@ -5,8 +5,16 @@ from libs.contracts.letta.model_requests import LLMConfig
 
 BUDGET_TOKENS_DEFAULT = 1024
 
-_CLAUDE = ("claude-3-7-sonnet", "claude-sonnet-4", "claude-opus-4", "claude-haiku-4-5")
-_CLAUDE_ADAPTIVE = ("claude-opus-4-6", "claude-sonnet-4-6")
+# The genuine server does not know these, but would treat them so.
+_CLAUDE_LATER = ("claude-opus-5", "claude-sonnet-5", "claude-haiku-5", "claude-fable-5")
+_CLAUDE = (
+    *("claude-3-7-sonnet", "claude-sonnet-4", "claude-opus-4", "claude-haiku-4-5"),
+    *_CLAUDE_LATER,
+)
+_CLAUDE_ADAPTIVE = (
+    *("claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-7", "claude-opus-4-8"),
+    *_CLAUDE_LATER,
+)
 _CLAUDE_WITH_EFFORT = ("claude-opus-4-5", *_CLAUDE_ADAPTIVE)
 _GEMINI_ALWAYS = ("gemini-2.5-pro", "gemini-3")
 _GPT_WITH_NONE = ("gpt-5.1", "gpt-5.2", "gpt-5.3", "gpt-5.4")

@@ -29,6 +29,7 @@ from tests.scripted_model import ScriptedModel, messages_validator
 from tests.unit.agent.asking import ask, check_sum, reply_to, streamed
 
 SONNET = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 2048, "max_tokens": 8192}
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 PLAIN = {"model": "claude-sonnet-4-5", "enable_reasoner": False}
 
 
@@ -145,6 +146,8 @@ class TestMessages:
         assert body_of(ask(question, temperature=0.2, **PLAIN))["temperature"] == 0.2
         assert body_of(ask(question, temperature=1.7, **PLAIN))["temperature"] == 1.0
         assert "temperature" not in body_of(ask(question, temperature=0.2, **SONNET))
+        later = {**PLAIN, "model": "claude-opus-4-7"}
+        assert "temperature" not in body_of(ask(question, temperature=0.2, **later))
 
     def test_a_schema_for_the_answer_is_passed_on(self) -> None:
         schema: Any = {"name": "city", "schema": {"type": "object"}}
@@ -170,7 +173,8 @@ class TestThinking:
             ({**SONNET, "max_tokens": None}, thinking_up_to(2048), 4096),
             ({**SONNET, "max_reasoning_tokens": 0}, None, 8192),
             ({**SONNET, "enable_reasoner": False}, None, 8192),
-            ({**SONNET, "model": "claude-opus-4-6"}, {"type": "adaptive"}, 8192),
+            ({**SONNET, "model": "claude-opus-4-6"}, ADAPTIVE, 8192),
+            ({**SONNET, "model": "claude-opus-5"}, ADAPTIVE, 8192),
             (
                 {**SONNET, "model": "claude-sonnet-4-20250514"},
                 thinking_up_to(2048),
@@ -215,6 +219,10 @@ class TestThinking:
         body = body_of(ask(SYSTEM, user(1, "Hi"), CALLED, RETURNED, **SONNET))
         assert "thinking" not in body
         assert messages_validator.check(body) is None
+        adaptive = {**SONNET, "model": "claude-sonnet-4-6"}
+        free = body_of(ask(SYSTEM, user(1, "Hi"), CALLED, RETURNED, **adaptive))
+        assert free["thinking"] == ADAPTIVE, "such a model may begin without"
+        assert messages_validator.check(free) is None
         later = body_of(ask(SYSTEM, SAID, CALLED, RETURNED, user(9, "And?"), **SONNET))
         assert later["thinking"] == thinking_up_to(2048)
 

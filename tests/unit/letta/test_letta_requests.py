@@ -173,6 +173,10 @@ def test_reasoning_is_switched_as_far_as_the_model_allows() -> None:
     assert not updated_config(off, CLAUDE, None, V1).enable_reasoner
     assert updated_config(on, CLAUDE, None, V1).max_reasoning_tokens == 1024
     assert not updated_config(on, GPT, None, V1).enable_reasoner
+    opus = CLAUDE.model_copy(update={"model": "claude-opus-5"})
+    adaptive = updated_config(on, opus, None, V1)
+    assert (adaptive.enable_reasoner, adaptive.effort) == (True, "medium")
+    assert adaptive.max_reasoning_tokens == 0, "it decides by itself"
     gpt5 = GPT.model_copy(update={"model": "gpt-5"})
     forced = updated_config(off, gpt5, None, V1)
     assert (forced.enable_reasoner, forced.reasoning_effort) == (True, "minimal")

@@ -17,8 +17,10 @@ OUTPUT_TOKENS_DEFAULT = 4_096
 THINKING_TOKENS_MIN = 1_024
 TEMPERATURE_MAX = 1.0
 
-# From this version on, a model decides by itself how long to think.
+# From this version on, a model decides by itself how long to think, and whether to.
 ADAPTIVE_SINCE = (4, 6)
+# The last version that may be told a temperature.
+TEMPERATURE_UNTIL = (4, 6)
 VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2}))?(?!\d)")
 
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -34,7 +36,7 @@ def body_of(request: ModelRequest) -> JsonObject:
     config = request.config.llm_config
     system = request.messages[0] if request.messages[0].role == "system" else None
     rest = request.messages[1:] if system else request.messages
-    thinking = thinking_of(config) if may_think(rest) else None
+    thinking = thinking_of(config, rest)
     body: JsonObject = {
         "model": config.model,
         "max_tokens": output_tokens(config, thinking),
@@ -44,7 +46,7 @@ def body_of(request: ModelRequest) -> JsonObject:
         body["system"] = [{"type": "text", "text": text_of(system), "cache_control": CACHED}]
     if thinking is not None:
         body["thinking"] = thinking
-    elif config.temperature != TEMPERATURE_MAX:
+    elif config.temperature != TEMPERATURE_MAX and version_of(config.model) <= TEMPERATURE_UNTIL:
         body["temperature"] = min(config.temperature, TEMPERATURE_MAX)
     if output := output_config(config):
         body["output_config"] = output
@@ -56,13 +58,13 @@ def body_of(request: ModelRequest) -> JsonObject:
     return body
 
 
-def thinking_of(config: LLMConfig) -> JsonObject | None:
+def thinking_of(config: LLMConfig, messages: list[Message]) -> JsonObject | None:
     """How the model shall think, if it shall."""
     if not config.enable_reasoner:
         return None
     if version_of(config.model) >= ADAPTIVE_SINCE:
-        return {"type": "adaptive"}
-    if not config.max_reasoning_tokens:
+        return {"type": "adaptive", "display": "summarized"}
+    if not config.max_reasoning_tokens or not may_think(messages):
         return None
     return {
         "type": "enabled",
@@ -71,7 +73,8 @@ def thinking_of(config: LLMConfig) -> JsonObject | None:
 
 
 def may_think(messages: list[Message]) -> bool:
-    """A turn that was begun without thinking, or with another provider's, is ended without."""
+    """With a fixed budget, a turn that was begun without thinking, or with another provider's, has
+    to be ended without."""
     turn: list[Message] = []
     for message in reversed(messages):
         if message.role in ("user", "system"):

@@ -87,11 +87,17 @@ if [ -x .venv/bin/python ] && [ -f "$STAMP" ]; then read -r have <"$STAMP"; fi
 if [ "$have" = dev ]; then wanted=dev; fi # never take away what is installed
 if [ "$have" = "$wanted" ] && [ "$(tail -n 1 "$STAMP")" = "$(fingerprint)" ]; then exit 0; fi
 
+node_is_new() { # what the tests of the TypeScript clients need
+    command -v npm >/dev/null 2>&1 &&
+        node -e 'process.exit(process.versions.node.split(".")[0] < 20)' >/dev/null 2>&1
+}
+
 python=$(find_python) ||
     fail "Heeler needs Python 3.12 or newer and none was found: install one, or name it in HEELER_PYTHON."
 uv=$(find_uv) || uv=$(install_uv)
 groups=()
 if [ "$wanted" = run ]; then groups+=(--no-group dev); fi
+if [ "$wanted" = dev ] && ! node_is_new; then groups+=(--group typescript); fi
 echo "Installing the packages that uv.lock names, for $("$python" --version) ..." >&2
 "$uv" sync --frozen --inexact --quiet --python "$python" "${groups[@]}" || sync_from_mirror ||
     fail "uv could not install the packages that uv.lock names; see above."

@@ -28,7 +28,9 @@ This page is generated (`python -m deploy.compatibility`): do not edit it.
 
 An operation **works** if a test of this repository calls it and it answers as the genuine \
 server does, and **differs** if such a test passes but the answer is deliberately another one. \
-All others are **missing**: they answer 501, or 404 where clients probe for them.
+All others are **missing**: they answer 501, or 404 where clients probe for them. The tests speak \
+through the Python SDK 1.12.1 or bare HTTP; **also by** names the other clients, unmodified, that \
+tests of their own prove it with.
 """
 
 
@@ -56,6 +58,7 @@ class Result:
     status: str
     why: str = ""
     tests: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def _operation(row: Mapping[str, str]) -> Operation:
 def read_results() -> dict[str, Result]:
     results = json.loads(RESULTS.read_text())
     return {
-        name: Result(entry["status"], entry["why"], tuple(entry["tests"]))
+        name: Result(entry["status"], entry["why"], tuple(entry["tests"]), tuple(entry["clients"]))
         for name, entry in results.items()
     }
 
@@ -165,8 +168,8 @@ def _group(group: str, proven: Mapping[Operation, Result]) -> str:
     lines = [
         f"## {group}",
         "",
-        "| operation | SDK | status | tests |",
-        "|---|---|---|---|",
+        "| operation | SDK | status | tests | also by |",
+        "|---|---|---|---|---|",
         *(_row(operation, result) for operation, result in rows.items()),
         "",
     ]
@@ -177,7 +180,8 @@ def _row(operation: Operation, result: Result) -> str:
     call = f"`{operation.sdk_call}`" if operation.sdk_call else ""
     name = f"`{operation.name}`" + (" (deprecated)" if operation.deprecated else "")
     status = f"{result.status}: {result.why}" if result.why else result.status
-    return f"| {name} | {call} | {status} | {len(result.tests) or ''} |"
+    clients = ", ".join(result.clients)
+    return f"| {name} | {call} | {status} | {len(result.tests) or ''} | {clients} |"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Collects which V1 operations passed their tests, for the compatibility page.
 
 Mark a test with `@pytest.mark.operation("POST /v1/agents/")`, or with `differs="why"` where we
-deliberately answer otherwise than the genuine server. A run with `--write-compatibility` writes
+deliberately answer otherwise than the genuine server, or with `client="TypeScript 1.12.1"` where
+another client than the Python SDK proves it. A run with `--write-compatibility` writes
 the results; any other run checks nothing.
 """
 
 import csv
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 OPERATIONS = ROOT / "services/api/http/operations.tsv"
 RESULTS = ROOT / "tests/compatibility.json"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a test says that it proves."""
+
+    name: str
+    differs: str | None = None
+    client: str | None = None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "operation(name, differs=None): the test proves this V1 operation"
+        "markers", "operation(name, differs=None, client=None): the test proves this V1 operation"
     )
     if config.getoption("--write-compatibility"):
         config.pluginmanager.register(CompatibilityWriter(known_operations()))
@@ -44,27 +55,24 @@ class CompatibilityWriter:
 
     def __init__(self, known: frozenset[str]) -> None:
         self.known = known
-        self.marks: dict[str, list[tuple[str, str | None]]] = {}
+        self.marks: dict[str, list[Mark]] = {}
         self.failed: set[str] = set()
-        self.passed: dict[str, dict[str, str | None]] = {}
+        self.passed: dict[str, dict[str, Mark]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            marks = [
-                (mark.args[0], mark.kwargs.get("differs"))
-                for mark in item.iter_markers("operation")
-            ]
-            for name, _ in marks:
-                if name not in self.known:
-                    raise pytest.UsageError(f"{item.nodeid}: '{name}' is not a V1 operation")
+            marks = [Mark(mark.args[0], **mark.kwargs) for mark in item.iter_markers("operation")]
+            for mark in marks:
+                if mark.name not in self.known:
+                    raise pytest.UsageError(f"{item.nodeid}: '{mark.name}' is not a V1 operation")
             self.marks[item.nodeid] = marks
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for name, differs in self.marks.get(report.nodeid, []):
+        for mark in self.marks.get(report.nodeid, []):
             if report.failed:
-                self.failed.add(name)
+                self.failed.add(mark.name)
             elif report.passed and report.when == "call":
-                self.passed.setdefault(name, {})[report.nodeid] = differs
+                self.passed.setdefault(mark.name, {})[report.nodeid] = mark
 
     def pytest_sessionfinish(self) -> None:
         RESULTS.write_text(json.dumps(self.results(), indent=2) + "\n")
@@ -75,10 +83,11 @@ class CompatibilityWriter:
         return {name: _result(tests) for name, tests in proven.items()}
 
 
-def _result(tests: dict[str, str | None]) -> dict[str, object]:
-    whys = sorted({why for why in tests.values() if why})
+def _result(tests: dict[str, Mark]) -> dict[str, object]:
+    whys = sorted({mark.differs for mark in tests.values() if mark.differs})
     return {
         "status": "differs" if whys else "works",
         "why": "; ".join(whys),
+        "clients": sorted({mark.client for mark in tests.values() if mark.client}),
         "tests": sorted(tests),
     }

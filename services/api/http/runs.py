@@ -111,7 +111,7 @@ async def list_models(request: AnyRequest) -> Response[bytes]:
     return await models(request, filters)
 
 
-@get("/v1/models/embedding", opt=described("embedding models"))
+@get(["/v1/models/embedding", "/v1/models/embeddings"], opt=described("embedding models"))
 async def list_embedding_models(request: AnyRequest) -> Response[bytes]:
     """List the embedding models of the configured providers."""
     return await models(request, Filter(["kind = 'embedding'"]))

@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from deploy.compatibility import Difference, Result, read_differences, read_operations, render
-from tests.compatibility_plugin import CompatibilityWriter, known_operations
+from tests.compatibility_plugin import CompatibilityWriter, Mark, known_operations
 
 CREATE = "POST /v1/agents/"
 DELETE = "DELETE /v1/agents/{agent_id}"
@@ -13,17 +13,20 @@ DELETE = "DELETE /v1/agents/{agent_id}"
 
 def test_what_no_test_proved_is_missing() -> None:
     page = render(read_operations(), {}, [])
-    assert f"| `{CREATE}` | `client.agents.create` | missing (501) |  |" in page
+    assert f"| `{CREATE}` | `client.agents.create` | missing (501) |  |  |" in page
     assert "| `GET /v1/agents/{agent_id}/schedule` |" in page
     assert "missing (404)" in page
     assert " works |" not in page.split("## ", 1)[1]
 
 
 def test_what_tests_proved_works_or_differs() -> None:
-    results = {CREATE: Result("works", "", ("t",)), DELETE: Result("differs", "why", ("t", "u"))}
+    results = {
+        CREATE: Result("works", "", ("t",), ("Tin",)),
+        DELETE: Result("differs", "why", ("t", "u")),
+    }
     page = render(read_operations(), results, [Difference("area", "theirs", "ours")])
-    assert f"| `{CREATE}` | `client.agents.create` | works | 1 |" in page
-    assert f"| `{DELETE}` | `client.agents.delete` | differs: why | 2 |" in page
+    assert f"| `{CREATE}` | `client.agents.create` | works | 1 | Tin |" in page
+    assert f"| `{DELETE}` | `client.agents.delete` | differs: why | 2 |  |" in page
     assert "| in the SDK | 129 | 1 | 1 | 127 |" in page
     assert "| area | theirs | ours |" in page
 
@@ -45,16 +48,20 @@ def report(test: str, outcome: Literal["passed", "failed"]) -> pytest.TestReport
 
 def test_an_operation_counts_if_a_test_passed_and_none_failed() -> None:
     writer = CompatibilityWriter(known_operations())
-    writer.marks = {"a": [(CREATE, None), (DELETE, None)], "b": [(DELETE, None)]}
+    writer.marks = {
+        "a": [Mark(CREATE, client="Tin"), Mark(DELETE)],
+        "b": [Mark(DELETE)],
+    }
     writer.pytest_runtest_logreport(report("a", "passed"))
     writer.pytest_runtest_logreport(report("b", "failed"))
-    assert writer.results() == {CREATE: {"status": "works", "why": "", "tests": ["a"]}}
+    entry = {"status": "works", "why": "", "clients": ["Tin"], "tests": ["a"]}
+    assert writer.results() == {CREATE: entry}
 
 
 def test_one_test_that_proves_a_difference_makes_the_operation_differ() -> None:
     writer = CompatibilityWriter(known_operations())
-    writer.marks = {"a": [(CREATE, None)], "b": [(CREATE, "better")]}
+    writer.marks = {"a": [Mark(CREATE)], "b": [Mark(CREATE, "better")]}
     writer.pytest_runtest_logreport(report("a", "passed"))
     writer.pytest_runtest_logreport(report("b", "passed"))
-    entry = {"status": "differs", "why": "better", "tests": ["a", "b"]}
+    entry = {"status": "differs", "why": "better", "clients": [], "tests": ["a", "b"]}
     assert writer.results() == {CREATE: entry}

@@ -18,6 +18,8 @@ import pytest
 from tests.servers import HeelerInstance
 
 FOLDER = Path(__file__).parent / "typescript"
+LOCK = FOLDER / "package-lock.json"
+INSTALLED = FOLDER / "node_modules" / ".heeler-lock"
 NODE_OLDEST = 20
 INSTALL_SECONDS_MAX = 240
 FILE_SECONDS_MAX = 240
@@ -114,9 +116,8 @@ def version_of(node: str) -> int:
 
 
 def is_installed() -> bool:
-    """Whether what is installed is what the lockfile says; npm keeps a copy of its own."""
-    copy = FOLDER / "node_modules" / ".package-lock.json"
-    return copy.exists() and copy.stat().st_mtime >= (FOLDER / "package-lock.json").stat().st_mtime
+    """Whether what is installed is what the lockfile says."""
+    return INSTALLED.exists() and INSTALLED.read_text() == LOCK.read_text()
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +131,7 @@ def node() -> Node:
         pytest.skip(f"NO TYPESCRIPT TESTS: the npm registry does not answer: {asked.stderr[-500:]}")
     done = npm(found, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
     assert done.returncode == 0, f"npm ci failed:\n{done.stderr}"
+    shutil.copy(LOCK, INSTALLED)
     return found
 
 

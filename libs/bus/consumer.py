@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from libs.bus.background import Bell, Leadership
+from libs.bus.observed import reacting
 from libs.bus.ports import Bus
 from libs.contracts.message import EVENTS, Context, Event
 from libs.eventstore.ports import Commit, EventStore, Move, StaleLease, StoredEvent
@@ -71,5 +72,7 @@ class LogConsumer:
             org=stored.org,
             actor=str(stored.metadata.get("actor", "")),
             correlation_id=str(stored.metadata.get("correlation_id", "")),
+            traceparent=str(stored.metadata.get("traceparent", "")),
         )
-        await self.reactions[stored.topic](event_of(self.upstream, stored), context)
+        with reacting(self.upstream, stored, context):
+            await self.reactions[stored.topic](event_of(self.upstream, stored), context)

@@ -8,11 +8,12 @@ from libs.contracts.message import DEFAULT_ORG, Command, Context
 from libs.eventstore.ports import StoredEvent
 
 REPLY_TO = "heeler-reply-to"
+TRACEPARENT = "traceparent"
 
 
 def of_command(command: Command, context: Context, reply_to: str) -> dict[str, str]:
     """The headers of a command."""
-    return {
+    sent = {
         "ce-id": context.message_id,
         "ce-type": f"{command.service}.{command.topic}",
         "ce-subject": command.target,
@@ -22,6 +23,9 @@ def of_command(command: Command, context: Context, reply_to: str) -> dict[str, s
         "causation-id": context.causation_id,
         REPLY_TO: reply_to,
     }
+    if context.traceparent:
+        sent[TRACEPARENT] = context.traceparent
+    return sent
 
 
 def context_of(headers: Mapping[str, str]) -> Context:
@@ -32,13 +36,14 @@ def context_of(headers: Mapping[str, str]) -> Context:
         actor=headers.get("heeler-actor", ""),
         correlation_id=headers.get("correlation-id", ""),
         causation_id=headers.get("causation-id", ""),
+        traceparent=headers.get(TRACEPARENT, ""),
     )
 
 
 def of_event(service: str, event: StoredEvent) -> dict[str, str]:
     """The headers of an event. The id is what JetStream deduplicates by."""
     identity = f"{event.aggregate_id}.{event.version}"
-    return {
+    sent = {
         "Nats-Msg-Id": identity,
         "ce-id": identity,
         "ce-type": f"{service}.{event.topic}",
@@ -54,3 +59,6 @@ def of_event(service: str, event: StoredEvent) -> dict[str, str]:
         "heeler-version": str(event.version),
         "heeler-schema-version": str(event.schema_version),
     }
+    if TRACEPARENT in event.metadata:
+        sent[TRACEPARENT] = str(event.metadata[TRACEPARENT])
+    return sent

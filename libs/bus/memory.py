@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from libs.bus.observed import below, sending
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
     Answer,
@@ -50,6 +51,13 @@ class MemoryBus:
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
         """Send a command until it is answered."""
+        with sending(command, context) as span:
+            return await self.answered(command, below(span, context), seconds_max)
+
+    async def answered(
+        self, command: Command, context: Context, seconds_max: float
+    ) -> Accepted | Rejected:
+        """The answer to a command, which is sent again until there is one."""
         incoming = IncomingCommand(
             f"{command.service}.{command.topic}", command.model_dump_json().encode(), context
         )

@@ -34,6 +34,7 @@ from nats.js.api import (
 from nats.js.errors import BadRequestError
 
 from libs.bus import headers
+from libs.bus.observed import below, sending
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
     Answer,
@@ -181,6 +182,13 @@ class NatsBus:
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
         """Send a command until it is answered."""
+        with sending(command, context) as span:
+            return await self.answered(command, below(span, context), seconds_max)
+
+    async def answered(
+        self, command: Command, context: Context, seconds_max: float
+    ) -> Accepted | Rejected:
+        """The answer to a command, which is sent again until there is one."""
         token = str(next(self.tokens))
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.replies[token] = reply

@@ -9,17 +9,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import nats.micro
 import uvloop
 
+from libs.bus.background import forever
 from libs.bus.logs import configure_logs
+from libs.bus.micro import register
 from libs.bus.nats import NatsBus
+from libs.bus.reports import Reporter
 from libs.bus.service import Service
 from libs.bus.settings import ServiceSettings
 from libs.bus.system import RandomIds, SystemClock
-from libs.contracts.version import HEELER_VERSION
+from libs.bus.vitals import Vitals
 from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
 from libs.eventstore.work import Projection, Repository
+from libs.telemetry.settings import traced
 
 
 @dataclass(slots=True)
@@ -41,6 +44,16 @@ async def running(
     name: str, settings: ServiceSettings, project: Projection, wire: Wire
 ) -> AsyncIterator[Runtime]:
     """A started service. `wire` registers what it does, and may return what drains it."""
+    with traced(name):
+        async with started(name, settings, project, wire) as runtime:
+            yield runtime
+
+
+@asynccontextmanager
+async def started(
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+) -> AsyncIterator[Runtime]:
+    """The same, with nobody watching."""
     ids, clock = RandomIds(), SystemClock()
     holder = ids.new(name)
     pool = open_pool(settings.database_url, connections_max=settings.connections_max)
@@ -53,9 +66,10 @@ async def running(
         runtime = Runtime(Service(name, repository, bus, clock), database, bus, clock, ids)
         drain = await wire(runtime)
         await bus.start()
-        await nats.micro.add_service(
-            bus.client, name=name, version=HEELER_VERSION, description=f"Heeler {name}"
-        )
+        vitals = Vitals(runtime.service, store)
+        await register(name, bus.client)
+        reporter = Reporter(bus.client, vitals.look, clock)
+        reporting = asyncio.create_task(forever(f"{name} metrics", reporter.turn, clock))
         runtime.service.start()
         try:
             yield runtime
@@ -63,6 +77,7 @@ async def running(
             await bus.stop_serving()
             if drain:
                 await drain()
+            reporting.cancel()
             await runtime.service.stop()
             await bus.stop()
     finally:

@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from libs.bus.background import Leadership, forever
 from libs.bus.consumer import LogConsumer, React
+from libs.bus.observed import observed
 from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.shell import CommandShell, Handler
 from libs.contracts.message import Accepted, Command, Event, Rejected
+from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.ports import (
     LEASE_RENEWAL_SECONDS,
     REPLIES_FORGOTTEN_AT_ONCE,
@@ -19,6 +21,7 @@ from libs.eventstore.ports import (
     EventStore,
 )
 from libs.eventstore.work import Repository
+from libs.telemetry import metrics
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +45,11 @@ class Service:
         self.relay = Relay(self.store, bus, name)
         self.consumers: list[LogConsumer] = []
         self.sweepers: list[Callable[[], Awaitable[None]]] = []
+        self.looks: list[Callable[[], Awaitable[None]]] = []
         self.lease_watchers: list[Callable[[set[str]], None]] = []
         self.loops: list[asyncio.Task[None]] = []
+        repository.watchers.append(count_event)
+        metrics.SERVICE_INFO.labels(name, HEELER_VERSION).set(1)
 
     async def handle(self, handlers: Mapping[type[Command], Handler]) -> None:
         """Answer these commands."""
@@ -54,7 +60,7 @@ class Service:
             self.relay.bell.ring()
             return reply
 
-        await self.bus.serve(self.name, answer)
+        await self.bus.serve(self.name, observed(answer, self.clock))
 
     async def follow(self, upstream: str, reactions: dict[type[Event], React]) -> None:
         """React to the events of another service."""
@@ -118,3 +124,8 @@ class Service:
             await self.clock.sleep(SWEEP_SECONDS)
 
         return turn
+
+
+def count_event(event: Event) -> None:
+    """Count an event that is committed."""
+    metrics.EVENTS.labels(f"{event.service}.{event.topic}").inc()

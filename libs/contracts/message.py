@@ -28,13 +28,17 @@ class Value(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Who sent a message, for whom, and what it belongs to. Travels in the headers."""
+    """Who sent a message, for whom, and what it belongs to. Travels in the headers.
+
+    `traceparent` is the span that it was sent in, as W3C writes it; empty where nobody traces.
+    """
 
     message_id: str
     org: str = DEFAULT_ORG
     actor: str = DEFAULT_USER
     correlation_id: str = ""
     causation_id: str = ""
+    traceparent: str = ""
 
     def caused(self, message_id: str) -> Context:
         """The context of a message that was sent because of this one."""

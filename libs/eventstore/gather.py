@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import Context
+
+from libs.telemetry.tracing import statement, tracer
 
 QUESTIONS_MAX = 128
 ALONE = ""
@@ -13,7 +16,8 @@ ALONE = ""
 class Gathered[Q, A]:
     """Questions of one kind. `ask` gets a list of questions and gives their answers, in order.
 
-    At most `lanes` queries run at a time. `touches` names what a question must have for itself:
+    At most `lanes` queries run at a time. Traces see each question, by what `called` says, for as
+    long as it waited for its answer. `touches` names what a question must have for itself:
     of two that touch the same thing the later one waits for another query; None asks to be alone.
     """
 
@@ -23,10 +27,12 @@ class Gathered[Q, A]:
         *,
         lanes: int = 1,
         touches: Callable[[Q], set[str] | None] = lambda _: set(),
+        called: Callable[[Q], str],
     ) -> None:
         self.ask = ask
         self.lanes = lanes
         self.touches = touches
+        self.called = called
         self.waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self.asking: set[asyncio.Task[None] | None] = set()
 
@@ -35,9 +41,13 @@ class Gathered[Q, A]:
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self.waiting.append((question, future))
         if len(self.asking) < self.lanes:
-            task = asyncio.create_task(self.ask_all())
+            # In a context of its own: it will ask for others than who happened to begin it.
+            task = asyncio.create_task(self.ask_all(), context=Context())
             self.asking.add(task)
-        return await future
+        if tracer() is None:
+            return await future
+        with statement(self.called(question)):
+            return await future
 
     async def ask_all(self) -> None:
         """Ask until nobody waits. The lane is free in the same moment in which nobody does, so that

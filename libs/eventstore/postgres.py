@@ -29,6 +29,7 @@ from libs.eventstore.ports import (
     VersionConflict,
 )
 from libs.eventstore.statement import TAKE_LEASES, commit_statement, lease_parameters
+from libs.telemetry.tracing import statement
 
 log = logging.getLogger(__name__)
 
@@ -180,16 +181,18 @@ class Database:
 
     async def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
-        async with self.connection() as connection:
-            cursor = await connection.execute(query, parameters)
-            return await cursor.fetchall() if cursor.description else []
+        with statement(query):
+            async with self.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                return await cursor.fetchall() if cursor.description else []
 
     async def fetch_one(self, query: str, parameters: Any = None) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""
-        async with self.connection() as connection:
-            cursor = await connection.execute(query, parameters)
-            row: tuple[Any, ...] | None = await cursor.fetchone()
-            return row
+        with statement(query):
+            async with self.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                row: tuple[Any, ...] | None = await cursor.fetchone()
+                return row
 
 
 class Borrowed:
@@ -226,13 +229,20 @@ class PostgresEventStore:
         self.schema = schema
         self.holder = holder
         self.histories_sql = HISTORIES.format(schema=schema)
-        self.histories = Gathered(self.load_many)
-        self.commits = Gathered(self.commit_many, lanes=COMMIT_LANES, touches=Commit.touches)
+        self.histories = Gathered(self.load_many, called=lambda _: f"load {schema} history")
+        self.commits = Gathered(
+            self.commit_many, lanes=COMMIT_LANES, touches=Commit.touches, called=self.called
+        )
         self.held: dict[str, int] = {}
 
     def sql(self, text: str) -> str:
         """The statement for this service's schema."""
         return text.format(schema=self.schema)
+
+    def called(self, commit: Commit) -> str:
+        """What a commit is called in a trace: by the events that it makes durable."""
+        topics = dict.fromkeys(event.topic for event in commit.events)
+        return f"commit {self.schema} {', '.join(topics) or 'nothing'}"
 
     async def load(self, aggregate_id: str, after: int = 0) -> History:
         """Everything about an aggregate that is newer than `after`."""

@@ -39,6 +39,7 @@ class Repository:
         self.service = service
         self.project = project
         self.cache: OrderedDict[str, Aggregate[Any]] = OrderedDict()
+        self.watchers: list[Callable[[Event], None]] = []
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
         """The aggregate as of now; blank (version 0) if nothing ever happened to it."""
@@ -120,6 +121,9 @@ class Work:
         for aggregate in self.loaded.values():
             if aggregate.id != self.private:
                 self.repository.keep(aggregate)
+        for watch in self.repository.watchers:
+            for event in self.events:
+                watch(event)
         for then in self.after_commit:
             then(epoch)
         return epoch
@@ -131,6 +135,8 @@ class Work:
             "correlation_id": self.context.correlation_id,
             "command_id": self.context.message_id,
         }
+        if self.context.traceparent:
+            metadata["traceparent"] = self.context.traceparent
         return NewEvent(
             event.originator_id,
             event.originator_version,

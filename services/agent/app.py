@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable
 from libs.bus.background import forever
 from libs.bus.runtime import Runtime
 from libs.contracts import memory
+from libs.telemetry import metrics
 from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.catalogue import Catalogue
 from services.agent.adapters.models.demo import DemoProvider
+from services.agent.adapters.models.observed import ObservedProvider
 from services.agent.adapters.models.openai import OpenAIProvider
 from services.agent.adapters.models.port import Provider
+from services.agent.adapters.observed import AgentCount, ObservedTools, count_run
 from services.agent.adapters.queries import PostgresQueries
 from services.agent.adapters.tools import BaseToolRunner
 from services.agent.handlers import Handlers
@@ -25,11 +28,14 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     """Say what the agent service answers, follows and sweeps; returns what drains it."""
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
     queries = PostgresQueries(runtime.database)
-    catalogue = Catalogue(providers(ProviderSettings.from_environment()), runtime.database, clock)
+    configured: list[Provider] = [
+        ObservedProvider(one, clock) for one in providers(ProviderSettings.from_environment())
+    ]
+    catalogue = Catalogue(configured, runtime.database, clock)
     drivers = RunDrivers(
         service.repository,
         catalogue,
-        BaseToolRunner(bus, queries, clock),
+        ObservedTools(BaseToolRunner(bus, queries, clock), clock),
         queries,
         bus,
         clock,
@@ -41,6 +47,11 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     await service.follow("memory", {memory.BlockDeleted: BlockPolicies(bus, queries).block_deleted})
     service.sweepers += [drivers.sweep, handlers.sweep_creations]
     service.lease_watchers.append(drivers.leases_held)
+    service.repository.watchers.append(count_run)
+    leads = service.relay.leadership
+    count = AgentCount(runtime.database, clock, lambda: leads.epoch is not None)
+    service.looks.append(count.look)
+    metrics.TURNS.set_function(lambda: len(drivers.tasks))
     listing = asyncio.create_task(forever("agent catalogue", catalogue.turn, clock))
 
     async def drain() -> None:

@@ -13,13 +13,20 @@ from litestar.exceptions import MethodNotAllowedException, NotFoundException
 
 from libs.bus.background import forever
 from libs.bus.nats import NatsBus
+from libs.bus.reports import Reporter, Reports
 from libs.bus.settings import ServiceSettings
 from libs.bus.system import RandomIds, SystemClock
+from libs.bus.vitals import connections
+from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.postgres import Database, open_pool
+from libs.telemetry.metrics import SERVICE_INFO
+from libs.telemetry.settings import traced
+from libs.telemetry.tracing import tracer
 from services.api.adapters.health import Health
 from services.api.adapters.reads import Reads, UnknownCursor
-from services.api.http import agents, blocks, health, messages, openapi, runs
+from services.api.http import agents, blocks, health, messages, metrics, openapi, runs
 from services.api.http.guard import check, guard
+from services.api.http.observed import Observed
 from services.api.http.problems import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.shared import Api, unknown_cursor
 from services.api.settings import ApiSettings
@@ -52,6 +59,7 @@ HANDLERS = [
     messages.list_messages,
     messages.send_message,
     messages.stream_message,
+    metrics.metrics,
     openapi.openapi_document,
     openapi.openapi_page,
     openapi.openapi_asset,
@@ -75,10 +83,11 @@ def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # t
 
 def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
     """The ASGI application; it opens its adapters when it starts."""
+    clock = SystemClock()
 
     @asynccontextmanager
     async def adapters(app: Litestar) -> AsyncIterator[None]:
-        ids, clock = RandomIds(), SystemClock()
+        ids = RandomIds()
         pool = open_pool(services.database_url, connections_max=services.connections_max)
         await pool.open()
         bus = NatsBus(services.nats_url, ids.new("api"))
@@ -86,17 +95,33 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         database = Database(pool)
         app.state.api = Api(Reads(database), bus, clock, ids)
         app.state.health = Health(database, bus, clock)
+        app.state.reports = Reports(clock)
+        await app.state.reports.listen(bus.client)
+
+        async def look() -> None:
+            connections("api", database)
+
+        SERVICE_INFO.labels("api", HEELER_VERSION).set(1)
+        reporter = Reporter(bus.client, look, clock)
         looking = asyncio.create_task(forever("api health", app.state.health.turn, clock))
+        reporting = asyncio.create_task(forever("api metrics", reporter.turn, clock))
         try:
             yield
         finally:
             looking.cancel()
+            reporting.cancel()
             await bus.stop()
             await pool.close()
 
-    app = Litestar(
+    @asynccontextmanager
+    async def spans(app: Litestar) -> AsyncIterator[None]:
+        with traced("api"):
+            app.state.tracer = tracer()
+            yield
+
+    app = Observed(
         HANDLERS,
-        lifespan=[adapters],
+        lifespan=[spans, adapters],
         guards=[guard],
         exception_handlers={
             UnknownCursor: lambda request, problem: on_exception(request, unknown_cursor(problem)),
@@ -108,6 +133,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         openapi_config=None,
         logging_config=None,
     )
+    app.state.clock = clock
     app.state.password = settings.password
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS

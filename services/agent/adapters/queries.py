@@ -75,13 +75,17 @@ class Queries(Protocol):
         """Agents whose making began before, and is not done."""
         ...
 
+    async def origin_of_run(self, conversation_id: str, run_id: str) -> str:
+        """The span in which a run was accepted, as W3C writes it; empty if nobody traced it."""
+        ...
+
 
 class PostgresQueries:
     """Keeps the contract of `Queries`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.seen = Gathered(self.seen_by_many)
+        self.seen = Gathered(self.seen_by_many, called=lambda _: "SELECT memory.block_view")
 
     async def seen_blocks(self, block_ids: list[str]) -> list[SeenBlock]:
         """These blocks as they are now, in this order, without those that are gone."""
@@ -161,6 +165,15 @@ class PostgresQueries:
             [before, SWEPT_MAX],
         )
         return [Orphan(*row) for row in rows]
+
+    async def origin_of_run(self, conversation_id: str, run_id: str) -> str:
+        """The span in which a run was accepted, as W3C writes it; empty if nobody traced it."""
+        row = await self.database.fetch_one(
+            "select metadata->>'traceparent' from agent.events where aggregate_id = %s"
+            " and topic = 'run.accepted' and about = %s order by version desc limit 1",
+            [conversation_id, run_id],
+        )
+        return row[0] or "" if row else ""
 
 
 def escaped(text: str) -> str:

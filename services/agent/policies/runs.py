@@ -32,6 +32,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.work import Repository
 from services.agent.adapters.models.port import ModelFailed, Models
+from services.agent.adapters.observed import RunSpans
 from services.agent.adapters.queries import Queries
 from services.agent.adapters.tools import Tools
 from services.agent.domain.agent import Agent, Design
@@ -175,8 +176,10 @@ class RunDriver:
         repository = self.all.repository
         try:
             await self.resume(self.just_committed())
-            while await self.act():
-                pass
+            with RunSpans(self.context, self.all.queries) as spans:
+                await self.show(spans)
+                while await self.act():
+                    await self.show(spans)
             repository.keep(self.conversation)
             if not self.released:
                 await self.let_go()
@@ -188,6 +191,12 @@ class RunDriver:
         except Exception:
             log.exception("driving %s failed", self.fence.key)
             await self.give_up_or_back()
+
+    async def show(self, spans: RunSpans) -> None:
+        """Let traces see which run has the turn."""
+        turn = self.conversation.state.turn
+        run_id = turn.run.id if turn else ""
+        await spans.follow(self.fence.key, run_id, self.fresh_design)
 
     def just_committed(self) -> Conversation | None:
         """The conversation as the commit that took the lease left it, if it is still here. A

@@ -1,0 +1,89 @@
+"""What operators see of messages: a span where one is sent and one where it is handled, and how
+many were handled how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from libs.bus.ports import Answer, Clock, IncomingCommand
+from libs.contracts.message import COMMANDS, Accepted, Command, Context, Rejected
+from libs.eventstore.ports import StoredEvent
+from libs.telemetry import conventions, metrics, tracing
+from libs.telemetry.tracing import UNSEEN, Span
+
+ACCEPTED = "accepted"
+FAILED = "failed"
+
+
+def sending(command: Command, context: Context) -> Span:
+    """The span from sending a command to its answer: below the one that is under way, or below
+    what the context says caused it."""
+    tracer = tracing.tracer()
+    if tracer is None:
+        return UNSEEN
+    return tracer.span(
+        f"send {command.service}.{command.topic}",
+        "producer",
+        {
+            conventions.MESSAGING_SYSTEM: "nats",
+            conventions.MESSAGING_OPERATION: "send",
+            conventions.MESSAGING_DESTINATION: f"{command.service}.command.{command.topic}",
+            conventions.MESSAGE_ID: context.message_id,
+            conventions.MESSAGE_CORRELATION: context.correlation_id,
+            conventions.USER_ID: context.actor,
+        },
+        parent=None if tracer.inside else context.traceparent,
+    )
+
+
+def below(span: Span, context: Context) -> Context:
+    """The context of what happens because of a span."""
+    return replace(context, traceparent=span.traceparent) if span.traceparent else context
+
+
+def handling(name: str, destination: str, context: Context) -> Span:
+    """The span of whoever handles a message, below that of its sender."""
+    tracer = tracing.tracer()
+    if tracer is None:
+        return UNSEEN
+    return tracer.span(
+        f"process {name}",
+        "consumer",
+        {
+            conventions.MESSAGING_SYSTEM: "nats",
+            conventions.MESSAGING_OPERATION: "process",
+            conventions.MESSAGING_DESTINATION: destination,
+            conventions.MESSAGE_ID: context.message_id,
+            conventions.MESSAGE_CORRELATION: context.correlation_id,
+            conventions.USER_ID: context.actor,
+        },
+        parent=context.traceparent,
+    )
+
+
+def observed(answer: Answer, clock: Clock) -> Answer:
+    """The same answers, seen by operators."""
+
+    async def watched(incoming: IncomingCommand) -> Accepted | Rejected:
+        name = incoming.name if incoming.name in COMMANDS else metrics.UNKNOWN
+        outcome = FAILED
+        began = clock.monotonic()
+        try:
+            with handling(name, name.replace(".", ".command.", 1), incoming.context) as span:
+                if span.traceparent:
+                    incoming = replace(incoming, context=below(span, incoming.context))
+                reply = await answer(incoming)
+                outcome = reply.code if isinstance(reply, Rejected) else ACCEPTED
+                span.note({conventions.OUTCOME: outcome})
+                return reply
+        finally:
+            metrics.COMMANDS.labels(name, outcome).inc()
+            metrics.COMMAND_SECONDS.labels(name).observe(clock.monotonic() - began)
+
+    return watched
+
+
+def reacting(upstream: str, stored: StoredEvent, context: Context) -> Span:
+    """The span of a reaction to an event, below whatever made it happen."""
+    name = f"{upstream}.{stored.topic}"
+    return handling(name, f"{upstream}.event.{stored.topic}", context)

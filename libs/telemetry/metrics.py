@@ -1,0 +1,100 @@
+"""What this process counts. Names end in their unit; no label has more values than operators can
+look at, so none names an agent, a run or a person."""
+
+from __future__ import annotations
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+
+# From a query that finds everything in memory to a run with many steps of a slow model.
+SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+LONG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
+
+UNKNOWN = "unknown"
+
+
+def counter(name: str, says: str, *labels: str) -> Counter:
+    """Something that only grows; its name gets `_total` at the end."""
+    return Counter(name, says, labels, registry=REGISTRY)
+
+
+def gauge(name: str, says: str, *labels: str) -> Gauge:
+    """Something that goes up and down."""
+    return Gauge(name, says, labels, registry=REGISTRY)
+
+
+def seconds(name: str, says: str, *labels: str, long: bool = False) -> Histogram:
+    """How long something takes."""
+    buckets = LONG_SECONDS if long else SHORT_SECONDS
+    return Histogram(name, says, labels, registry=REGISTRY, buckets=buckets)
+
+
+SERVICE_INFO = gauge(
+    "heeler_service_info", "1 for each service that runs in a process.", "service", "version"
+)
+
+HTTP_REQUESTS = counter(
+    "heeler_http_requests", "HTTP requests answered.", "method", "route", "status"
+)
+HTTP_SECONDS = seconds(
+    "heeler_http_request_duration_seconds",
+    "From the arrival of an HTTP request to the last byte of its answer.",
+    *("method", "route"),
+    long=True,
+)
+
+COMMANDS = counter("heeler_commands_handled", "Commands handled.", "command", "outcome")
+COMMAND_SECONDS = seconds(
+    "heeler_command_duration_seconds", "From the arrival of a command to its reply.", "command"
+)
+EVENTS = counter("heeler_events_appended", "Events committed to the log.", "event")
+
+RUNS_STARTED = counter("heeler_runs_started", "Runs whose turn has come.")
+RUNS_ENDED = counter("heeler_runs_ended", "Runs that have ended.", "stop_reason")
+RUN_SECONDS = seconds(
+    "heeler_run_duration_seconds", "From the start of a run to its end.", long=True
+)
+MODEL_SECONDS = seconds(
+    "heeler_model_call_duration_seconds",
+    "From asking a model for a step to its whole answer.",
+    *("provider", "model"),
+    long=True,
+)
+MODEL_CALLS = counter(
+    "heeler_model_calls", "Steps that models were asked for.", "provider", "model", "outcome"
+)
+MODEL_TOKENS = counter(
+    "heeler_model_tokens",
+    "Tokens as providers counted them; `cached_input` is a part of `input`.",
+    *("provider", "model", "kind"),
+)
+TOOL_CALLS = counter("heeler_tool_calls", "Tool calls carried out.", "tool", "outcome")
+TOOL_SECONDS = seconds(
+    "heeler_tool_call_duration_seconds", "From the start of a tool to its result.", "tool"
+)
+
+TURNS = gauge("heeler_turns_running", "Conversations that this process drives right now.")
+LEASES = gauge("heeler_leases_held", "Leases that this process renews.", "service")
+AGENTS = gauge(
+    "heeler_agents", "Agents that exist. Only one process of the service says so.", "service"
+)
+RELAY_LAG = gauge(
+    "heeler_relay_lag_events", "Events that are committed and not on the bus yet.", "service"
+)
+CONSUMER_LAG = gauge(
+    "heeler_consumer_lag_events",
+    "Events of another service's log that are not handled yet.",
+    *("service", "upstream"),
+)
+CONNECTIONS = gauge("heeler_postgres_connections", "Connections to Postgres.", "service", "state")

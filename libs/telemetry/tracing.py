@@ -1,0 +1,103 @@
+"""Spans, where somebody asked for them; where nobody did, asking whether to make one is all.
+
+Nothing here imports OpenTelemetry before `begin` has found an exporter to send to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Protocol, Self
+
+if TYPE_CHECKING:
+    from libs.telemetry.export import Tracer
+
+type Value = str | bool | int | float | Sequence[str]
+type Attributes = Mapping[str, Value]
+type Kind = Literal["internal", "server", "client", "producer", "consumer"]
+
+# Several services may share a process: each sets its own before it starts its tasks.
+current: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+
+
+class Span(Protocol):
+    """Something that takes time, for as long as the `with` lasts; what raises is noted."""
+
+    @property
+    def traceparent(self) -> str:
+        """The span as a W3C header value; empty if there is none."""
+        ...
+
+    def note(self, attributes: Attributes) -> None:
+        """What became known meanwhile."""
+        ...
+
+    def failed(self, error_type: str) -> None:
+        """It went wrong, though nothing is raised."""
+        ...
+
+    def named(self, name: str) -> None:
+        """A better name became known."""
+        ...
+
+    def end(self) -> None:
+        """It is over: for what cannot be in a `with`. Nothing is below such a span."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class Unseen:
+    """The span that nobody asked for."""
+
+    traceparent = ""
+
+    def note(self, attributes: Attributes) -> None:
+        """Nobody listens."""
+
+    def failed(self, error_type: str) -> None:
+        """Nobody listens."""
+
+    def named(self, name: str) -> None:
+        """Nobody listens."""
+
+    def end(self) -> None:
+        """It never began."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+UNSEEN = Unseen()
+
+
+def tracer() -> Tracer | None:
+    """What makes spans; None if nobody asked for any, and then there is nothing to prepare."""
+    return current.get()
+
+
+def note(attributes: Attributes) -> None:
+    """Say something about the span that is under way, if there is one."""
+    tracing = current.get()
+    if tracing is not None:
+        tracing.note(attributes)
+
+
+def statement(name: str) -> Span:
+    """A question to Postgres, as a part of whatever asks. Loops that ask for nobody leave no
+    spans, or the traces would be about nothing else."""
+    tracing = current.get()
+    if tracing is None or not tracing.inside:
+        return UNSEEN
+    return tracing.statement(name)

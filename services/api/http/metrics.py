@@ -1,0 +1,16 @@
+"""The metrics of all processes, for Prometheus."""
+
+from __future__ import annotations
+
+from litestar import Response, get
+
+from libs.telemetry.exposition import CONTENT_TYPE
+from services.api.http.reading import AnyRequest
+
+METRICS_PATH = "/metrics"
+
+
+@get(METRICS_PATH, opt={"hidden": True})
+async def metrics(request: AnyRequest) -> Response[bytes]:
+    """Everything that is counted, in every process."""
+    return Response(request.app.state.reports.text().encode(), media_type=CONTENT_TYPE)

@@ -1,0 +1,82 @@
+"""What operators see of HTTP: a span for each request, and how many took how long."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from litestar import Litestar
+
+from libs.telemetry import conventions, metrics, tracing
+from libs.telemetry.tracing import UNSEEN, Span
+from services.api.http.guard import OPEN_PATHS
+from services.api.http.metrics import METRICS_PATH
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+UNTRACED = OPEN_PATHS | {METRICS_PATH}
+FAILED = 500
+CUT_OFF = 499
+
+
+class Observed(Litestar):
+    """The application, watched from the first byte of a request to the last of its answer."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        status = CUT_OFF
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        method = scope["method"] if scope["method"] in METHODS else metrics.UNKNOWN
+        clock = self.state.clock
+        began = clock.monotonic()
+        with self.serving(scope, method) as span:
+            try:
+                await super().__call__(scope, receive, watched)
+            finally:
+                route = route_of(scope.get("path_template"))
+                metrics.HTTP_REQUESTS.labels(method, route, status).inc()
+                metrics.HTTP_SECONDS.labels(method, route).observe(clock.monotonic() - began)
+                if span is not UNSEEN:
+                    answered(span, method, route, status)
+
+    def serving(self, scope: Any, method: str) -> Span:
+        """The span of a request, below that of the client if it says so. The services' own are
+        not of interest: probes and scrapes."""
+        tracer = self.state.get("tracer")
+        if tracer is None or scope["path"] in UNTRACED:
+            return UNSEEN
+        tracing.current.set(tracer)
+        headers = dict(scope["headers"])
+        return tracer.span(  # type: ignore[no-any-return]
+            method,
+            "server",
+            {
+                conventions.HTTP_METHOD: method,
+                conventions.URL_PATH: scope["path"],
+                conventions.URL_SCHEME: scope["scheme"],
+            },
+            parent=headers.get(b"traceparent", b"").decode("latin-1"),
+        )
+
+
+def answered(span: Span, method: str, route: str, status: int) -> None:
+    """What is known of a request only at its end."""
+    span.named(f"{method} {route}")
+    span.note({conventions.HTTP_ROUTE: route, conventions.HTTP_STATUS: status})
+    if status >= FAILED:
+        span.failed(str(status))
+
+
+@cache
+def route_of(template: str | None) -> str:
+    """The path of a handler as the documents write it."""
+    return re.sub(r":\w+\}", "}", template) if template else metrics.UNKNOWN

@@ -35,6 +35,7 @@ class MemoryNetwork:
     servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
     listeners: dict[str, list[Ring]] = field(default_factory=lambda: defaultdict(list))
     deltas: dict[str, list[Deliver]] = field(default_factory=lambda: defaultdict(list))
+    tokens: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     events: dict[str, list[StoredEvent]] = field(default_factory=lambda: defaultdict(list))
     turns: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -114,8 +115,16 @@ class MemoryBus:
 
     async def publish_delta(self, subject: str, payload: bytes) -> None:
         """Tell whoever listens now."""
-        for deliver in list(self.network.deltas[subject]):
-            deliver(payload)
+        if subject.split(".")[3] == "token":
+            self.network.tokens[subject].append(payload)
+        for pattern, listening in list(self.network.deltas.items()):
+            if matches(subject, pattern):
+                for deliver in list(listening):
+                    deliver(payload)
+
+    async def kept_deltas(self, subject: str) -> list[bytes]:
+        """The tokens of a subject."""
+        return list(self.network.tokens.get(subject, []))
 
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> MemorySubscription:
         """Hear the deltas of a subject from now on."""
@@ -133,7 +142,18 @@ class MemorySubscription:
 
     async def end(self) -> None:
         """Stop delivering."""
-        self.network.deltas[self.subject].remove(self.deliver)
+        listening = self.network.deltas[self.subject]
+        listening.remove(self.deliver)
+        if not listening:
+            del self.network.deltas[self.subject]
+
+
+def matches(subject: str, pattern: str) -> bool:
+    """Whether a subject fits a pattern, in which `*` stands for any token."""
+    tokens, wanted = subject.split("."), pattern.split(".")
+    return len(tokens) == len(wanted) and all(
+        one in ("*", token) for token, one in zip(tokens, wanted, strict=True)
+    )
 
 
 async def answered(answer: Answer, incoming: IncomingCommand) -> Accepted | Rejected | None:

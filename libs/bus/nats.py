@@ -29,6 +29,7 @@ from nats.js.api import (
     ConsumerConfig,
     DiscardPolicy,
     RetentionPolicy,
+    StorageType,
     StreamConfig,
 )
 from nats.js.errors import BadRequestError
@@ -50,6 +51,7 @@ from libs.contracts.streams import (
     COMMANDS_UNACKED_MAX,
     DELIVERIES_OF_COMMANDS,
     EVENT_DEDUPLICATION_SECONDS,
+    TOKENS_STREAM,
     StreamSpec,
     streams,
 )
@@ -63,6 +65,7 @@ COMMANDS_IN_FLIGHT_MAX = 256
 DECLARE_EVERY_SECONDS = 5.0
 DECLARE_RETRY_SECONDS = 0.2
 PUBLISH_ACK_SECONDS_MAX = 2.0
+KEPT_SECONDS_MAX = 1.0
 DRAIN_SECONDS_MAX = 8.0
 
 
@@ -291,6 +294,23 @@ class NatsBus:
         except NatsError as problem:
             log.debug("delta dropped: %s", problem)
 
+    async def kept_deltas(self, subject: str) -> list[bytes]:
+        """The tokens of a subject that the stream still has."""
+        jetstream = self.client.jetstream(timeout=KEPT_SECONDS_MAX)
+        kept: list[bytes] = []
+        try:
+            reader = await jetstream.subscribe(subject, stream=TOKENS_STREAM, ordered_consumer=True)
+            try:
+                info = await reader.consumer_info()
+                sent = info.delivered.consumer_seq if info.delivered else 0
+                while len(kept) < sent + (info.num_pending or 0):
+                    kept.append((await reader.next_msg(timeout=KEPT_SECONDS_MAX)).data)
+            finally:
+                await reader.unsubscribe()
+        except (TimeoutError, NatsError) as problem:
+            log.debug("kept tokens of %s cannot be read: %s", subject, problem)
+        return kept
+
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> DeltaSubscription:
         """Hear the deltas of a subject from now on."""
 
@@ -347,6 +367,8 @@ def stream_config(spec: StreamSpec) -> StreamConfig:
         retention=RetentionPolicy.WORK_QUEUE if spec.work_queue else RetentionPolicy.LIMITS,
         max_age=spec.age_seconds_max,
         max_bytes=spec.bytes_max,
+        max_msgs_per_subject=spec.messages_of_a_subject_max,
+        storage=StorageType.MEMORY if spec.in_memory else StorageType.FILE,
         discard=DiscardPolicy.OLD,
         duplicate_window=EVENT_DEDUPLICATION_SECONDS,
     )

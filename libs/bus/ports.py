@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -72,11 +72,16 @@ class Bus(Protocol):
         ...
 
     async def publish_delta(self, subject: str, payload: bytes) -> None:
-        """Tell whoever listens now; nobody waits and nothing is kept."""
+        """Tell whoever listens now; nobody waits. Only tokens are kept, for a while."""
+        ...
+
+    async def kept_deltas(self, subject: str) -> list[bytes]:
+        """The tokens of a subject that are still kept, in order; fewer, or none, in trouble."""
         ...
 
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscription:
-        """Hear the deltas of a subject: all that are caused by what this bus sends from now on."""
+        """Hear the deltas of a subject, in which `*` stands for any token: all that are caused by
+        what this bus sends from now on."""
         ...
 
 
@@ -102,3 +107,9 @@ class Ids(Protocol):
     def new(self, prefix: str) -> str:
         """`<prefix>-<uuid4>`, never seen before."""
         ...
+
+
+def fresh_ids(ids: Ids, prefix: str) -> Iterator[str]:
+    """As many fresh ids as are needed."""
+    while True:
+        yield ids.new(prefix)

@@ -14,6 +14,7 @@ from pydantic import Field
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.message import Command, Event, Json, Value
+from libs.contracts.told import Piece
 
 SERVICE = "agent"
 
@@ -106,6 +107,20 @@ class StartRun(Command):
     max_steps: int
     request_hash: str
     retry: bool = False
+    stream_tokens: bool = False
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class CancelRuns(Command):
+    """Stop answering: these runs, or without a list every run of the agent that has not ended."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "run.cancel"
+    agent_id: str
+    run_ids: list[str] | None = None
 
     @property
     def target(self) -> str:
@@ -140,6 +155,10 @@ class MessageAppended(ConversationEvent):
     sent: bool = False
     # Of a system message: what it was made from.
     shows: dict[str, int] | None = None
+    # Of a message of a run's answer: the number under which clients are told of it, or of its
+    # first piece, and, where tokens stream, its pieces.
+    number: int | None = None
+    pieces: list[Piece] | None = None
 
 
 class SystemPromptRebuilt(ConversationEvent):
@@ -166,6 +185,7 @@ class RunAccepted(RunEvent):
     max_steps: int
     request_hash: str
     retry: bool = False
+    stream_tokens: bool = False
 
 
 class RunStarted(RunEvent):
@@ -205,7 +225,8 @@ class ToolCallFinished(RunEvent):
 
 
 class ToolCallInterrupted(RunEvent):
-    """The process died while a tool ran, and the tool may not run twice."""
+    """Nobody knows what the tool did: its process died and it may not run twice, or its run was
+    cancelled meanwhile."""
 
     topic: ClassVar[str] = "tool_call.interrupted"
     step_id: str
@@ -231,6 +252,15 @@ class RunFailed(RunEvent):
     error_type: str
     message: str
     detail: str | None = None
+    usage: Usage
+    step_count: int
+    total_duration_ns: int
+
+
+class RunCancelled(RunEvent):
+    """A run was cancelled before it ended, maybe before it started."""
+
+    topic: ClassVar[str] = "run.cancelled"
     usage: Usage
     step_count: int
     total_duration_ns: int

@@ -153,7 +153,7 @@ def event_subject(service: str, topic: str, org: str, about: str) -> str:
     return f"{service}.event.{topic}.{org}.{about}"
 
 
-def delta_subject(service: str, aggregate: str, org: str, about: str) -> str:
-    """`<service>.delta.<aggregate>.progress.<org>.<about>`: what a stream shows before it is
-    history."""
-    return f"{service}.delta.{aggregate}.progress.{org}.{about}"
+def delta_subject(service: str, aggregate: str, verb: str, org: str, about: str) -> str:
+    """`<service>.delta.<aggregate>.<verb>.<org>.<about>`: what a stream shows. `progress` tells
+    what is history already, `token` what is not yet, `*` means both."""
+    return f"{service}.delta.{aggregate}.{verb}.{org}.{about}"

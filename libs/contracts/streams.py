@@ -15,6 +15,11 @@ EVENT_AGE_SECONDS_MAX = 7 * 86_400
 EVENT_STREAM_BYTES_MAX = 1 << 30
 EVENT_DEDUPLICATION_SECONDS = 120
 
+TOKENS_STREAM = "TOKENS"
+TOKEN_AGE_SECONDS_MAX = 3 * 3_600
+TOKENS_OF_A_RUN_MAX = 20_000
+TOKENS_BYTES_MAX = 128 << 20
+
 DELIVERIES_OF_COMMANDS = "deliver.{service}.commands"
 
 
@@ -27,10 +32,13 @@ class StreamSpec:
     work_queue: bool
     age_seconds_max: int
     bytes_max: int = -1
+    in_memory: bool = False
+    messages_of_a_subject_max: int = -1
 
 
 def streams() -> tuple[StreamSpec, ...]:
-    """One work queue for all commands, one stream of events for each service."""
+    """One work queue for all commands, one stream of events for each service, and one of the
+    tokens of answers that are not history yet, for who resumes a stream in the middle of one."""
     commands = StreamSpec(
         COMMANDS_STREAM,
         tuple(f"{service}.command.>" for service in SERVICES),
@@ -47,7 +55,16 @@ def streams() -> tuple[StreamSpec, ...]:
         )
         for service in SERVICES
     )
-    return (commands, *events)
+    tokens = StreamSpec(
+        TOKENS_STREAM,
+        tuple(f"{service}.delta.*.token.>" for service in SERVICES),
+        work_queue=False,
+        age_seconds_max=TOKEN_AGE_SECONDS_MAX,
+        bytes_max=TOKENS_BYTES_MAX,
+        in_memory=True,
+        messages_of_a_subject_max=TOKENS_OF_A_RUN_MAX,
+    )
+    return (commands, *events, tokens)
 
 
 def events_stream(service: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from libs.bus.background import forever
 from libs.bus.runtime import Runtime
 from libs.contracts import memory
+from libs.contracts.conversation import RunCancelled
 from libs.telemetry import metrics
 from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.catalogue import Catalogue
@@ -45,6 +46,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
     await service.handle(handlers.table())
     await service.follow("memory", {memory.BlockDeleted: BlockPolicies(bus, queries).block_deleted})
+    await bus.hear_events("agent", RunCancelled.topic, drivers.cancelled_somewhere)
     service.sweepers += [drivers.sweep, handlers.sweep_creations]
     service.lease_watchers.append(drivers.leases_held)
     service.repository.watchers.append(count_run)

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Protocol
 
-from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, fresh_ids
 from libs.bus.shell import Handler
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
-from libs.contracts.conversation import Message, StartRun, main_conversation
+from libs.contracts.conversation import CancelRuns, Message, StartRun, main_conversation
 from libs.contracts.ids import derived_id
 from libs.contracts.letta import requests
 from libs.contracts.letta.errors import InvalidArgument
@@ -75,6 +75,7 @@ class Handlers:
             AttachBlock: self.attach_block,
             DetachBlock: self.detach_block,
             StartRun: self.start_run,
+            CancelRuns: self.cancel_runs,
         }
 
     # Runs
@@ -105,6 +106,21 @@ class Handlers:
                 lambda epoch: self.drivers.begin(conversation.id, epoch, work.context, fresh)
             )
         return started(command.run.id, command.request_hash)
+
+    async def cancel_runs(self, command: CancelRuns, work: Work) -> Accepted | Rejected:
+        """End runs at once, wherever they stand; who drives one of them is told."""
+        conversation = await work.load(Conversation, main_conversation(command.agent_id))
+        if not conversation.state.agent_id or conversation.state.deleted:
+            return missing(command.agent_id)
+        fresh = fresh_ids(self.ids, "message")
+        outcome = conversation.cancel(command, message_ids=fresh, at=self.clock.now())
+        if isinstance(outcome, Rejected):
+            return outcome
+        gone = [run_id for run_id, status in outcome.items() if status == "cancelled"]
+        work.after_commit.append(
+            lambda _: self.drivers.cancelled(conversation.id, gone, work.context)
+        )
+        return Accepted(result={**outcome})
 
     # Agents
 

@@ -17,6 +17,7 @@ from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
     RunAccepted,
+    RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
@@ -69,7 +70,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case ConversationDeleted():
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
             rows.delete(RUNS, "conversation_id", event.originator_id)
-        case RunAccepted() | RunStarted() | RunCompleted() | RunFailed():
+        case RunAccepted() | RunStarted() | RunCompleted() | RunFailed() | RunCancelled():
             project_run(event, org, rows)
 
 
@@ -151,6 +152,8 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "in_context": True,
         "text": text_of(message).replace("\x00", ""),
         "docs": [*docs],
+        "number": event.number,
+        "pieces": None if event.pieces is None else [[*piece] for piece in event.pieces],
     }
 
 
@@ -175,26 +178,33 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
                     "status": RunStatus.created.value,
                     "background": event.run.background,
                     "request_hash": event.request_hash,
+                    "streams_tokens": event.stream_tokens,
                     "doc": run_state(event.run),
                 },
             )
         case RunStarted():
             status = RunStatus.running.value
             rows.patch(RUNS, {"id": event.run_id, "status": status, "doc": {"status": status}})
-        case RunCompleted():
-            rows.patch(RUNS, ended_fields(event, event.context_tokens))
+        case RunCompleted() | RunCancelled():
+            rows.patch(RUNS, ended_fields(event))
         case RunFailed():
-            error: JsonObject = {
-                "error_type": event.error_type,
-                "message": event.message,
-                "detail": event.detail,
-            }
-            rows.patch(RUNS, {**ended_fields(event, None), "error": error})
+            rows.patch(RUNS, {**ended_fields(event), "error": error_of(event)})
 
 
-def ended_fields(event: RunCompleted | RunFailed, context_tokens: int | None) -> JsonObject:
+def error_of(event: RunFailed) -> JsonObject:
+    """Why a run failed."""
+    return {
+        "error_type": event.error_type,
+        "message": event.message,
+        "detail": event.detail,
+    }
+
+
+def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
     """What the end of a run changes in its row."""
-    reason = StopReasonType(event.stop_reason)
+    reason = StopReasonType.cancelled
+    if not isinstance(event, RunCancelled):
+        reason = StopReasonType(event.stop_reason)
     status = run_status(reason).value
     tokens = event.usage
     usage = replies.Usage(
@@ -205,7 +215,7 @@ def ended_fields(event: RunCompleted | RunFailed, context_tokens: int | None) ->
         cached_input_tokens=tokens.cached_input_tokens,
         cache_write_tokens=tokens.cache_write_tokens,
         reasoning_tokens=tokens.reasoning_tokens,
-        context_tokens=context_tokens,
+        context_tokens=event.context_tokens if isinstance(event, RunCompleted) else None,
     )
     return {
         "id": event.run_id,

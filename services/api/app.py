@@ -24,7 +24,7 @@ from libs.telemetry.settings import traced
 from libs.telemetry.tracing import tracer
 from services.api.adapters.health import Health
 from services.api.adapters.reads import Reads, UnknownCursor
-from services.api.http import agents, blocks, health, messages, metrics, openapi, runs
+from services.api.http import agents, blocks, health, messages, metrics, openapi, runs, streams
 from services.api.http.guard import check, guard
 from services.api.http.observed import Observed
 from services.api.http.problems import BODY_BYTES_MAX, Problem, on_exception
@@ -60,6 +60,8 @@ HANDLERS = [
     messages.send_message,
     messages.stream_message,
     metrics.metrics,
+    messages.send_message_async,
+    messages.cancel_runs,
     openapi.openapi_document,
     openapi.openapi_page,
     openapi.openapi_asset,
@@ -67,6 +69,7 @@ HANDLERS = [
     runs.list_active_runs,
     runs.retrieve_run,
     runs.retrieve_usage,
+    streams.resume_stream,
     runs.list_models,
     runs.list_embedding_models,
 ]

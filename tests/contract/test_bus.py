@@ -238,8 +238,8 @@ async def test_who_stops_serving_finishes_what_it_took_and_takes_no_more(wires: 
 
 
 async def test_deltas_that_a_request_causes_are_heard_in_order(wires: Wires) -> None:
-    subject = delta_subject("ledger", "run", "org-1", "run-1")
-    other = delta_subject("ledger", "run", "org-1", "run-2")
+    subject = delta_subject("ledger", "run", "progress", "org-1", "run-1")
+    other = delta_subject("ledger", "run", "progress", "org-1", "run-2")
     buses: list[Bus] = []
 
     async def telling(command: Deposit, work: Work) -> Accepted | Rejected:
@@ -265,4 +265,27 @@ async def test_deltas_that_a_request_causes_are_heard_in_order(wires: Wires) -> 
 
 async def test_a_delta_that_nobody_hears_is_gone(wires: Wires) -> None:
     client = await wires.process()
-    await client.publish_delta(delta_subject("ledger", "run", "org-1", "run-1"), b"x")
+    await client.publish_delta(delta_subject("ledger", "run", "progress", "org-1", "run-1"), b"x")
+
+
+async def test_tokens_are_kept_for_who_comes_later_and_other_deltas_are_not(wires: Wires) -> None:
+    client = await wires.process()
+    tokens = delta_subject("ledger", "run", "token", "org-1", "run-1")
+    told = delta_subject("ledger", "run", "progress", "org-1", "run-1")
+    heard: list[bytes] = []
+    both = delta_subject("ledger", "run", "*", "org-1", "run-1")
+    await client.subscribe_deltas(both, heard.append)
+    for number in range(300):
+        await client.publish_delta(told if number % 100 == 0 else tokens, b"%d" % number)
+    await client.publish_delta(delta_subject("ledger", "run", "token", "org-1", "run-2"), b"x")
+    await wait_for("all deltas, in order", lambda: heard == [b"%d" % n for n in range(300)])
+    kept: list[bytes] = []
+
+    async def kept_all() -> bool:
+        kept[:] = await client.kept_deltas(tokens)
+        return len(kept) == 297
+
+    await wait_for("the stream to have them", kept_all)
+    assert kept == [one for one in heard if int(one) % 100]
+    assert await client.kept_deltas(told) == []
+    assert await client.kept_deltas(tokens.replace("run-1", "run-3")) == []

@@ -43,7 +43,7 @@ def test_a_stream_tells_the_run_its_steps_and_its_end(
         "usage_statistics",
         "[DONE]",
     ]
-    assert [line.id for line in lines] == [None, "1", "2", "3", None, None, None]
+    assert [line.id for line in lines] == ["1", "2", "3", "4", None, None, None]
     assert {line.event for line in lines} == {None}
     ping, call, returned, said, reason, usage, _ = (line.data for line in lines)
     run_id = ping["run_id"]
@@ -130,7 +130,7 @@ def test_a_stream_may_leave_kinds_out(http: httpx.Client, new_agent: NewAgent) -
         "usage_statistics",
         "[DONE]",
     ]
-    assert lines[1].id == "3"
+    assert lines[1].id == "4"
 
 
 @STREAM
@@ -293,7 +293,7 @@ def test_a_client_that_leaves_changes_nothing(
     body = {"messages": says(f"SLOW:300 {CALL}")}
 
     with http.stream("POST", path, json=body) as response:
-        assert next(response.iter_lines()).startswith("data: ")
+        assert next(response.iter_lines()) == "id: 1"
 
     letta.agents.messages.create(agent.id, messages=says("Hello"))
     history = [one.message_type for one in letta.agents.messages.list(agent.id)]

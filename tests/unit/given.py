@@ -26,6 +26,11 @@ class Fact:
     kind: type[Event]
     fields: dict[str, Any]
 
+    def but(self, **fields: dict[str, Any]) -> Fact:
+        """The same with other values inside some of its fields."""
+        changed = {name: {**self.fields[name], **inside} for name, inside in fields.items()}
+        return Fact(self.kind, {**self.fields, **changed})
+
     def at(self, aggregate_id: str, version: int = 1, when: datetime = NOW) -> Event:
         """The event at a place in the log."""
         columns = {

@@ -109,22 +109,6 @@ def tool_call_message(envelope: Envelope, calls: Sequence[ToolCall]) -> JsonObje
     return {**_common(envelope, "tool_call_message"), **_calls(calls)}
 
 
-def tool_call_delta(
-    envelope: Envelope,
-    tool_call_id: str,
-    *,
-    name: str | None = None,
-    arguments: str | None = None,
-    message_type: Literal["tool_call_message", "approval_request_message"] = "tool_call_message",
-) -> JsonObject:
-    """A piece of a call while tokens stream: nulls are left out and `tool_calls` is no list."""
-    delta: JsonObject = {} if name is None else {"name": name}
-    if arguments is not None:
-        delta["arguments"] = arguments
-    delta["tool_call_id"] = tool_call_id
-    return {**_common(envelope, message_type), "tool_call": delta, "tool_calls": dict(delta)}
-
-
 def tool_return_message(envelope: Envelope, returns: Sequence[ToolReturned]) -> JsonObject:
     """The deprecated top-level fields repeat the first of `tool_returns`."""
     listed = [_returned(one) for one in returns]

@@ -8,7 +8,14 @@ from types import MappingProxyType
 from typing import Self
 
 from libs.bus.ports import Clock
-from libs.contracts.conversation import RunCompleted, RunFailed, RunStarted, ToolCall
+from libs.contracts.conversation import (
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    ToolCall,
+)
+from libs.contracts.letta.kinds import StopReasonType
 from libs.contracts.message import Context, Event
 from libs.eventstore.postgres import Database
 from libs.telemetry import conventions, metrics, tracing
@@ -89,11 +96,18 @@ def count_run(event: Event) -> None:
         case RunStarted():
             metrics.RUNS_STARTED.inc()
         case RunCompleted() | RunFailed():
-            metrics.RUNS_ENDED.labels(event.stop_reason).inc()
-            metrics.RUN_SECONDS.observe(event.total_duration_ns / NANOSECONDS)
+            count_end(event.stop_reason, event.total_duration_ns)
             tracing.note(ending(event))
+        case RunCancelled():
+            count_end(StopReasonType.cancelled.value, event.total_duration_ns)
         case _:
             pass
+
+
+def count_end(stop_reason: str, total_duration_ns: int) -> None:
+    """Count the end of a run."""
+    metrics.RUNS_ENDED.labels(stop_reason).inc()
+    metrics.RUN_SECONDS.observe(total_duration_ns / NANOSECONDS)
 
 
 def ending(event: RunCompleted | RunFailed) -> Attributes:

@@ -63,6 +63,10 @@ class Queries(Protocol):
         """The newest run that the same request started."""
         ...
 
+    async def cancelled_runs(self, run_ids: list[str]) -> list[str]:
+        """Those of these runs that were cancelled."""
+        ...
+
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""
         ...
@@ -125,6 +129,13 @@ class PostgresQueries:
             [agent_id, request_hash, since],
         )
         return row[0] if row else None
+
+    async def cancelled_runs(self, run_ids: list[str]) -> list[str]:
+        """Those of these runs that were cancelled."""
+        rows = await self.database.fetch(
+            "select id from agent.runs where id = any(%s) and status = 'cancelled'", [run_ids]
+        )
+        return [run_id for (run_id,) in rows]
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""

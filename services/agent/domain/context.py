@@ -15,8 +15,8 @@ from libs.contracts.letta.prompts import (
     compile_system_prompt,
 )
 from libs.contracts.message import JsonObject
-from services.agent.domain.conversation import SystemPrompt, Talk
 from services.agent.domain.pairing import paired
+from services.agent.domain.talk import SystemPrompt, Talk
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from pydantic import BaseModel
-
 from libs.contracts.aggregate import Aggregate
 from libs.contracts.conversation import (
+    CancelRuns,
     ConversationDeleted,
     Message,
     MessageAppended,
     ModelReplied,
     RunAccepted,
+    RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
@@ -27,43 +27,34 @@ from libs.contracts.conversation import (
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallStarted,
+    Usage,
 )
 from libs.contracts.message import CONFLICT, Event, Rejected
+from libs.contracts.told import Piece
+from services.agent.domain.talk import SystemPrompt, Talk, evolved, running
 from services.agent.domain.turn import (
     AskModel,
     Failure,
     ModelReply,
     NextAction,
     PendingCall,
-    QueuedRun,
-    RetriedRun,
     RunTool,
+    Spoken,
     StartTool,
     ToolResult,
     Turn,
-    mark,
     nanoseconds,
-    served_parts,
 )
 
 QUEUED_RUNS_MAX = 10_000
-RETRIED_RUNS_KEPT_MAX = 32
 INTERRUPTED = (
     "The tool call was interrupted: the server stopped while the tool ran, and whether it took "
     "effect is not known. Check before you call it again."
 )
-
-
-class Talk(BaseModel):
-    """What is known of a conversation."""
-
-    agent_id: str = ""
-    window: list[Message] = []
-    shown: dict[str, int] | None = None
-    queue: list[QueuedRun] = []
-    retried: list[RetriedRun] = []
-    turn: Turn | None = None
-    deleted: bool = False
+CANCELLED = (
+    "The tool call was interrupted: the user cancelled the run, and whether the tool took effect "
+    "is not known."
+)
 
 
 class Conversation(Aggregate[Talk]):
@@ -95,6 +86,7 @@ class Conversation(Aggregate[Talk]):
             max_steps=command.max_steps,
             request_hash=command.request_hash,
             retry=command.retry,
+            stream_tokens=command.stream_tokens,
         )
         self.start_next(at=at)
         return None
@@ -146,7 +138,7 @@ class Conversation(Aggregate[Talk]):
         model: str,
         reply: ModelReply,
         *,
-        message_id: str,
+        spoken: Spoken,
         parallel: bool,
         rebuilt: SystemPrompt | None,
         at: datetime,
@@ -156,7 +148,7 @@ class Conversation(Aggregate[Talk]):
         if turn is None or turn.next_step_id != step_id or turn.open_call is not None:
             return
         run_id = turn.run.id
-        calls = reply.tool_calls if parallel else reply.tool_calls[:1]
+        calls = kept_calls(reply, parallel=parallel)
         if rebuilt is not None:
             self.rebuild(rebuilt, at=at)
         self.happened(
@@ -170,16 +162,8 @@ class Conversation(Aggregate[Talk]):
             tool_calls=calls,
         )
         if reply.text or reply.reasoning or reply.reasoning_parts or calls:
-            message = Message(
-                id=message_id,
-                role="assistant",
-                content=reply.text or None,
-                reasoning=None if reply.reasoning_parts else reply.reasoning,
-                reasoning_parts=reply.reasoning_parts,
-                tool_calls=calls,
-                created_at=at,
-            )
-            self.append_in_step(message, at=at)
+            message = spoken_message(spoken, reply, calls)
+            self.append_in_step(message, at=at, number=spoken.number, pieces=spoken.pieces)
         if calls:
             self.start_tool(calls[0], at=at)
         else:
@@ -225,7 +209,7 @@ class Conversation(Aggregate[Talk]):
         turn = self.awaiting(step_id, call)
         if turn is None:
             return
-        self.interrupt(turn, call, message_id=message_id, at=at)
+        self.interrupt(call, INTERRUPTED, message_id=message_id, at=at)
         self.go_on(at=at)
 
     def show(self, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime) -> None:
@@ -274,15 +258,48 @@ class Conversation(Aggregate[Talk]):
         turn = self.state.turn
         if turn is None:
             return
+        self.interrupt_all(INTERRUPTED, message_ids=message_ids, at=at)
+        self.fail(turn.next_step_id, failure, at=at)
+
+    def cancel(
+        self, command: CancelRuns, *, message_ids: Iterable[str], at: datetime
+    ) -> dict[str, str] | Rejected:
+        """End these runs, or all: V1's answer says for each whether it is `cancelled`, or
+        `failed` because there is no such run, or it has ended."""
+        turn = self.state.turn
+        open_runs = [turn.run, *(one.run for one in self.state.queue)] if turn else []
+        unended = {run.id: run for run in open_runs}
+        asked = list(unended) if command.run_ids is None else command.run_ids
+        if not unended or not asked:
+            return Rejected(code=CONFLICT, reason="No active runs to cancel")
+        fresh = iter(message_ids)
+        # Those that wait go first: none of them may start because the running one ends.
+        for run_id in sorted(set(asked) & set(unended), key=list(unended).index, reverse=True):
+            if turn is not None and run_id == turn.run.id:
+                self.interrupt_all(CANCELLED, message_ids=fresh, at=at)
+            self.happened(
+                RunCancelled,
+                at=at,
+                run_id=run_id,
+                usage=turn.usage if turn and run_id == turn.run.id else Usage(),
+                step_count=turn.steps if turn and run_id == turn.run.id else 0,
+                total_duration_ns=nanoseconds(unended[run_id].created_at, at),
+            )
+        self.start_next(at=at)
+        return {run_id: "cancelled" if run_id in unended else "failed" for run_id in asked}
+
+    def interrupt_all(self, why: str, *, message_ids: Iterable[str], at: datetime) -> None:
+        """Give every call without a result one that says why there is none."""
+        turn = self.running()
         fresh = iter(message_ids)
         while (pending := turn.open_call) is not None:
             if pending.state == "waiting":
                 self.start_tool(pending.call, at=at)
-            self.interrupt(turn, pending.call, message_id=next(fresh), at=at)
-        self.fail(turn.next_step_id, failure, at=at)
+            self.interrupt(pending.call, why, message_id=next(fresh), at=at)
 
-    def interrupt(self, turn: Turn, call: ToolCall, *, message_id: str, at: datetime) -> None:
+    def interrupt(self, call: ToolCall, why: str, *, message_id: str, at: datetime) -> None:
         """Record a call as interrupted and show the model so, without going on."""
+        turn = self.running()
         self.happened(
             ToolCallInterrupted,
             at=at,
@@ -290,7 +307,7 @@ class Conversation(Aggregate[Talk]):
             step_id=turn.step_id,
             tool_call_id=call.id,
         )
-        self.show(call, ToolResult("error", INTERRUPTED), message_id=message_id, at=at)
+        self.show(call, ToolResult("error", why), message_id=message_id, at=at)
 
     def complete(self, stop_reason: str, *, at: datetime) -> None:
         """End the run; the next one has its turn."""
@@ -325,7 +342,14 @@ class Conversation(Aggregate[Talk]):
             shows=prompt.shows,
         )
 
-    def append_in_step(self, message: Message, *, at: datetime) -> None:
+    def append_in_step(
+        self,
+        message: Message,
+        *,
+        at: datetime,
+        number: int | None = None,
+        pieces: list[Piece] | None = None,
+    ) -> None:
         """Put a message of the running step into the history."""
         turn = self.running()
         self.happened(
@@ -335,12 +359,13 @@ class Conversation(Aggregate[Talk]):
             message=message,
             run_id=turn.run.id,
             step_id=turn.step_id,
+            number=turn.told + 1 if number is None else number,
+            pieces=pieces,
         )
 
     def running(self) -> Turn:
         """The turn, where there must be one."""
-        assert self.state.turn is not None, "somebody has the turn"
-        return self.state.turn
+        return running(self.state)
 
     def awaiting(self, step_id: str, call: ToolCall) -> Turn | None:
         """The turn, if it waits for the result of this very call."""
@@ -352,55 +377,22 @@ class Conversation(Aggregate[Talk]):
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
-        talk = self.state
-        match event:
-            case MessageAppended():
-                talk.agent_id = event.agent_id
-                talk.window.append(event.message)
-                talk.shown = event.shows or talk.shown
-                if talk.turn is not None and not event.sent and event.run_id is not None:
-                    talk.turn.served += served_parts(event.message)
-            case SystemPromptRebuilt():
-                talk.window[0] = event.message
-                talk.shown = event.shows
-            case RunAccepted():
-                talk.queue.append(
-                    QueuedRun(run=event.run, messages=event.messages, max_steps=event.max_steps)
-                )
-                if event.retry:
-                    talk.retried = [*talk.retried, retried_run(event)][-RETRIED_RUNS_KEPT_MAX:]
-            case RunStarted():
-                waiting = talk.queue.pop(0)
-                assert waiting.run.id == event.run_id, "runs start in the order of acceptance"
-                talk.turn = Turn(
-                    run=waiting.run, max_steps=waiting.max_steps, started_at=event.timestamp
-                )
-            case ModelReplied():
-                turn = self.running()
-                turn.steps += 1
-                turn.step_id = event.step_id
-                turn.calls = [PendingCall(call=call) for call in event.tool_calls]
-                turn.usage = turn.usage.plus(event.usage)
-                turn.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
-            case ToolCallStarted():
-                mark(self.running(), "waiting", "started")
-            case ToolCallFinished() | ToolCallInterrupted():
-                mark(self.running(), "started", "finished")
-            case RunCompleted() | RunFailed():
-                talk.turn = None
-            case ConversationDeleted():
-                self.state = Talk(agent_id=talk.agent_id, deleted=True)
+        self.state = evolved(self.state, event)
 
 
-def retried_run(event: RunAccepted) -> RetriedRun:
-    """What is remembered of a run that a retry started."""
-    return RetriedRun(
-        run_id=event.run_id, request_hash=event.request_hash, asked_at=event.run.created_at
+def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:
+    """What the model answered, as a message; of its calls those that are carried out."""
+    return Message(
+        id=spoken.message_id,
+        role="assistant",
+        content=reply.text or None,
+        reasoning=None if reply.reasoning_parts else reply.reasoning,
+        reasoning_parts=reply.reasoning_parts,
+        tool_calls=calls,
+        created_at=spoken.since,
     )
 
 
-class SystemPrompt(BaseModel):
-    """A system message, and the versions of everything that it was made from."""
-
-    content: str
-    shows: dict[str, int]
+def kept_calls(reply: ModelReply, *, parallel: bool) -> list[ToolCall]:
+    """The calls that are carried out: without parallel calls only the first."""
+    return reply.tool_calls if parallel else reply.tool_calls[:1]

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall, Usage
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.runs import RunConfig
+from libs.contracts.told import OPENING_NUMBER, Piece
 
 
 class PendingCall(BaseModel):
@@ -26,6 +27,7 @@ class QueuedRun(BaseModel):
     run: RunConfig
     messages: list[Message]
     max_steps: int
+    stream_tokens: bool = False
 
 
 class RetriedRun(BaseModel):
@@ -41,13 +43,15 @@ class Turn(BaseModel):
 
     run: RunConfig
     max_steps: int
+    stream_tokens: bool = False
     started_at: datetime
     steps: int = 0
     step_id: str = ""
     calls: list[PendingCall] = []
     usage: Usage = Usage()
     context_tokens: int = 0
-    served: int = 0
+    # The last number under which clients were told something.
+    told: int = OPENING_NUMBER
 
     @property
     def next_step_id(self) -> str:
@@ -96,6 +100,17 @@ class ModelReply:
     usage: Usage
     reasoning: str | None = None
     reasoning_parts: list[ReasoningPart] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """The message of a step, and what clients have been told of it while the model answered:
+    the number of the first piece, and all pieces. Without `pieces` it is told when recorded."""
+
+    message_id: str
+    since: datetime
+    number: int | None = None
+    pieces: list[Piece] | None = None
 
 
 @dataclass(frozen=True, slots=True)

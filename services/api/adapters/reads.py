@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from libs.contracts.told import Piece
 from libs.eventstore.postgres import Database
 
 Order = Literal["asc", "desc"]
@@ -237,32 +238,53 @@ class Reads:
         )
         return b"[" + b",".join(inner(row[0]) for row in rows if inner(row[0])) + b"]"
 
-    async def run_messages(self, run_id: str) -> list[dict[str, Any]]:
-        """The V1 messages that a run has produced so far, in order."""
+    async def run_answer(self, run_id: str) -> list[AnswerPart]:
+        """What a run has answered so far, in order."""
         rows = await self.database.fetch(
-            "select docs from agent.message_view where run_id = %s and not sent order by position",
+            "select docs, number, pieces from agent.message_view"
+            " where run_id = %s and not sent order by position",
             [run_id],
         )
-        return [doc for (docs,) in rows for doc in docs]
+        return [AnswerPart(*row) for row in rows]
 
     # Runs
+
+    async def run(self, org: str, run_id: str) -> bytes | None:
+        """One run."""
+        return await self.one(
+            "select doc::text from agent.run_view where id = %s and org = %s", [run_id, org]
+        )
 
     async def run_end(self, run_id: str) -> RunRow | None:
         """Where a run stands."""
         row = await self.database.fetch_one(
-            "select status, stop_reason, usage, error from agent.run_view where id = %s", [run_id]
+            "select status, stop_reason, usage, error, background, streams_tokens"
+            " from agent.run_view where id = %s",
+            [run_id],
         )
         return RunRow(*row) if row else None
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """One stored message of an answer: the V1 messages that it is served as, and how it was told
+    (see `libs.contracts.told`)."""
+
+    docs: list[dict[str, Any]]
+    number: int | None
+    pieces: list[Piece] | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunRow:
-    """Where a run stands; the last three are there when it has ended."""
+    """Where a run stands; stop reason, usage and error are there when it has ended."""
 
     status: str
     stop_reason: str | None
     usage: dict[str, Any] | None
     error: dict[str, Any] | None
+    background: bool
+    streams_tokens: bool
 
 
 def agent_document(include: frozenset[str]) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.bus.ports import Bus, Subscription
-from libs.contracts.message import delta_subject
+from libs.contracts.message import JsonObject, delta_subject
+from libs.contracts.told import OPENING_NUMBER, told
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.reads import Reads
 
@@ -18,11 +19,12 @@ TERMINAL = frozenset({"completed", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """One V1 message of the run, numbered from 1."""
+class Told:
+    """One V1 message of the run, or a piece of one, under its number."""
 
     number: int
-    message: dict[str, Any]
+    message: JsonObject
+    is_piece: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +42,32 @@ class Silence:
     """Nothing happened for a moment; a stream may send a ping."""
 
 
-class RunFollower:
-    """Everything that clients are told of one run, each message once and in order.
+Event = Told | Ended | Silence
 
-    A delta that continues the sequence is passed on. A gap, a second without news, or a bus that
-    is away all have the same remedy: the run's rows in Postgres, which are the truth.
+
+class RunFollower:
+    """Everything that clients are told of one run after the number `told`, once and in order.
+
+    A delta that continues what is known is passed on. A gap, a second without news, or a bus that
+    is away all have the same remedy: the run's rows in Postgres, which are the truth, and of the
+    step that is no row yet the tokens that the bus has kept.
     """
 
-    def __init__(self, reads: Reads, bus: Bus, org: str, run_id: str) -> None:
+    def __init__(
+        self, reads: Reads, bus: Bus, org: str, run_id: str, *, told: int = OPENING_NUMBER
+    ) -> None:
         self.reads = reads
         self.bus = bus
         self.org = org
         self.run_id = run_id
+        self.told = told
         self.arrived: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.subscription: Subscription | None = None
-        self.told = 0
+        self.looked_at = float("-inf")
 
     async def __aenter__(self) -> RunFollower:
         """Begin to listen; do it before the run is started."""
-        subject = delta_subject("agent", "run", self.org, self.run_id)
+        subject = delta_subject("agent", "run", "*", self.org, self.run_id)
         self.subscription = await self.bus.subscribe_deltas(subject, self.deliver)
         return self
 
@@ -71,17 +80,16 @@ class RunFollower:
         """A delta arrived."""
         self.arrived.put_nowait(json.loads(payload))
 
-    async def events(self, *, look_first: bool = False) -> AsyncIterator[Served | Ended | Silence]:
-        """Messages as they become known, and last the end. With `look_first` the run may be an
-        older one, so the rows are read before anything is waited for."""
+    async def events(self, *, look_first: bool = False) -> AsyncIterator[Event]:
+        """What is told, and last the end. With `look_first` the run may be an older one, so the
+        rows are read before anything is waited for."""
         look = look_first
         while True:
             if look:
-                async for event in self.look():
-                    yield event
-                    if isinstance(event, Ended):
+                async for known in self.look():
+                    yield known
+                    if isinstance(known, Ended):
                         return
-            look = False
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     delta = await self.arrived.get()
@@ -89,31 +97,74 @@ class RunFollower:
                 yield Silence()
                 look = True
                 continue
-            number = delta["seq"]
-            if number > self.told + 1:
-                look = True
-            elif number == self.told + 1 and "message" in delta:
-                self.told += 1
-                yield Served(number, delta["message"])
-            elif number == self.told + 1:
-                end = delta["end"]
-                yield Ended(end["status"], end["stop_reason"], end["usage"], end.get("error"))
+            if self.misses(delta):
+                async for known in self.look():
+                    yield known
+                    if isinstance(known, Ended):
+                        return
+            event = self.next(delta)
+            if event is not None:
+                yield event
+            if isinstance(event, Ended):
                 return
+            look = False
 
-    async def look(self) -> AsyncIterator[Served | Ended]:
-        """What Postgres knows and the client does not."""
+    def misses(self, delta: dict[str, Any]) -> bool:
+        """Whether something is known that was not told. A gap among tokens may stay until their
+        step is a row: then one look a second is enough."""
+        if "look" in delta:
+            return bool(delta["look"] > self.told)
+        if "end" in delta:
+            return bool(delta["after"] != self.told)
+        recently = asyncio.get_running_loop().time() - self.looked_at < LOOK_SECONDS
+        return delta["after"] > self.told and not ("piece" in delta and recently)
+
+    def next(self, delta: dict[str, Any]) -> Event | None:
+        """What a delta tells, if it continues what was told."""
+        if "look" in delta or not delta["after"] <= self.told < delta["number"]:
+            return None
+        if "end" in delta:
+            end = delta["end"]
+            return Ended(end["status"], end["stop_reason"], end["usage"], end.get("error"))
+        self.told = delta["number"]
+        is_piece = "piece" in delta
+        return Told(self.told, delta["piece" if is_piece else "message"], is_piece)
+
+    async def look(self) -> AsyncIterator[Event]:
+        """What Postgres knows and the client does not, and after it what the bus has kept."""
+        self.looked_at = asyncio.get_running_loop().time()
         try:
             row = await self.reads.run_end(self.run_id)
-            messages = await self.reads.run_messages(self.run_id)
+            answer = await self.reads.run_answer(self.run_id)
         except StoreUnavailable:
             return
-        for message in messages[self.told :]:
-            self.told += 1
-            yield Served(self.told, message)
+        number = OPENING_NUMBER
+        for part in answer:
+            number = number if part.number is None else part.number - 1
+            for document in told(part.docs, part.pieces):
+                number += 1
+                if number > self.told:
+                    self.told = number
+                    yield Told(number, document, part.pieces is not None)
         if row is None:
             yield Ended("failed", "error", {}, GONE)
         elif row.status in TERMINAL:
             yield Ended(row.status, row.stop_reason or "error", row.usage or {}, row.error)
+        elif row.streams_tokens:
+            for payload in await self.bus.kept_deltas(self.tokens):
+                event = self.next(json.loads(payload))
+                if event is not None:
+                    yield event
+
+    @property
+    def tokens(self) -> str:
+        """Where the tokens of the run are told."""
+        return delta_subject("agent", "run", "token", self.org, self.run_id)
+
+    async def messages(self) -> list[JsonObject]:
+        """All messages of the run's answer, whole."""
+        answer = await self.reads.run_answer(self.run_id)
+        return [document for part in answer for document in part.docs]
 
 
 GONE = {

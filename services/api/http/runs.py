@@ -77,10 +77,7 @@ async def runs(request: AnyRequest, page: RunPage) -> Response[bytes]:
 @get("/v1/runs/{run_id:str}", opt=described("run"))
 async def retrieve_run(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve a run."""
-    document = await api_of(request).reads.one(
-        "select doc::text from agent.run_view where id = %s and org = %s",
-        [valid_id("run", run_id), ORG],
-    )
+    document = await api_of(request).reads.run(ORG, valid_id("run", run_id))
     return found(document, "run", run_id)
 
 

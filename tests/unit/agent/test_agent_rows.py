@@ -20,6 +20,7 @@ from libs.contracts.conversation import (
     MessageAppended,
     ModelReplied,
     RunAccepted,
+    RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
@@ -174,11 +175,19 @@ class TestMessages:
             "sent": True,
             "in_context": True,
             "text": "I like tea",
+            "number": None,
+            "pieces": None,
         }
         assert doc["message_type"] == "user_message"
         assert doc["content"] == [{"type": "text", "text": "I like tea"}]
         assert (doc["id"], doc["otid"], doc["run_id"]) == (SAID.id, "otid-1", RUN)
         assert (doc["name"], doc["sender_id"]) == ("Ada", "identity-1")
+
+    def test_how_an_answer_was_told_is_kept(self) -> None:
+        event = EXAMPLES[MessageAppended]
+        row = upserted(rows_of(event), MESSAGES)
+        assert row["number"] == 2
+        assert row["pieces"][:2] == [["reasoning", 4], ["text", 3]]
 
     def test_one_assistant_message_is_served_as_its_parts(self) -> None:
         row = self.appended(CALLED, run_id=RUN, step_id=STEP)
@@ -235,6 +244,7 @@ class TestRuns:
             "status": "created",
             "background": True,
             "request_hash": "sha256-of-the-request",
+            "streams_tokens": True,
             "doc": run_state(RUN_CONFIG),
         }
 
@@ -286,6 +296,17 @@ class TestRuns:
             },
         }
         assert (rows.upserts, rows.deletions) == ({}, [])
+
+    def test_a_cancelled_run_says_so_and_what_it_had_cost(self) -> None:
+        event = EXAMPLES[RunCancelled].model_copy(update={"timestamp": LATER})
+        row = rows_of(event).patches[RUNS][(RUN,)]
+        assert row.pop("usage")["total_tokens"] == 128
+        assert row == {
+            "id": RUN,
+            "status": "cancelled",
+            "stop_reason": "cancelled",
+            "doc": {"status": "cancelled", "stop_reason": "cancelled", **self.ENDED},
+        }
 
     def test_the_steps_inside_a_run_change_no_row(self) -> None:
         inside = {ModelReplied, ToolCallStarted, ToolCallFinished, ToolCallInterrupted}

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from libs.contracts.conversation import (
+    CancelRuns,
     ConversationDeleted,
     MessageAppended,
     ModelReplied,
     ReasoningPart,
     RunAccepted,
+    RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
@@ -26,12 +28,12 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.message import CONFLICT
 from libs.contracts.served import served_messages
-from services.agent.domain import conversation as domain
+from services.agent.domain import conversation
 from services.agent.domain.conversation import (
+    CANCELLED,
     INTERRUPTED,
     Conversation,
     SystemPrompt,
-    served_parts,
 )
 from services.agent.domain.pairing import paired
 from services.agent.domain.turn import (
@@ -39,8 +41,11 @@ from services.agent.domain.turn import (
     Failure,
     ModelReply,
     RunTool,
+    Spoken,
     StartTool,
     ToolResult,
+    Turn,
+    served_parts,
 )
 from tests.contract.examples import (
     AGENT,
@@ -95,7 +100,7 @@ def started(run_id: str = RUN) -> list[Fact]:
 
 
 def step(number: int = 1, run_id: str = RUN) -> str:
-    return domain.Turn(
+    return Turn(
         run=RUN_CONFIG.model_copy(update={"id": run_id}),
         max_steps=9,
         started_at=NOW,
@@ -121,7 +126,9 @@ def replied(*calls: ToolCall, number: int = 1, finish: str = "", run_id: str = R
     )
 
 
-def said(content: str | None, *calls: ToolCall, number: int = 1, **fields: Any) -> Fact:
+def said(
+    content: str | None, *calls: ToolCall, number: int = 1, told: int = 2, **fields: Any
+) -> Fact:
     spoken = {
         "id": REPLY_ID,
         "role": "assistant",
@@ -130,7 +137,14 @@ def said(content: str | None, *calls: ToolCall, number: int = 1, **fields: Any) 
         "created_at": NOW,
         **fields,
     }
-    return fact(MessageAppended, agent_id=AGENT, message=spoken, run_id=RUN, step_id=step(number))
+    return fact(
+        MessageAppended,
+        agent_id=AGENT,
+        message=spoken,
+        run_id=RUN,
+        step_id=step(number),
+        number=told,
+    )
 
 
 def tool_started(call: ToolCall, number: int = 1) -> Fact:
@@ -145,7 +159,9 @@ def tool_finished(call: ToolCall, status: str = "success", number: int = 1) -> F
     )
 
 
-def result(call: ToolCall, text: str, status: str = "success", number: int = 1) -> Fact:
+def result(
+    call: ToolCall, text: str, status: str = "success", number: int = 1, told: int = 3
+) -> Fact:
     returned = {
         "id": RESULT_ID,
         "role": "tool",
@@ -155,7 +171,14 @@ def result(call: ToolCall, text: str, status: str = "success", number: int = 1) 
         "tool_status": status,
         "created_at": NOW,
     }
-    return fact(MessageAppended, agent_id=AGENT, message=returned, run_id=RUN, step_id=step(number))
+    return fact(
+        MessageAppended,
+        agent_id=AGENT,
+        message=returned,
+        run_id=RUN,
+        step_id=step(number),
+        number=told,
+    )
 
 
 def completed(stop_reason: str = "end_turn", steps: int = 1) -> Fact:
@@ -180,7 +203,12 @@ CALLING = (replied(TEA, FIND), said(None, TEA, FIND), tool_started(TEA))
 
 
 def model_replies(answer: ModelReply, *, number: int = 1, **fields: Any) -> Any:
-    options: dict[str, Any] = {"message_id": REPLY_ID, "parallel": True, "rebuilt": None, **fields}
+    options: dict[str, Any] = {
+        "spoken": Spoken(REPLY_ID, NOW),
+        "parallel": True,
+        "rebuilt": None,
+        **fields,
+    }
 
     def decide(talk: Conversation) -> None:
         talk.model_replied(step(number), "demo", answer, at=NOW, **options)
@@ -216,7 +244,7 @@ class TestRuns:
         assert [one.run.id for one in past.aggregate.state.queue] == [SECOND]
 
     def test_too_many_waiting_runs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(domain, "QUEUED_RUNS_MAX", 1)
+        monkeypatch.setattr(conversation, "QUEUED_RUNS_MAX", 1)
         talking(accepted(SECOND)).when(
             lambda talk: talk.accept(command("run-3"), at=NOW)
         ).then_refused(CONFLICT, AGENT, "send it later")
@@ -315,7 +343,7 @@ class TestTools:
         )
         assert past.aggregate.next_action() == RunTool(step(), FIND)
         past.when(tool_returns(FIND, "none", "error")).then(
-            tool_finished(FIND, "error"), result(FIND, "none", "error")
+            tool_finished(FIND, "error"), result(FIND, "none", "error", told=4)
         )
         assert past.aggregate.next_action() == AskModel(step(2))
 
@@ -341,8 +369,71 @@ class TestTools:
         talking(
             replied(TEA), said(None, TEA), tool_started(TEA), tool_finished(TEA), result(TEA, "ok")
         ).when(model_replies(reply(text="Hi"), number=2)).then(
-            replied(number=2), said("Hi", number=2), completed(steps=2)
+            replied(number=2), said("Hi", number=2, told=4), completed(steps=2)
         )
+
+
+def cancelled(run_id: str = RUN, steps: int = 0) -> Fact:
+    return fact(
+        RunCancelled,
+        run_id=run_id,
+        usage=Usage(prompt_tokens=10 * steps, completion_tokens=2 * steps),
+        step_count=steps,
+        total_duration_ns=0,
+    )
+
+
+def cancel(talk: Conversation, *run_ids: str) -> Any:
+    asked = CancelRuns(agent_id=AGENT, run_ids=list(run_ids) or None)
+    return talk.cancel(asked, message_ids=[RESULT_ID, "message-more"], at=NOW)
+
+
+class TestCancelling:
+    def test_a_run_ends_while_the_model_is_asked(self) -> None:
+        past = talking()
+        assert cancel(past.aggregate) == {RUN: "cancelled"}
+        past.when(lambda talk: None).then(cancelled())
+        assert past.aggregate.next_action() is None
+
+    def test_calls_without_a_result_get_one_that_says_why(self) -> None:
+        past = talking(*CALLING)
+        assert cancel(past.aggregate, RUN) == {RUN: "cancelled"}
+        past.when(lambda talk: None).then(
+            fact(ToolCallInterrupted, run_id=RUN, step_id=step(), tool_call_id=TEA.id),
+            result(TEA, CANCELLED, "error"),
+            tool_started(FIND),
+            fact(ToolCallInterrupted, run_id=RUN, step_id=step(), tool_call_id=FIND.id),
+            result(FIND, CANCELLED, "error", told=4).but(message={"id": "message-more"}),
+            cancelled(steps=1),
+        )
+
+    def test_the_next_run_has_its_turn(self) -> None:
+        past = talking(accepted(SECOND))
+        assert cancel(past.aggregate, RUN) == {RUN: "cancelled"}
+        past.when(lambda talk: None).then(cancelled(), *started(SECOND))
+        assert past.aggregate.next_action() == AskModel(step(run_id=SECOND))
+
+    def test_a_run_that_waits_never_starts(self) -> None:
+        past = talking(accepted(SECOND))
+        assert cancel(past.aggregate, SECOND) == {SECOND: "cancelled"}
+        past.when(lambda talk: None).then(cancelled(SECOND))
+        assert past.aggregate.next_action() == AskModel(step())
+
+    def test_all_runs_end_and_none_starts_in_between(self) -> None:
+        past = talking(accepted(SECOND))
+        assert cancel(past.aggregate) == {RUN: "cancelled", SECOND: "cancelled"}
+        past.when(lambda talk: None).then(cancelled(SECOND), cancelled())
+
+    def test_what_has_ended_or_never_was_cannot_be_cancelled(self) -> None:
+        past = talking()
+        assert cancel(past.aggregate, "run-other") == {"run-other": "failed"}
+        past.when(lambda talk: None).then_nothing()
+        talking(*FINISHED).when(lambda talk: cancel(talk, RUN)).then_refused(CONFLICT, "No active")
+
+    def test_what_its_driver_reports_afterwards_is_not_recorded(self) -> None:
+        past = talking(cancelled())
+        past.when(model_replies(reply(text="Hi"))).then_nothing()
+        past.when(lambda talk: talk.fail(step(), FAIL, at=NOW)).then_nothing()
 
 
 FAIL = Failure("llm_error", "odd")

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from libs.contracts.conversation import (
+    CancelRuns,
     Message,
     MessageAppended,
     ReasoningPart,
     RunAccepted,
+    RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
@@ -24,14 +26,31 @@ from libs.contracts.conversation import (
     ToolCall,
     Usage,
 )
+from libs.contracts.letta.messages import Envelope
 from libs.contracts.message import Event
+from libs.contracts.served import assistant_parts
+from libs.contracts.told import OPENING_NUMBER
 from libs.eventstore.ports import History, Snapshot, StoredEvent
 from libs.eventstore.work import event_of, replay, snapshot_of
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.openai_request import openai_message
-from services.agent.domain.conversation import Conversation, SystemPrompt
+from services.agent.domain.conversation import (
+    Conversation,
+    SystemPrompt,
+    kept_calls,
+    spoken_message,
+)
 from services.agent.domain.pairing import paired
-from services.agent.domain.turn import AskModel, Failure, ModelReply, RunTool, ToolResult
+from services.agent.domain.turn import (
+    AskModel,
+    Failure,
+    ModelReply,
+    RunTool,
+    Spoken,
+    ToolResult,
+    served_parts,
+)
+from services.agent.policies.pieces import StepPieces
 from tests.contract.examples import AGENT, CONVERSATION, RUN_CONFIG, SYSTEM
 from tests.scripted_model import messages_validator, messages_wire, validator
 from tests.unit.agent.asking import ask
@@ -80,6 +99,8 @@ class Histories(RuleBasedStateMachine):
         rebuilds=st.booleans(),
         finish=st.sampled_from(["stop", "length", "tool_calls"]),
         thinks=st.booleans(),
+        in_pieces=st.booleans(),
+        jump=st.integers(1, 1_000),
         lost=st.booleans(),
     )
     def model_replies(
@@ -91,6 +112,8 @@ class Histories(RuleBasedStateMachine):
         rebuilds: bool,
         finish: str,
         thinks: bool,
+        in_pieces: bool,
+        jump: int,
         lost: bool,
     ) -> None:
         action = self.talk.next_action()
@@ -100,14 +123,14 @@ class Histories(RuleBasedStateMachine):
         spent = Usage(prompt_tokens=5, completion_tokens=1)
         thoughts = [THOUGHT] if thinks else []
         reply = ModelReply(text, asked, finish, spent, reasoning_parts=thoughts)
-        message_id = f"message-{self.fresh()}"
+        spoken = self.spoken(reply, parallel=parallel, in_pieces=in_pieces, jump=jump)
         prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None
         self.decide(
             lambda talk: talk.model_replied(
                 action.step_id,
                 "demo",
                 reply,
-                message_id=message_id,
+                spoken=spoken,
                 parallel=parallel,
                 rebuilt=prompt,
                 at=self.now(),
@@ -150,6 +173,24 @@ class Histories(RuleBasedStateMachine):
             lost=lost,
         )
 
+    @precondition(lambda self: self.talk.state.turn is not None)
+    @rule(named=st.booleans(), which=st.integers(0, 9), lost=st.booleans())
+    def user_cancels(self, named: bool, which: int, lost: bool) -> None:
+        """All that have not ended, or one of them: the running one or one that waits."""
+        talk = self.talk.state
+        assert talk.turn is not None
+        unended = [talk.turn.run.id, *(one.run.id for one in talk.queue)]
+        asked = [unended[which % len(unended)]] if named else None
+        command = CancelRuns(agent_id=AGENT, run_ids=asked)
+        fresh = [f"message-{self.fresh()}" for _ in range(3)]
+
+        def cancel(talk: Conversation) -> None:
+            talk.cancel(command, message_ids=fresh, at=self.now())
+
+        self.decide(cancel, lost=lost)
+        self.repeat = None if asked is None else cancel
+        assert not set(asked or unended) & set(self.unended())
+
     @precondition(lambda self: self.repeat is not None)
     @rule()
     def the_last_fact_is_reported_again(self) -> None:
@@ -188,14 +229,15 @@ class Histories(RuleBasedStateMachine):
     def runs_start_in_order_and_end_at_most_once(self) -> None:
         accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
         started = [one.run_id for one in self.events if isinstance(one, RunStarted)]
-        ended = [one.run_id for one in self.events if isinstance(one, RunCompleted | RunFailed)]
-        assert started == accepted[: len(started)]
-        assert ended == started[: len(ended)]
+        ended = self.ended()
+        unstarted = [one for one in accepted if one in ended and one not in started]
+        assert started == [one for one in accepted if one not in unstarted][: len(started)]
+        assert [one for one in ended if one in started] == started[: len(ended) - len(unstarted)]
         assert max(Counter(ended).values(), default=0) <= 1
-        waiting = [one.run.id for one in self.talk.state.queue]
         turn = self.talk.state.turn
-        assert started[len(ended) :] == ([turn.run.id] if turn else [])
-        assert waiting == accepted[len(started) :]
+        assert [one for one in started if one not in ended] == ([turn.run.id] if turn else [])
+        waiting = [one.run.id for one in self.talk.state.queue]
+        assert waiting == [one for one in accepted if one not in {*started, *ended}]
         assert turn is not None or not waiting, "nobody waits while nobody has the turn"
 
     @invariant()
@@ -226,10 +268,40 @@ class Histories(RuleBasedStateMachine):
         self.the_model_can_always_be_asked()
         self.runs_start_in_order_and_end_at_most_once()
         accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
-        ended = [one.run_id for one in self.events if isinstance(one, RunCompleted | RunFailed)]
-        assert ended == accepted
+        assert sorted(self.ended()) == sorted(accepted)
+
+    @invariant()
+    def what_is_told_of_a_run_has_growing_numbers(self) -> None:
+        last: dict[str, int] = {}
+        for event in self.events:
+            if isinstance(event, MessageAppended) and event.run_id and not event.sent:
+                assert event.number is not None
+                assert event.number > last.get(event.run_id, OPENING_NUMBER)
+                parts = served_parts(event.message) if event.pieces is None else len(event.pieces)
+                last[event.run_id] = event.number + parts - 1
 
     # Parts
+
+    def spoken(self, reply: ModelReply, *, parallel: bool, in_pieces: bool, jump: int) -> Spoken:
+        """The message of a step, told as one or in pieces that begin at any later number."""
+        message_id = f"message-{self.fresh()}"
+        if not in_pieces:
+            return Spoken(message_id, self.now())
+        envelope = Envelope(id=message_id, date=self.now())
+        pieces = StepPieces(envelope, parallel=parallel)
+        number = self.talk.running().told + jump
+        spoken = Spoken(message_id, self.now(), number, pieces.pieces)
+        message = spoken_message(spoken, reply, kept_calls(reply, parallel=parallel))
+        pieces.rest(assistant_parts(message, envelope))
+        return spoken
+
+    def ended(self) -> list[str]:
+        ends = RunCompleted | RunFailed | RunCancelled
+        return [one.run_id for one in self.events if isinstance(one, ends)]
+
+    def unended(self) -> list[str]:
+        accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
+        return [one for one in accepted if one not in self.ended()]
 
     def decide(self, decision: Any, *, lost: bool = False) -> None:
         """Decide; with `lost` the process dies before the commit, and decides again."""

@@ -16,7 +16,7 @@ from libs.eventstore.ports import Commit
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.conversation import INTERRUPTED
 from services.agent.domain.turn import Failure, ModelReply
-from services.agent.policies.runs import FAILURES_MAX
+from services.agent.policies.driver import FAILURES_MAX
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.world import ASK, CONVERSATION, World
 
@@ -77,9 +77,9 @@ class TestTurns:
         assert (row["status"], row["stop_reason"]) == ("completed", "end_turn")
         assert row["usage"]["total_tokens"] == 12
         said, end = world.deltas["run-1"]
-        assert (said["seq"], said["message"]["content"]) == (1, "Hello")
-        assert (end["seq"], end["end"]["status"], end["end"]["usage"]) == (
-            2,
+        assert (said["number"], said["message"]["content"]) == (2, "Hello")
+        assert (end["number"], end["end"]["status"], end["end"]["usage"]) == (
+            3,
             "completed",
             row["usage"],
         )
@@ -105,7 +105,7 @@ class TestTurns:
         assert [one.role for one in second.messages] == ["system", "user", "assistant", "tool"]
         assert second.messages[-1].content == "Name: Ada\nLikes tea"
         assert "Likes tea" in str(second.messages[0].content), "the prompt shows the edit"
-        assert [delta["seq"] for delta in world.deltas["run-1"]] == [1, 2, 3, 4]
+        assert [delta["number"] for delta in world.deltas["run-1"]] == [2, 3, 4, 5]
         assert [
             delta["message"]["message_type"]
             for delta in world.deltas["run-1"]
@@ -143,7 +143,7 @@ class TestTurns:
         error = {"error_type": "llm_rate_limit", "message": "429", "detail": "slow down"}
         assert row["error"] == error
         [end] = world.deltas["run-1"]
-        assert (end["seq"], end["end"]["status"], end["end"]["error"]) == (1, "failed", error)
+        assert (end["number"], end["end"]["status"], end["end"]["error"]) == (2, "failed", error)
         await process.say("run-2")
         await process.idle()
         assert world.row("runs", "run-2")["status"] == "completed"
@@ -251,7 +251,7 @@ class TestTakeOver:
         with caplog.at_level(logging.WARNING):
             await first.idle()
         assert world.story() == before == [*ACCEPTED, *WORDS]
-        assert [delta["seq"] for delta in world.deltas["run-1"]] == [1, 2]
+        assert [delta["number"] for delta in world.deltas["run-1"]] == [2, 3]
         assert caplog.records == []
         assert world.lease_is_free()
 
@@ -523,9 +523,9 @@ class TestUnknownOutcomes:
         assert len(served) == 4
         for delta in world.deltas["run-1"]:
             if "message" in delta:
-                assert served[delta["seq"] - 1] == delta["message"]
+                assert served[delta["number"] - 2] == delta["message"]
             else:
-                assert delta["seq"] == len(served) + 1
+                assert delta["number"] == len(served) + 2
 
     async def test_a_model_is_not_asked_again_for_what_was_recorded(self, world: World) -> None:
         await world.agent()

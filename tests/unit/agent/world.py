@@ -162,6 +162,10 @@ class TwinQueries:
         ]
         return max(found, key=lambda row: row["created_at"])["id"] if found else None
 
+    async def cancelled_runs(self, run_ids: list[str]) -> list[str]:
+        rows = self.rows("runs")
+        return [row["id"] for row in rows if row["id"] in run_ids and row["status"] == "cancelled"]
+
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         return []
 
@@ -291,7 +295,7 @@ class World:
     async def hear(self, process: Process, run_id: str) -> None:
         """Note the deltas of a run."""
         heard = self.deltas.setdefault(run_id, [])
-        subject = delta_subject("agent", "run", "org-1", run_id)
+        subject = delta_subject("agent", "run", "*", "org-1", run_id)
         await process.bus.subscribe_deltas(subject, lambda sent: heard.append(json.loads(sent)))
 
     def lease_expires(self) -> None:

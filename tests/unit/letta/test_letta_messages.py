@@ -22,7 +22,6 @@ from libs.contracts.letta.messages import (
     reasoning_message,
     summary_message,
     system_message,
-    tool_call_delta,
     tool_call_message,
     tool_return_message,
     user_message,
@@ -35,6 +34,7 @@ from libs.contracts.letta.replies import (
     stop_reason,
     usage_statistics,
 )
+from libs.contracts.told import call_piece
 from tests.unit.letta.recordings import body, differences, events
 
 STREAMED: TypeAdapter[object] = TypeAdapter(LettaStreamingResponse)
@@ -94,11 +94,12 @@ def rebuilt(recorded: JsonObject) -> JsonObject:
         case "tool_call_message":
             delta = one(recorded["tool_call"])
             name, arguments = delta.get("name"), delta.get("arguments")
-            return tool_call_delta(
-                envelope(recorded),
-                str(delta["tool_call_id"]),
-                name=None if name is None else str(name),
-                arguments=None if arguments is None else str(arguments),
+            whole = tool_call_message(
+                envelope(recorded), [ToolCall(id=str(delta["tool_call_id"]), name="", arguments="")]
+            )
+            told = {"name": name, "arguments": arguments}
+            return call_piece(
+                whole, delta, **{key: value for key, value in told.items() if value is not None}
             )
         case "tool_return_message":
             returns = [returned(item) for item in many(recorded["tool_returns"])]
@@ -180,7 +181,6 @@ CALL = ToolCall(id="call_1", name="pay", arguments="{}")
 UNRECORDED = [
     hidden_reasoning_message(HEAD, "redacted", "x"),
     approval_request_message(HEAD, [CALL]),
-    tool_call_delta(HEAD, "call_1", name="pay", message_type="approval_request_message"),
     approval_response_message(
         HEAD, [{"type": "approval", "tool_call_id": "call_1", "approve": False, "reason": "no"}]
     ),

@@ -1,0 +1,127 @@
+"""What is known of a conversation, and how each event changes it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    Message,
+    MessageAppended,
+    ModelReplied,
+    RunAccepted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    SystemPromptRebuilt,
+    ToolCallFinished,
+    ToolCallInterrupted,
+    ToolCallStarted,
+)
+from libs.contracts.message import Event
+from services.agent.domain.turn import (
+    PendingCall,
+    QueuedRun,
+    RetriedRun,
+    Turn,
+    mark,
+    served_parts,
+)
+
+RETRIED_RUNS_KEPT_MAX = 32
+
+
+class SystemPrompt(BaseModel):
+    """A system message, and the versions of everything that it was made from."""
+
+    content: str
+    shows: dict[str, int]
+
+
+class Talk(BaseModel):
+    """What is known of a conversation."""
+
+    agent_id: str = ""
+    window: list[Message] = []
+    shown: dict[str, int] | None = None
+    queue: list[QueuedRun] = []
+    retried: list[RetriedRun] = []
+    turn: Turn | None = None
+    deleted: bool = False
+
+
+def evolved(talk: Talk, event: Event) -> Talk:
+    """The state after an event; it may be the same object, changed."""
+    match event:
+        case MessageAppended():
+            append(talk, event)
+        case SystemPromptRebuilt():
+            talk.window[0] = event.message
+            talk.shown = event.shows
+        case RunAccepted():
+            talk.queue.append(
+                QueuedRun(
+                    run=event.run,
+                    messages=event.messages,
+                    max_steps=event.max_steps,
+                    stream_tokens=event.stream_tokens,
+                )
+            )
+            if event.retry:
+                talk.retried = [*talk.retried, retried_run(event)][-RETRIED_RUNS_KEPT_MAX:]
+        case RunStarted():
+            waiting = talk.queue.pop(0)
+            assert waiting.run.id == event.run_id, "runs start in the order of acceptance"
+            talk.turn = Turn(
+                run=waiting.run,
+                max_steps=waiting.max_steps,
+                stream_tokens=waiting.stream_tokens,
+                started_at=event.timestamp,
+            )
+        case ModelReplied():
+            turn = running(talk)
+            turn.steps += 1
+            turn.step_id = event.step_id
+            turn.calls = [PendingCall(call=call) for call in event.tool_calls]
+            turn.usage = turn.usage.plus(event.usage)
+            turn.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+        case ToolCallStarted():
+            mark(running(talk), "waiting", "started")
+        case ToolCallFinished() | ToolCallInterrupted():
+            mark(running(talk), "started", "finished")
+        case RunCompleted() | RunFailed():
+            talk.turn = None
+        case RunCancelled():
+            talk.queue = [one for one in talk.queue if one.run.id != event.run_id]
+            if talk.turn is not None and talk.turn.run.id == event.run_id:
+                talk.turn = None
+        case ConversationDeleted():
+            return Talk(agent_id=talk.agent_id, deleted=True)
+    return talk
+
+
+def append(talk: Talk, event: MessageAppended) -> None:
+    """One more message; if it belongs to the running answer, clients were told of it."""
+    talk.agent_id = event.agent_id
+    talk.window.append(event.message)
+    talk.shown = event.shows or talk.shown
+    if talk.turn is None or event.sent or event.run_id is None:
+        return
+    parts = served_parts(event.message) if event.pieces is None else len(event.pieces)
+    first = talk.turn.told + 1 if event.number is None else event.number
+    assert first > talk.turn.told, "numbers only grow"
+    talk.turn.told = first + parts - 1
+
+
+def running(talk: Talk) -> Turn:
+    """The turn, where there must be one."""
+    assert talk.turn is not None, "somebody has the turn"
+    return talk.turn
+
+
+def retried_run(event: RunAccepted) -> RetriedRun:
+    """What is remembered of a run that a retry started."""
+    return RetriedRun(
+        run_id=event.run_id, request_hash=event.request_hash, asked_at=event.run.created_at
+    )

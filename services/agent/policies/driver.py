@@ -1,0 +1,379 @@
+"""Drive one run to its end: ask the model, run the tools, record each fact."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Container, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from libs.bus.logs import correlation
+from libs.bus.ports import fresh_ids
+from libs.contracts.conversation import ToolCall, ToolCallStarted
+from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
+from libs.contracts.letta.messages import Envelope
+from libs.contracts.message import Context, Event
+from libs.contracts.served import assistant_parts
+from libs.contracts.told import NUMBERS_OF_AN_EPOCH, OPENING_NUMBER
+from libs.eventstore import failpoints
+from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
+from services.agent.adapters.models.port import Finished, ModelFailed
+from services.agent.adapters.observed import RunSpans
+from services.agent.domain.agent import Agent, Design
+from services.agent.domain.context import ModelRequest, SeenBlock, rebuilt_prompt, shown_messages
+from services.agent.domain.conversation import Conversation, kept_calls, spoken_message
+from services.agent.domain.turn import (
+    AskModel,
+    Failure,
+    ModelReply,
+    RunTool,
+    Spoken,
+    StartTool,
+    Turn,
+)
+from services.agent.policies.pieces import StepPieces
+from services.agent.policies.telling import RunTeller
+
+if TYPE_CHECKING:
+    from services.agent.policies.runs import RunDrivers
+
+log = logging.getLogger(__name__)
+
+STORE_RETRY_SECONDS = (0.1, 0.3, 1.0, 2.0)
+FAILURES_MAX = 3
+GAVE_UP = Failure(
+    "internal_error",
+    f"The run failed {FAILURES_MAX} times for a reason that the server did not expect, and was"
+    " given up. The server's log says more.",
+    stop_reason="error",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshLook:
+    """What was read of an agent after the message came that starts its turn."""
+
+    design: Design
+    blocks: asyncio.Future[list[SeenBlock]]
+
+
+class RunDriver:
+    """Drives one conversation for as long as somebody has the turn."""
+
+    def __init__(
+        self, drivers: RunDrivers, fence: Fence, context: Context, fresh: FreshLook | None
+    ) -> None:
+        self.all = drivers
+        self.fence = fence
+        self.context = context
+        self.conversation = Conversation.blank(fence.key)
+        self.started_here: set[tuple[str, str]] = set()
+        self.working: asyncio.Task[Any] | None = None
+        self.teller = RunTeller(drivers.bus, context.org)
+        self.taken_over_run = ""
+        self.released = False
+        self.fresh_design = fresh.design if fresh else None
+        self.fresh_blocks = fresh.blocks if fresh else None
+
+    async def drive(self) -> None:
+        """Until nobody has the turn. A process edge: a bug is logged and the turn left to the
+        sweeper. The lease is given back in any case: this process would renew it for ever, and
+        nobody could drive the conversation."""
+        correlation.set(self.context.correlation_id)
+        repository = self.all.repository
+        try:
+            fresh = self.just_committed()
+            await self.resume(fresh)
+            self.taken_over_run = self.run_id if fresh is None else ""
+            with RunSpans(self.context, self.all.queries) as spans:
+                await self.show(spans)
+                while await self.act():
+                    await self.show(spans)
+            repository.keep(self.conversation)
+            if not self.released:
+                await self.let_go()
+        except StaleLease:
+            log.info("the turn of %s was taken over elsewhere", self.fence.key)
+        except asyncio.CancelledError:
+            await self.give_back()
+            raise
+        except Exception:
+            log.exception("driving %s failed", self.fence.key)
+            await self.give_up_or_back()
+
+    async def show(self, spans: RunSpans) -> None:
+        """Let traces see which run has the turn."""
+        await spans.follow(self.fence.key, self.run_id, self.fresh_design)
+
+    def just_committed(self) -> Conversation | None:
+        """The conversation as the commit that took the lease left it, if it is still here. A
+        cached one is good enough then, and only then: whoever takes a turn over must see what
+        its last driver recorded."""
+        if self.fresh_design is None:
+            return None
+        claimed = self.all.repository.claim(Conversation, self.fence.key)
+        return claimed if claimed and claimed.state.turn else None
+
+    async def resume(self, claimed: Conversation | None = None) -> None:
+        """See the conversation as it is stored."""
+        self.conversation = claimed or await self.reloaded()
+        turn = self.conversation.state.turn
+        self.teller.told = turn.told if turn else OPENING_NUMBER
+
+    async def reloaded(self) -> Conversation:
+        """The conversation as it is stored, once the store answers."""
+        load = self.all.repository.load
+        return await self.once_answered(lambda: load(Conversation, self.fence.key))
+
+    async def once_answered[T](self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the store says, however long it is away: the lease says whether it is still ours
+        to do something with it."""
+        for attempt in count():
+            try:
+                return await ask()
+            except StoreUnavailable:
+                await self.pause(attempt)
+        raise AssertionError("counting never ends")
+
+    async def pause(self, attempt: int) -> None:
+        """Wait for the store to come back."""
+        last = len(STORE_RETRY_SECONDS) - 1
+        await self.all.clock.sleep(STORE_RETRY_SECONDS[min(attempt, last)])
+
+    async def let_go(self) -> None:
+        """There turned out to be nothing to do. A run that was accepted before the lease is gone
+        relied on us; one that is accepted after takes the lease itself."""
+        work = self.all.repository.work(self.context)
+        await work.commit(fence=self.fence, release_lease=True)
+        if (await self.reloaded()).state.turn is not None:
+            epoch = await self.all.repository.store.take_lease(self.fence.key)
+            self.all.begin(self.fence.key, epoch, self.context)
+
+    async def give_up_or_back(self) -> None:
+        """A bug may be a passing one: let the turn be tried again, but not for ever."""
+        failures = self.all.failures
+        failures[self.fence.key] = failures.get(self.fence.key, 0) + 1
+        if failures[self.fence.key] < FAILURES_MAX:
+            await self.give_back()
+            return
+        del failures[self.fence.key]
+        try:
+            await self.resume()
+            await self.record(
+                lambda talk: talk.abort(
+                    GAVE_UP, message_ids=fresh_ids(self.all.ids, "message"), at=self.all.clock.now()
+                )
+            )
+        except StaleLease:
+            log.info("the turn of %s was taken over elsewhere", self.fence.key)
+        else:
+            if not self.released:
+                await self.give_back()
+
+    async def give_back(self) -> None:
+        """Let somebody else take over at once."""
+        try:
+            await self.all.repository.store.release_lease(self.fence)
+        except StoreUnavailable:
+            log.warning("the lease of %s will run out by itself", self.fence.key)
+
+    async def act(self) -> bool:
+        """Do what has to be done next; returns whether there was anything."""
+        match self.conversation.next_action():
+            case AskModel(step_id):
+                await self.ask_model(step_id)
+            case StartTool(call):
+                await self.record(lambda talk: talk.start_tool(call, at=self.all.clock.now()))
+            case RunTool(step_id, call):
+                await self.run_tool(step_id, call)
+            case None:
+                return False
+        return True
+
+    async def ask_model(self, step_id: str) -> None:
+        """Ask the model for a step and record its answer, or why there is none."""
+        talk = self.conversation.state
+        design = await self.design_of(talk.agent_id)
+        if design is None:
+            await self.resume()
+            return
+        blocks = await self.blocks_of(design)
+        rebuilt = rebuilt_prompt(talk, design.config, blocks, at=self.all.clock.now())
+        request = ModelRequest(
+            config=design.config,
+            messages=shown_messages(talk, rebuilt),
+            tools=[json_schema(BASE_TOOLS[name]) for name in design.tools],
+            parallel=bool(design.config.llm_config.parallel_tool_calls),
+            stream_tokens=self.conversation.running().stream_tokens,
+        )
+        try:
+            answer = await self.unless_cancelled(self.answer(request, step_id))
+        except ModelFailed as failed:
+            failure = failed.failure
+            log.warning("the model failed: %s", failure.message)
+            await self.record(lambda talk: talk.fail(step_id, failure, at=self.all.clock.now()))
+            return
+        if answer is None:
+            await self.resume()
+            return
+        failpoints.reached("after_model_reply")
+        reply, spoken = answer
+        await self.record(
+            lambda talk: talk.model_replied(
+                step_id,
+                design.config.llm_config.handle or design.config.llm_config.model,
+                reply,
+                spoken=spoken,
+                parallel=request.parallel,
+                rebuilt=rebuilt,
+                at=self.all.clock.now(),
+            )
+        )
+
+    async def answer(self, request: ModelRequest, step_id: str) -> tuple[ModelReply, Spoken]:
+        """The model's answer to a step, told while it comes if that was asked for."""
+        message_id = self.all.ids.new("message")
+        if request.stream_tokens:
+            return await self.told_answer(request, step_id, message_id)
+        reply = await self.all.models.reply(request)
+        return reply, Spoken(message_id, self.all.clock.now())
+
+    async def told_answer(
+        self, request: ModelRequest, step_id: str, message_id: str
+    ) -> tuple[ModelReply, Spoken]:
+        """The model's answer, told piece by piece."""
+        turn, since = self.conversation.running(), self.all.clock.now()
+        run_id, after = turn.run.id, turn.told
+        envelope = Envelope(id=message_id, date=since, run_id=run_id, step_id=step_id)
+        step = StepPieces(envelope, parallel=request.parallel)
+        spoken = Spoken(message_id, since, self.next_number(turn), step.pieces)
+        self.teller.told = self.next_number(turn) - 1
+        async with aclosing(self.all.models.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    calls = kept_calls(event.reply, parallel=request.parallel)
+                    message = spoken_message(spoken, event.reply, calls)
+                    pieces = step.rest(assistant_parts(message, envelope))
+                else:
+                    pieces = step.of(event)
+                for piece in pieces:
+                    await self.teller.piece(run_id, piece, after=after)
+                    after = self.teller.told
+                if isinstance(event, Finished):
+                    return event.reply, spoken
+        raise AssertionError("a model's stream ends with the whole answer, or fails")
+
+    def next_number(self, turn: Turn) -> int:
+        """The number of the first piece of a step: beyond those of an attempt that is lost."""
+        if turn.run.id != self.taken_over_run:
+            return turn.told + 1
+        return max(turn.told, self.fence.epoch * NUMBERS_OF_AN_EPOCH) + 1
+
+    async def unless_cancelled[T](self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of something that takes long; None if the run was cancelled meanwhile."""
+        task = asyncio.create_task(work)
+        self.working = task
+        try:
+            return await task
+        except asyncio.CancelledError:
+            drive = asyncio.current_task()
+            if drive is not None and drive.cancelling():
+                raise
+            return None
+        finally:
+            self.working = None
+
+    def interrupt(self, run_ids: Container[str]) -> None:
+        """Stop waiting for the model or a tool, if it is one of these runs."""
+        if self.working is not None and self.run_id in run_ids:
+            self.working.cancel()
+
+    @property
+    def run_id(self) -> str:
+        """The run whose turn it is; empty if there is none."""
+        turn = self.conversation.state.turn
+        return turn.run.id if turn else ""
+
+    async def blocks_of(self, design: Design) -> list[SeenBlock]:
+        """The blocks of an agent as they are now."""
+        early, self.fresh_blocks = self.fresh_blocks, None
+        if early is not None:
+            with contextlib.suppress(StoreUnavailable):
+                return await early
+        seen_blocks = self.all.queries.seen_blocks
+        return await self.once_answered(lambda: seen_blocks(design.block_ids))
+
+    async def design_of(self, agent_id: str) -> Design | None:
+        """The agent as it is now; None if it is gone."""
+        if self.fresh_design is not None:
+            design, self.fresh_design = self.fresh_design, None
+            return design
+        load = self.all.repository.load
+        agent = await self.once_answered(lambda: load(Agent, agent_id))
+        self.all.repository.keep(agent)
+        return agent.design
+
+    async def run_tool(self, step_id: str, call: ToolCall) -> None:
+        """Run a tool whose start is recorded, and record its result."""
+        message_id = self.all.ids.new("message")
+        recovering = (step_id, call.id) not in self.started_here
+        if recovering and not self.all.tools.idempotent(call.name):
+            await self.record(
+                lambda talk: talk.tool_interrupted(
+                    step_id, call, message_id=message_id, at=self.all.clock.now()
+                )
+            )
+            return
+        turn = self.conversation.running()
+        design = await self.design_of(self.conversation.state.agent_id)
+        if design is None:
+            await self.resume()
+            return
+        result = await self.unless_cancelled(
+            self.all.tools.run(call, design, turn.run.id, step_id, self.context)
+        )
+        if result is None:
+            await self.resume()
+            return
+        await self.record(
+            lambda talk: talk.tool_returned(
+                step_id, call, result, message_id=message_id, at=self.all.clock.now()
+            )
+        )
+
+    async def record(self, decide: Callable[[Conversation], None]) -> None:
+        """Make a fact durable, deciding again as often as somebody else wrote first."""
+        attempt = 0
+        while True:
+            decide(self.conversation)
+            work = self.all.repository.work(self.context)
+            work.adopt(self.conversation)
+            try:
+                idle = self.conversation.state.turn is None
+                await work.commit(fence=self.fence, release_lease=idle)
+            except VersionConflict:
+                await self.resume()
+            except StoreUnavailable as problem:
+                log.warning("the commit's outcome is unknown: %s", problem)
+                self.note_started(work.events)
+                await self.pause(attempt)
+                attempt += 1
+                await self.resume()
+            else:
+                self.released = idle
+                self.all.committed()
+                self.note_started(work.events)
+                for event in work.events:
+                    await self.teller.recorded(event)
+                return
+
+    def note_started(self, events: list[Event]) -> None:
+        """Remember which calls started under this lease, or may have: only this driver can have
+        run them, so they were not interrupted."""
+        for event in events:
+            if isinstance(event, ToolCallStarted):
+                self.started_here.add((event.step_id, event.tool_call_id))

@@ -1,0 +1,147 @@
+"""Runs as server-sent events: begun, followed, and resumed where a client left off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from litestar import post
+from litestar.response import Stream
+
+from libs.contracts.letta import replies, requests
+from libs.contracts.letta.kinds import MessageType, StopReasonType
+from libs.contracts.letta.messages import Envelope, only_types
+from libs.contracts.message import JsonObject
+from libs.contracts.told import OPENING_NUMBER
+from services.api.adapters.runs import Ended, RunFollower, Told
+from services.api.http.described import described
+from services.api.http.problems import Problem
+from services.api.http.reading import AnyRequest, parsed, valid_id
+from services.api.http.shared import ORG, Api, api_of, missing
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How a run is shown to one client. `numbered`: the events carry a `seq_id`, as those of a
+    background run do. `look_first`: the run may be an older one."""
+
+    numbered: bool
+    pings: bool = True
+    look_first: bool = False
+    types: Sequence[MessageType] | None = None
+
+
+@post(
+    "/v1/runs/{run_id:str}/stream",
+    status_code=200,
+    opt=described("events", body=requests.RetrieveStreamRequest, streams=True),
+)
+async def resume_stream(request: AnyRequest, run_id: str) -> Stream:
+    """Go on reading the stream of a background run: after `starting_after` or `Last-Event-ID`,
+    or from its beginning."""
+    api = api_of(request)
+    asked = parsed(await request.body() or b"{}", requests.RetrieveStreamRequest)
+    row = await api.reads.run_end(valid_id("run", run_id))
+    if row is None:
+        raise missing("run", run_id)
+    if not row.background:
+        detail = (
+            "Only a run that was started with `background` can be resumed; "
+            "list the agent's messages to see the answer of this one"
+        )
+        raise Problem(400, {"detail": detail})
+    follower = RunFollower(
+        api.reads, api.bus, ORG, run_id, told=last_event(request) or asked.starting_after
+    )
+    await follower.__aenter__()
+    showing = Showing(numbered=True, pings=bool(asked.include_pings), look_first=True)
+    return events_of(request, follower, showing)
+
+
+def last_event(request: AnyRequest) -> int:
+    """The number of the last event that the client has seen, as its headers say; 0 if they do
+    not."""
+    value = request.headers.get("last-event-id", "")
+    if not value:
+        return 0
+    if not value.isascii() or not value.isdigit():
+        detail = "`Last-Event-ID` must be the `id` of an event of this stream: a number"
+        raise Problem(422, {"detail": detail})
+    return int(value)
+
+
+def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> Stream:
+    """The answer that a stream is; the follower listens already."""
+    return Stream(
+        sse(request, follower, showing),
+        media_type="text/event-stream; charset=utf-8",
+        headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
+    )
+
+
+async def sse(request: AnyRequest, follower: RunFollower, showing: Showing) -> AsyncIterator[bytes]:
+    """The events of a run: a ping with the run's id, the messages, the stop reason, the usage,
+    `[DONE]`."""
+    api = api_of(request)
+    stopping = request.app.state.stopping
+    ping_seconds: float = request.app.state.ping_seconds
+    try:
+        if follower.told < OPENING_NUMBER:
+            follower.told = OPENING_NUMBER
+            yield numbered(OPENING_NUMBER, ping(api, follower, showing))
+        spoke_at = api.clock.monotonic()
+        async for event in follower.events(look_first=showing.look_first):
+            if isinstance(event, Told):
+                spoke_at = api.clock.monotonic()
+                for message in only_types([event.message], showing.types):
+                    seq_id = {"seq_id": event.number} if showing.numbered else {}
+                    yield numbered(event.number, {**message, **seq_id})
+            elif isinstance(event, Ended):
+                for chunk in closing(follower.run_id, event):
+                    yield chunk
+                return
+            elif showing.pings and api.clock.monotonic() - spoke_at >= ping_seconds:
+                spoke_at = api.clock.monotonic()
+                yield data(ping(api, follower, showing))
+            if stopping.is_set():
+                return
+    finally:
+        await follower.__aexit__()
+
+
+def closing(run_id: str, end: Ended) -> list[bytes]:
+    """The last events of a stream."""
+    chunks = [data(replies.stop_reason(StopReasonType(end.stop_reason)))]
+    if end.error:
+        problem = replies.error_message(
+            run_id,
+            str(end.error["error_type"]),
+            str(end.error["message"]),
+            detail=end.error.get("detail"),
+        )
+        chunks.append(b"event: error\n" + data(problem))
+    elif end.status != "cancelled":
+        chunks.append(data(end.usage))
+    return [*chunks, b"data: [DONE]\n\n"]
+
+
+def ping(api: Api, follower: RunFollower, showing: Showing) -> JsonObject:
+    """A keepalive that carries the run's id, and where events are numbered the last number."""
+    envelope = Envelope(
+        id=api.ids.new("ping"),
+        date=api.clock.now(),
+        run_id=follower.run_id,
+        seq_id=follower.told if showing.numbered else None,
+    )
+    return replies.ping(envelope)
+
+
+def numbered(number: int, document: JsonObject) -> bytes:
+    """One event that a client can resume after."""
+    return b"id: %d\n" % number + data(document)
+
+
+def data(document: JsonObject) -> bytes:
+    """One event without a name: SDKs pass over named ones."""
+    return b"data: " + json.dumps(document).encode() + b"\n\n"

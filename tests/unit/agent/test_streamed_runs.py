@@ -1,0 +1,217 @@
+"""Runs whose tokens stream, and runs that are cancelled, on the twins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from libs.contracts.conversation import CancelRuns, MessageAppended, ToolCall, Usage
+from libs.contracts.message import Accepted, Rejected
+from libs.contracts.told import NUMBERS_OF_AN_EPOCH, told
+from services.agent.adapters.models.port import (
+    Finished,
+    ModelEvent,
+    ModelFailed,
+    TextDelta,
+    ToolCallDelta,
+)
+from services.agent.domain.context import ModelRequest
+from services.agent.domain.conversation import CANCELLED
+from services.agent.domain.turn import Failure, ModelReply
+from tests.contract.examples import AGENT
+from tests.unit.agent.world import ASK, FakeModel, Process, World
+from tests.waiting import wait_for
+
+USAGE = Usage(prompt_tokens=10, completion_tokens=2)
+KEEP = ToolCall(id="call_2", name=ASK, arguments='{"content":"tea"}')
+CANCEL = CancelRuns(agent_id=AGENT)
+
+
+def words(text: str) -> list[ModelEvent]:
+    """A text in pieces of three characters."""
+    pieces = [TextDelta(text[n : n + 3]) for n in range(0, len(text), 3)]
+    return [*pieces, Finished(ModelReply(text, [], "stop", USAGE))]
+
+
+def keeping() -> list[ModelEvent]:
+    """A tool call in pieces."""
+    half = len(KEEP.arguments) // 2
+    return [
+        ToolCallDelta(KEEP.id, KEEP.name),
+        ToolCallDelta(KEEP.id, None, KEEP.arguments[:half]),
+        ToolCallDelta(KEEP.id, None, KEEP.arguments[half:]),
+        Finished(ModelReply("", [KEEP], "tool_calls", USAGE)),
+    ]
+
+
+class SpeakingModel(FakeModel):
+    """Answers in the pieces that it is given; it stands still where it finds an event to wait
+    for, and counts how often it was let go in the middle."""
+
+    def __init__(self, *answers: list[Any]) -> None:
+        super().__init__()
+        self.answers = list(answers)
+        self.let_go = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        assert request.stream_tokens
+        self.asked.append(request)
+        try:
+            for one in self.answers.pop(0):
+                if isinstance(one, asyncio.Event):
+                    await one.wait()
+                elif isinstance(one, Exception):
+                    raise one
+                else:
+                    yield one
+        except asyncio.CancelledError:
+            self.let_go += 1
+            raise
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.start_memory()
+    await world.agent()
+    return world
+
+
+def speaking(world: World, holder: str, *answers: list[Any]) -> Process:
+    process = world.process(holder)
+    model = SpeakingModel(*answers)
+    process.model = process.drivers.models = model
+    return process
+
+
+def heard(world: World, run_id: str = "run-1") -> list[tuple[int, int]]:
+    """The numbers that were told, and which number each comes after."""
+    deltas = world.deltas[run_id]
+    return [(one["after"], one["number"]) for one in deltas if "number" in one]
+
+
+async def test_pieces_are_told_as_they_come_and_kept_with_the_message(world: World) -> None:
+    process = speaking(world, "p-1", keeping(), words("All kept."))
+    world.build_tool(process)
+    await world.hear(process, "run-1")
+    await process.say("run-1", stream_tokens=True)
+    await process.idle()
+
+    assert heard(world) == [(n, n + 1) for n in range(1, 9)]
+    pieces = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
+    assert [one["message_type"] for one in pieces] == ["tool_call_message"] * 3 + [
+        "assistant_message"
+    ] * 3
+    assert "".join(one["content"] for one in pieces[3:]) == "All kept."
+    told_again: list[Any] = []
+    for event in world.events():
+        if isinstance(event, MessageAppended) and event.run_id and not event.sent:
+            row = world.row("messages", event.message.id)
+            told_again += told(row["docs"], event.pieces)  # type: ignore[arg-type]
+    live = [one.get("piece") or one["message"] for one in world.deltas["run-1"][:-1]
+            if "look" not in one]  # fmt: skip
+    assert live == told_again
+    assert world.row("runs", "run-1")["status"] == "completed"
+
+
+async def test_a_take_over_in_mid_stream_begins_a_new_message_with_later_numbers(
+    world: World,
+) -> None:
+    standing = asyncio.Event()
+    first = speaking(world, "p-1", [TextDelta("I was"), TextDelta(" going"), standing])
+    second = speaking(world, "p-2", words("Hello"))
+    await world.hear(second, "run-1")
+    await first.say("run-1", stream_tokens=True)
+    await wait_for("two pieces", lambda: len(world.deltas["run-1"]) == 2)
+    world.lease_expires()
+    await second.drivers.sweep()
+    await second.idle()
+    standing.set()
+    await first.idle()
+
+    jumped = 2 * NUMBERS_OF_AN_EPOCH
+    assert heard(world) == [(1, 2), (2, 3), (1, jumped + 1), (jumped + 1, jumped + 2),
+                            (jumped + 2, jumped + 3)]  # fmt: skip
+    ids = [one["piece"]["id"] for one in world.deltas["run-1"] if "piece" in one]
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+    [row] = [row for row in world.schema.rows("messages") if row["role"] == "assistant"]
+    assert (row["id"], row["text"], row["number"]) == (ids[2], "Hello", jumped + 1)
+
+
+async def test_a_model_that_fails_in_mid_stream_leaves_nothing_but_the_reason(
+    world: World,
+) -> None:
+    late = ModelFailed(Failure("llm_timeout", "It took too long"))
+    process = speaking(world, "p-1", [TextDelta("I was"), late])
+    await world.hear(process, "run-1")
+    await process.say("run-1", stream_tokens=True)
+    await process.idle()
+    end = world.deltas["run-1"][-1]
+    assert (end["after"], end["number"], end["end"]["error"]["error_type"]) == (2, 3, "llm_timeout")
+    assert [row["role"] for row in world.schema.rows("messages")] == ["system", "user"]
+
+
+class TestCancelling:
+    async def test_a_model_is_let_go_at_once_and_its_words_are_not_kept(self, world: World) -> None:
+        process = speaking(world, "p-1", [TextDelta("I was"), asyncio.Event()], words("Next"))
+        await world.hear(process, "run-1")
+        await process.say("run-1", stream_tokens=True)
+        await process.say("run-2", stream_tokens=True)
+        await wait_for("a piece", lambda: world.deltas["run-1"])
+        asked = CancelRuns(agent_id=AGENT, run_ids=["run-1"])
+        assert await process.tell(asked, "cancel") == Accepted(result={"run-1": "cancelled"})
+        await process.idle()
+        assert isinstance(process.model, SpeakingModel)
+        assert process.model.let_go == 1
+        assert "look" in world.deltas["run-1"][-1]
+        assert world.row("runs", "run-1")["status"] == "cancelled"
+        assert world.row("runs", "run-2")["status"] == "completed"
+        spoken = [row["text"] for row in world.schema.rows("messages") if row["run_id"]]
+        assert spoken == ["Hi", "Hi", "Next"]
+        assert world.lease_is_free()
+
+    async def test_a_tool_is_not_waited_for_and_its_call_has_a_result(self, world: World) -> None:
+        process = speaking(world, "p-1", keeping())
+        running = asyncio.Event()
+
+        async def forever() -> None:
+            running.set()
+            await asyncio.Event().wait()
+
+        world.build_tool(process, forever)
+        await process.say("run-1", stream_tokens=True)
+        await running.wait()
+        assert await process.tell(CANCEL, "cancel") == Accepted(result={"run-1": "cancelled"})
+        await process.idle()
+        [row] = [row for row in world.schema.rows("messages") if row["role"] == "tool"]
+        assert row["text"] == CANCELLED
+        assert world.story()[-3:] == [
+            "tool_call.interrupted",
+            "message.appended",
+            "run.cancelled",
+        ]
+        assert world.lease_is_free()
+
+    async def test_another_process_cancels_what_this_one_drives(self, world: World) -> None:
+        process = speaking(world, "p-1", [asyncio.Event()])
+        other = speaking(world, "p-2")
+        await process.say("run-1", stream_tokens=True)
+        await wait_for("the model to be asked", lambda: process.model.asked)
+        assert await other.tell(CANCEL, "cancel") == Accepted(result={"run-1": "cancelled"})
+        process.drivers.cancelled_somewhere()
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "cancelled"
+        assert world.lease_is_free()
+
+    async def test_nothing_to_cancel_is_said_so(self, world: World) -> None:
+        process = speaking(world, "p-1")
+        assert await process.tell(CANCEL, "cancel") == Rejected(
+            code="conflict", reason="No active runs to cancel"
+        )
+        nobody = CancelRuns(agent_id="agent-nobody")
+        refused = await process.tell(nobody, "cancel-2")
+        assert isinstance(refused, Rejected)
+        assert refused.code == "not_found"

@@ -1,0 +1,189 @@
+"""A run's follower tells everything once and in order, whatever the bus loses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from libs.bus.memory import MemoryBus, MemoryNetwork
+from libs.contracts.message import JsonObject, delta_subject
+from services.api.adapters import runs
+from services.api.adapters.reads import AnswerPart, RunRow
+from services.api.adapters.runs import Ended, RunFollower, Told
+
+ORG, RUN = "org-1", "run-1"
+TEXT = "One two three four"
+PIECES = [("text", 4)] * 4 + [("text", 2)]
+END = {"status": "completed", "stop_reason": "end_turn", "usage": {"total_tokens": 3}}
+
+
+def doc(text: str) -> JsonObject:
+    return {"message_type": "assistant_message", "id": "message-1", "content": text}
+
+
+class Rows:
+    """What Postgres says: nothing but that the run is running, until a test says more."""
+
+    def __init__(self) -> None:
+        self.row: RunRow | None = RunRow("running", None, None, None, True, True)
+        self.answer: list[AnswerPart] = []
+        self.reads = 0
+
+    async def run_end(self, run_id: str) -> RunRow | None:
+        self.reads += 1
+        return self.row
+
+    async def run_answer(self, run_id: str) -> list[AnswerPart]:
+        return self.answer
+
+    def record(self, *, ended: bool = False) -> None:
+        self.answer = [AnswerPart([doc(TEXT)], 2, list(PIECES))]  # type: ignore[arg-type]
+        if ended:
+            self.row = RunRow("completed", "end_turn", END["usage"], None, True, True)  # type: ignore[arg-type]
+
+
+class Scene:
+    """A run's publisher, and the rows."""
+
+    def __init__(self) -> None:
+        self.bus = MemoryBus(MemoryNetwork())
+        self.rows = Rows()
+
+    def follower(self, told: int = 1) -> RunFollower:
+        return RunFollower(self.rows, self.bus, ORG, RUN, told=told)  # type: ignore[arg-type]
+
+    async def piece(self, number: int, after: int | None = None) -> None:
+        text = TEXT[4 * (number - 2) : 4 * (number - 1)]
+        after = number - 1 if after is None else after
+        await self.publish("token", {"number": number, "after": after, "piece": doc(text)})
+
+    async def end(self, number: int) -> None:
+        await self.publish("progress", {"number": number, "after": number - 1, "end": END})
+
+    async def publish(self, verb: str, delta: dict[str, Any]) -> None:
+        subject = delta_subject("agent", "run", verb, ORG, RUN)
+        await self.bus.publish_delta(subject, json.dumps(delta).encode())
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(runs, "LOOK_SECONDS", 0.05)
+    return Scene()
+
+
+async def heard(follower: RunFollower, *, look_first: bool = False) -> list[tuple[int, str]]:
+    """The numbers and the texts, until the end."""
+    told: list[tuple[int, str]] = []
+    async with asyncio.timeout(5):
+        async for event in follower.events(look_first=look_first):
+            if isinstance(event, Told):
+                told.append((event.number, str(event.message["content"])))
+            elif isinstance(event, Ended):
+                return told
+    raise AssertionError("there is an end")
+
+
+WHOLE = [(2, "One "), (3, "two "), (4, "thre"), (5, "e fo"), (6, "ur")]
+
+
+async def test_what_comes_in_order_is_passed_on_without_a_look(scene: Scene) -> None:
+    async with scene.follower() as follower:
+        for number in range(2, 7):
+            await scene.piece(number)
+        await scene.end(7)
+        assert await heard(follower) == WHOLE
+        assert scene.rows.reads == 0
+
+
+async def test_what_comes_twice_is_told_once(scene: Scene) -> None:
+    async with scene.follower() as follower:
+        for number in (2, 3, 2, 3, 4, 5, 4, 6):
+            await scene.piece(number)
+        await scene.end(7)
+        assert await heard(follower) == WHOLE
+
+
+@pytest.mark.parametrize("missed", [{2}, {3, 4}, {6}, {2, 3, 4, 5, 6}])
+async def test_what_the_bus_loses_is_told_from_the_rows(scene: Scene, missed: set[int]) -> None:
+    async with scene.follower() as follower:
+        scene.rows.record(ended=True)
+        for number in sorted(set(range(2, 7)) - missed):
+            await scene.piece(number)
+        await scene.end(7)
+        assert await heard(follower) == WHOLE
+
+
+@pytest.mark.parametrize("seen", [0, 1, 2, 4, 6])
+async def test_a_client_goes_on_where_it_was(scene: Scene, seen: int) -> None:
+    scene.rows.record(ended=True)
+    async with scene.follower(told=seen) as follower:
+        assert await heard(follower, look_first=True) == [one for one in WHOLE if one[0] > seen]
+
+
+async def test_in_the_middle_of_a_step_the_tokens_come_from_the_bus(scene: Scene) -> None:
+    for number in (2, 3, 4):
+        await scene.piece(number)
+    async with scene.follower(told=2) as follower:
+        following = asyncio.create_task(heard(follower, look_first=True))
+        await asyncio.sleep(0)
+        for number in (5, 6):
+            await scene.piece(number)
+        await scene.end(7)
+        assert await following == WHOLE[1:]
+
+
+async def test_without_the_kept_tokens_the_step_is_waited_for(scene: Scene) -> None:
+    async with scene.follower(told=2) as follower:
+        following = asyncio.create_task(heard(follower, look_first=True))
+        await asyncio.sleep(0)
+        scene.bus.network.tokens.clear()
+        await scene.piece(5)
+        scene.bus.network.tokens.clear()
+        await scene.piece(6)
+        scene.rows.record()
+        await scene.publish("progress", {"look": 6})
+        await scene.end(7)
+        assert await following == WHOLE[1:]
+
+
+async def test_an_attempt_that_is_lost_is_followed_by_the_one_that_counts(scene: Scene) -> None:
+    async with scene.follower() as follower:
+        await scene.piece(2)
+        await scene.piece(3)
+        text = {"number": 1_000_001, "after": 1, "piece": doc("Anew")}
+        await scene.publish("token", text)
+        await scene.piece(4)
+        await scene.end(1_000_002)
+        assert await heard(follower) == [(2, "One "), (3, "two "), (1_000_001, "Anew")]
+
+
+async def test_a_gap_among_tokens_costs_few_looks(scene: Scene) -> None:
+    async with scene.follower() as follower:
+        scene.bus.network.tokens.clear()
+        for number in range(3, 400):
+            await scene.piece(number)
+        scene.bus.network.tokens.clear()
+        scene.rows.record(ended=True)
+        assert await heard(follower) == WHOLE
+        assert scene.rows.reads <= 2
+
+
+async def test_a_cancelled_run_ends_when_its_rows_say_so(scene: Scene) -> None:
+    async with scene.follower() as follower:
+        await scene.piece(2)
+        scene.rows.row = RunRow("cancelled", "cancelled", {}, None, True, True)
+        await scene.publish("progress", {"look": 2**53 - 1})
+        events = [event async for event in follower.events()]
+        assert events[-1] == Ended("cancelled", "cancelled", {}, None)
+
+
+async def test_the_end_of_a_run_that_is_gone_says_so(scene: Scene) -> None:
+    scene.rows.row = None
+    async with scene.follower() as follower:
+        [end] = [event async for event in follower.events(look_first=True)]
+    assert isinstance(end, Ended)
+    assert end.error is not None
+    assert "agent was deleted" in end.error["message"]

@@ -11,6 +11,7 @@ import pytest
 
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_requests import JsonSchemaResponseFormat
+from services.agent.adapters.models import sdk
 from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.anthropic_answer import (
     AnthropicAnswer,
@@ -408,6 +409,45 @@ class TestErrors:
         with pytest.raises(ModelFailed, match="Sorry") as raised:
             AnthropicAnswer("seed").read(json.dumps(event))
         assert raised.value.failure.error_type == error_type
+
+
+class Streams:
+    """A client whose streams are given."""
+
+    def __init__(self, *streams: list[Any]) -> None:
+        self.streams = list(streams)
+        self.closed = 0
+
+    async def post(self, *_: Any, **__: Any) -> Streams:
+        return self
+
+    async def aiter_lines(self) -> AsyncIterator[str]:
+        for event in self.streams.pop(0):
+            yield f"event: {event['type']}"
+            yield f"data: {json.dumps(event)}"
+            yield ""
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+class TestOverload:
+    async def test_it_is_waited_out_until_the_first_piece(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sdk, "RETRY_SECONDS", 0.0)
+        provider = AnthropicProvider("k", "http://x")
+        busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}
+        hi = {"type": "content_block_start", "content_block": {"type": "text", "text": "Hi"}}
+        provider.opened = Streams([busy], [busy], [hi, {"type": "message_stop"}])
+        question = ask(SYSTEM, user(1, "Hi"), **PLAIN)
+        assert (await streamed(provider, question))[1].text == "Hi"
+        assert provider.opened.closed == 3
+        for lost in ([[hi, busy]], [[busy]] * 3):
+            provider.opened = Streams(*lost)
+            with pytest.raises(ModelFailed, match="Busy"):
+                await streamed(provider, question)
+            assert provider.opened.streams == []
 
 
 class TestModels:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from services.agent.adapters.models import sdk
 from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.openai import OpenAIProvider
 from services.agent.adapters.models.port import (
@@ -53,6 +54,7 @@ async def provider(
     else:
         provider = AnthropicProvider("sk-test", scripted.anthropic_base_url)
     provider.opened = provider.client.with_options(timeout=0.5)
+    monkeypatch.setattr(sdk, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(type(provider.opened), "_calculate_retry_timeout", lambda *_: 0.0)
     yield provider
     await provider.close()
@@ -214,6 +216,20 @@ class TestPieces:
         assert text_in(shown)
         assert LONG.startswith(text_in(shown))
         assert await scripted.asked(text) == {0: 1}
+
+    async def test_a_cut_before_the_first_piece_is_healed(
+        self, provider: Provider, scripted: ScriptedModel
+    ) -> None:
+        _, reply = await streamed(provider, script("CUT:2 EMPTY"))
+        assert reply.text == ""
+        assert await scripted.asked("CUT:2 EMPTY") == {0: 3}
+
+    async def test_such_a_cut_is_not_healed_for_ever(
+        self, provider: Provider, scripted: ScriptedModel
+    ) -> None:
+        with pytest.raises(ModelFailed):
+            await streamed(provider, script("CUT EMPTY"))
+        assert await scripted.asked("CUT EMPTY") == {0: 3}
 
     async def test_a_silence_in_the_middle_of_an_answer_is_a_timeout(
         self, provider: Provider, scripted: ScriptedModel

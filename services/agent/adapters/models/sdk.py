@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 REQUEST_SECONDS_MAX = 600.0
 LIST_SECONDS_MAX = 5.0
 RETRIES_MAX = 2
+RETRY_SECONDS = 0.5
+
+# How a stream may break that is worth another try, as long as nothing of it was shown.
+PASSING = ("llm_connection_error", "llm_provider_overloaded", "llm_rate_limit")
 
 
 class StreamedAnswer(Protocol):
@@ -103,10 +108,7 @@ class SdkProvider(ABC):
             await self.opened.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Ask a model for a whole step. Only what the SDK does before the answer begins is tried
-        again: what was shown cannot be taken back."""
-        import httpx2
-
+        """Ask a model for a whole step."""
         sdk = self.sdk()
         try:
             if request.stream_tokens:
@@ -120,8 +122,6 @@ class SdkProvider(ABC):
             raise ModelFailed(failure) from None
         except sdk.APIConnectionError as lost:
             raise self.no_answer(lost.__cause__ or lost) from lost
-        except httpx2.RequestError as lost:
-            raise self.no_answer(lost) from lost
         except (*MISSHAPEN, sdk.APIError) as odd:
             raise misunderstood(odd) from odd
 
@@ -135,22 +135,41 @@ class SdkProvider(ABC):
         return self.reply(json.loads(response.content), request)
 
     async def pieces(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """The answer piece by piece."""
+        """The answer piece by piece. The SDK tries again until the answer begins, and this until
+        its first piece: what was shown cannot be taken back."""
+        for retries_left in reversed(range(RETRIES_MAX + 1)):
+            shown = False
+            try:
+                async with aclosing(self.one_try(request, retries_left)) as events:
+                    async for event in events:
+                        shown = True
+                        yield event
+            except ModelFailed as broken:
+                if shown or not retries_left or broken.failure.error_type not in PASSING:
+                    raise
+            else:
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def one_try(self, request: ModelRequest, retries_left: int) -> AsyncGenerator[ModelEvent]:
+        """One stream of events, from its opening to the whole answer."""
         import httpx2
 
         answer = self.answer(request)
         # Asked for a stream of this type, the SDKs hand out the response with its body unread.
         response: httpx2.Response = await self.client.post(
-            self.path, body=self.body(request), cast_to=httpx2.Response, stream=True
+            self.path,
+            body=self.body(request),
+            cast_to=httpx2.Response,
+            stream=True,
+            options={"max_retries": retries_left},
         )
         try:
-            async for line in response.aiter_lines():
-                data = line.removeprefix("data:").strip()
-                if data == "[DONE]":
-                    break
-                if data and line.startswith("data:"):
-                    for piece in answer.read(data):
-                        yield piece
+            async for data in event_data(response):
+                for piece in answer.read(data):
+                    yield piece
+        except httpx2.RequestError as lost:
+            raise self.no_answer(lost) from lost
         finally:
             await response.aclose()
         if not answer.whole:
@@ -184,3 +203,13 @@ class SdkProvider(ABC):
 def seed_of(request: ModelRequest) -> str:
     """What tells the answer to this request from others."""
     return request.messages[-1].id
+
+
+async def event_data(response: httpx2.Response) -> AsyncGenerator[str]:
+    """The data of each server-sent event; both wires put it on one line."""
+    async for line in response.aiter_lines():
+        if line.startswith("data:"):
+            data = line[len("data:") :].strip()
+            if data == "[DONE]":
+                return
+            yield data

@@ -83,7 +83,8 @@ class Handlers:
     async def start_run(self, command: StartRun, work: Work) -> Accepted | Rejected:
         """Accept messages, and drive the run if it is its turn."""
         if command.retry:
-            since = self.clock.now() - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
+            # Both times are the api's: this process's clock may be hours off.
+            since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
             earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
             if earlier:
                 return started(earlier, command.request_hash)

@@ -160,11 +160,13 @@ class PostgresQueries:
         return [FoundMessage(*row) for row in rows]
 
     async def orphaned_turns(self) -> list[Orphan]:
-        """Conversations whose turn nobody drives."""
+        """Conversations whose turn nobody drives. One that was deleted meanwhile has no messages
+        and no turn; but its lease is still there, and somebody has to clear it away."""
         rows = await self.database.fetch(
-            "select l.key, m.org, '' from agent.leases l cross join lateral ("
-            " select org from agent.messages where conversation_id = l.key limit 1) m"
-            " where l.expires_at < now() order by l.expires_at limit %s",
+            "select l.key, coalesce(m.org, ''), '' from agent.leases l left join lateral ("
+            " select org from agent.messages where conversation_id = l.key limit 1) m on true"
+            " where l.expires_at < now() and l.key like 'conv-%%'"
+            " order by l.expires_at limit %s",
             [SWEPT_MAX],
         )
         return [Orphan(*row) for row in rows]

@@ -179,6 +179,18 @@ class TestRetries:
         await process.idle()
         assert world.story().count("run.accepted") == 1
 
+    async def test_a_retry_finds_its_run_however_wrong_the_clock_of_the_agent_service_is(
+        self, world: World
+    ) -> None:
+        """Found by the simulator: two hours of skew made a second run of a retry."""
+        await world.agent()
+        process = world.process("p-1", words())
+        await process.say("run-1", request_hash="h")
+        world.clock.seconds += 7_200
+        again = await process.say("run-2", request_hash="h", retry=True)
+        assert again == Accepted(result={"run_id": "run-1", "request_hash": "h"})
+        await process.idle()
+
     async def test_a_retry_of_what_never_arrived_starts_a_run(self, world: World) -> None:
         await world.agent()
         process = world.process("p-1", words(), words())
@@ -209,9 +221,8 @@ class TestRetries:
     async def test_an_equal_message_much_later_is_a_new_one(self, world: World) -> None:
         await world.agent()
         process = world.process("p-1", words(), words())
-        await process.say("run-1", request_hash="h")
+        await process.say("run-1", request_hash="h", seconds_ago=601)
         await process.idle()
-        world.clock.seconds += 601
         again = await process.say("run-2", request_hash="h", retry=True)
         assert again == Accepted(result={"run_id": "run-2", "request_hash": "h"})
         await process.idle()
@@ -492,6 +503,22 @@ class TestConflicts:
         assert world.story()[-1] == "conversation.deleted"
         assert world.schema.rows("messages") == []
         assert world.lease_is_free()
+
+    async def test_of_an_agent_that_is_deleted_after_its_driver_died_no_lease_is_left(
+        self, world: World
+    ) -> None:
+        """Seed 23 of the simulator: nobody cleared it away, because nothing named it any more."""
+        await world.agent()
+        stand_still, reached, _ = frozen()
+        dead = world.process("p-1", stand_still)
+        await dead.say("run-1")
+        await reached.wait()
+        heir = world.process("p-2")
+        assert await heir.tell(DeleteAgent(agent_id=AGENT), "delete") == Accepted()
+        world.lease_expires()
+        await heir.drivers.sweep()
+        await heir.idle()
+        assert CONVERSATION not in world.schema.leases
 
 
 class TestUnknownOutcomes:

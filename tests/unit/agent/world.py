@@ -174,9 +174,9 @@ class TwinQueries:
         leases = self.database.schema("agent").leases
         now = self.database.clock()
         return [
-            Orphan(key, orgs[key], "")
+            Orphan(key, orgs.get(key, ""), "")
             for key, lease in leases.items()
-            if lease.expires_at < now and key in orgs
+            if lease.expires_at < now and key.startswith("conv-")
         ]
 
     async def orphaned_creations(self, before: datetime) -> list[Orphan]:

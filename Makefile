@@ -18,7 +18,7 @@ export HEELER_PROCESSES
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs psql test check unit bench bench-memory bench-store chaos clean wipe
+.PHONY: help up down status watch logs psql test check unit bench bench-memory bench-store chaos sim sim-score clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,14 @@ bench-store: ## Measure appending to the event store
 chaos: ## Kill parts under load and look for losses (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.chaos $(ARGS)
+
+sim: ## Run the services in 2,000 simulated worlds (SEEDS=100)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.sim --seeds $(or $(SEEDS),2000) $(ARGS)
+
+sim-score: ## Find every planted bug by simulation, and write the table into docs/simulator.md
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.sim --score
 
 clean: ## Delete caches and the Python environment; the data stays
 	@rm -rf .venv .heeler-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/e2e/typescript/node_modules

@@ -1,0 +1,1 @@
+"""The services in a simulated world: virtual time, a seeded schedule, planned faults."""

@@ -1,0 +1,286 @@
+"""The bus as one simulated process sees it, and the broker behind it.
+
+The broker keeps commands until they are acknowledged, gives each to one of those who serve, again
+when no acknowledgement comes in time, and takes a late one. What it stores can be wiped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from libs.bus.nats import REDELIVERY_SECONDS, resend_pauses
+from libs.bus.ports import (
+    REQUEST_SECONDS_MAX,
+    Answer,
+    BusUnavailable,
+    Deliver,
+    IncomingCommand,
+    Ring,
+)
+from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
+from libs.contracts.streams import COMMAND_ACK_WAIT_SECONDS
+from libs.eventstore.ports import StoredEvent
+from tests.sim.loop import Lane
+from tests.sim.network import BUS, Network, at
+
+PUBLISH_SECONDS_MAX = 2.0
+DECLARED_AGAIN_SECONDS_MAX = 5.0
+DRAIN_SECONDS_MAX = 8.0
+LOOKED_AGAIN_SECONDS = 1.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Stored:
+    """A command that nobody has acknowledged yet."""
+
+    number: int
+    incoming: IncomingCommand
+    tell: Callable[[str], None]
+    deliveries: int = 0
+
+
+@dataclass(slots=True)
+class Servant:
+    """A process that serves, as the broker knows it."""
+
+    name: str
+    lane: Lane | None
+    take: Callable[[Stored, int], None]
+
+
+@dataclass(slots=True)
+class Broker:
+    """What several processes share."""
+
+    network: Network
+    numbers: Any = field(default_factory=lambda: count(1))
+    commands: dict[str, dict[int, Stored]] = field(default_factory=lambda: defaultdict(dict))
+    servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
+    listeners: dict[str, list[tuple[str, Lane | None, Ring]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    deltas: dict[str, list[tuple[str, Lane | None, Deliver]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    events: dict[str, dict[str, StoredEvent]] = field(default_factory=lambda: defaultdict(dict))
+    taken: dict[str, list[StoredEvent]] = field(default_factory=lambda: defaultdict(list))
+
+    # Commands
+
+    def store(self, service: str, incoming: IncomingCommand, tell: Callable[[str], None]) -> None:
+        """A command arrived."""
+        stored = Stored(next(self.numbers), incoming, tell)
+        self.commands[service][stored.number] = stored
+        self.hand_out(service, stored)
+
+    def hand_out(self, service: str, stored: Stored) -> None:
+        """Give a command to somebody, and look after it until it is acknowledged."""
+        if stored.number not in self.commands[service]:
+            return
+        servants = self.servants[service]
+        if self.network.down[BUS] or not servants:
+            at(LOOKED_AGAIN_SECONDS, None, self.ask_again, service, stored, stored.deliveries)
+            return
+        servant = self.network.random.choice(servants)
+        stored.deliveries += 1
+        self.network.deliver(
+            BUS, servant.name, servant.lane, servant.take, stored, stored.deliveries
+        )
+        at(COMMAND_ACK_WAIT_SECONDS, None, self.ask_again, service, stored, stored.deliveries)
+
+    def ask_again(self, service: str, stored: Stored, deliveries: int) -> None:
+        """No acknowledgement came in time."""
+        if stored.deliveries == deliveries:
+            self.hand_out(service, stored)
+
+    def serve(self, service: str, servant: Servant) -> None:
+        """Somebody serves."""
+        self.servants[service].append(servant)
+
+    def acknowledge(self, service: str, stored: Stored) -> None:
+        """A command is done with, however late that comes."""
+        self.commands[service].pop(stored.number, None)
+
+    def refuse(self, service: str, stored: Stored, seconds: float) -> None:
+        """A command is to be delivered again, later."""
+        at(seconds, None, self.ask_again, service, stored, stored.deliveries)
+
+    # Events
+
+    def publish(self, service: str, events: list[StoredEvent]) -> None:
+        """Events arrived; one that is known already is dropped."""
+        for event in events:
+            identity = f"{event.aggregate_id}.{event.version}"
+            self.taken[service].append(event)
+            if self.events[service].setdefault(identity, event) is not event:
+                continue
+            for name, lane, ring in self.listeners[f"{service}.{event.topic}"]:
+                self.network.deliver(BUS, name, lane, ring)
+
+    # Processes and disasters
+
+    def forget(self, lane: Lane) -> None:
+        """A process is gone, and its connection with it."""
+        for servants in self.servants.values():
+            servants[:] = [one for one in servants if one.lane is not lane]
+        for known in (*self.listeners.values(), *self.deltas.values()):
+            known[:] = [one for one in known if one[1] is not lane]
+
+    def wipe(self) -> None:
+        """The store of the broker is gone; those who serve declare their consumers anew."""
+        self.commands.clear()
+        self.events.clear()
+        for service, servants in list(self.servants.items()):
+            for servant in servants:
+                seconds = self.network.random.random() * DECLARED_AGAIN_SECONDS_MAX
+                at(seconds, None, self.declare, service, servant)
+            servants.clear()
+
+    def declare(self, service: str, servant: Servant) -> None:
+        """A consumer is back, unless its process died meanwhile."""
+        if servant.lane is None or servant.lane.alive:
+            self.serve(service, servant)
+
+
+class SimBus:
+    """Keeps the contract of `ports.Bus`, as `NatsBus` does."""
+
+    def __init__(self, broker: Broker, name: str, lane: Lane | None) -> None:
+        self.broker = broker
+        self.network = broker.network
+        self.name = name
+        self.lane = lane
+        self.in_flight: set[asyncio.Task[None]] = set()
+        self.serving: list[tuple[str, Servant]] = []
+
+    def send(self, callback: Callable[..., object], *args: Any) -> None:
+        """Something leaves for the broker; some of it twice."""
+        twice = self.network.chance(self.network.weather.duplicates, "duplicate")
+        for _ in range(1 + twice):
+            self.leave(callback, *args)
+
+    def leave(self, callback: Callable[..., object], *args: Any) -> bool:
+        """Something leaves for the broker, unless this process is dead."""
+        if self.lane is not None and not self.lane.alive:
+            return False
+        return self.network.deliver(self.name, BUS, None, callback, *args)
+
+    # Commands
+
+    async def request(
+        self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        incoming = IncomingCommand(
+            f"{command.service}.{command.topic}", command.model_dump_json().encode(), context
+        )
+        reply: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def hear(told: str) -> None:
+            if not reply.done():
+                reply.set_result(told)
+
+        def tell(told: str) -> None:
+            self.network.deliver(BUS, self.name, self.lane, hear, told)
+
+        try:
+            async with asyncio.timeout(seconds_max):
+                for pause in resend_pauses():
+                    self.send(self.broker.store, command.service, incoming, tell)
+                    await asyncio.wait([reply], timeout=pause)
+                    if reply.done():
+                        return REPLY.validate_json(reply.result())
+        except TimeoutError as late:
+            raise BusUnavailable(f"{command.service}.{command.topic}: no answer") from late
+        raise AssertionError("resending never ends")
+
+    async def serve(self, service: str, answer: Answer) -> None:
+        def take(stored: Stored, delivery: int) -> None:
+            work = self.answer_one(service, stored, delivery, answer)
+            task = asyncio.get_running_loop().create_task(work)
+            self.in_flight.add(task)
+            task.add_done_callback(self.in_flight.discard)
+
+        servant = Servant(self.name, self.lane, take)
+        self.serving.append((service, servant))
+        self.broker.serve(service, servant)
+
+    async def answer_one(self, service: str, stored: Stored, delivery: int, answer: Answer) -> None:
+        """Answer and acknowledge one command, or ask for it again later."""
+        try:
+            reply = await answer(stored.incoming)
+        except Exception:
+            log.exception("command %s failed", stored.incoming.name)
+            pause = REDELIVERY_SECONDS[min(delivery, len(REDELIVERY_SECONDS)) - 1]
+            self.send(self.broker.refuse, service, stored, pause)
+            return
+        self.send(stored.tell, reply.model_dump_json())
+        self.send(self.broker.acknowledge, service, stored)
+
+    async def stop_serving(self) -> None:
+        for service, servant in self.serving:
+            if servant in self.broker.servants[service]:
+                self.broker.servants[service].remove(servant)
+        self.serving = []
+        if self.in_flight:
+            await asyncio.wait(self.in_flight, timeout=DRAIN_SECONDS_MAX)
+
+    # Events
+
+    async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def hear() -> None:
+            if not taken.done():
+                taken.set_result(None)
+
+        def arrive() -> None:
+            self.broker.publish(service, events)
+            self.network.deliver(BUS, self.name, self.lane, hear)
+
+        if not self.leave(arrive):
+            begun = events[: self.network.random.randrange(len(events))]
+            self.leave(self.broker.publish, service, begun)
+        await asyncio.wait([taken], timeout=PUBLISH_SECONDS_MAX)
+        if not taken.done():
+            raise BusUnavailable(f"events of {service} were not taken")
+
+    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+        self.broker.listeners[f"{service}.{topic}"].append((self.name, self.lane, ring))
+
+    # Deltas
+
+    async def publish_delta(self, subject: str, payload: bytes) -> None:
+        def arrive() -> None:
+            for name, lane, deliver in self.broker.deltas[subject]:
+                self.network.deliver(BUS, name, lane, deliver, payload)
+
+        self.leave(arrive)
+
+    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscribed:
+        entry = (self.name, self.lane, deliver)
+        self.leave(self.broker.deltas[subject].append, entry)
+        return Subscribed(self, subject, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A subscription that can be ended."""
+
+    bus: SimBus
+    subject: str
+    entry: tuple[str, Lane | None, Deliver]
+
+    async def end(self) -> None:
+        def arrive() -> None:
+            listeners = self.bus.broker.deltas[self.subject]
+            if self.entry in listeners:
+                listeners.remove(self.entry)
+
+        self.bus.leave(arrive)

@@ -1,0 +1,330 @@
+"""What must hold when everything has come to rest: read from the log, the rows and the clients."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from libs.contracts.conversation import main_conversation
+from libs.contracts.message import Event
+from libs.eventstore.memory import MemoryDatabase, MemoryEventStore, MemorySchema
+from libs.eventstore.rows import RowWrites
+from libs.eventstore.work import event_of
+from tests.sim.clients import SHARED_BLOCK, Told, agent_id
+from tests.sim.processes import WIRED
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+TERMINAL = frozenset({"completed", "failed", "cancelled"})
+ENDED = frozenset({"run.completed", "run.failed"})
+UNSURE = "may or may not have worked"
+
+
+def judge(world: World) -> list[str]:
+    """Everything that is wrong."""
+    watch = world.watch
+    found = [*watch.problems, *(f"logged: {one}" for one in watch.errors)]
+    found += [f"the loop heard: {one}" for one in world.loop.complaints]
+    try:
+        found += broken(world)
+    except Exception as surprise:
+        # What is stored is so wrong that it cannot even be read.
+        found.append(f"judging failed: {surprise!r}")
+    return found
+
+
+def broken(world: World) -> Iterator[str]:
+    """What is wrong with what is stored, and with what clients were told."""
+    database = world.shared.server.database
+    for service in ("agent", "memory"):
+        schema = database.schema(service)
+        yield from check_log(service, schema)
+        yield from check_published(service, world.shared.broker.taken[service])
+        yield from check_rows(service, schema)
+    agent, memory = database.schema("agent"), database.schema("memory")
+    talks = conversations(agent)
+    for conversation, events in talks.items():
+        yield from check_conversation(conversation, events)
+    yield from check_blocks(memory)
+    yield from check_lines(world, memory, talks)
+    yield from check_requests(world, talks)
+    yield from check_deleted(world, agent, memory)
+
+
+# The log of a service
+
+
+def check_log(service: str, schema: MemorySchema) -> Iterator[str]:
+    """Versions and positions are dense."""
+    for aggregate, events in schema.streams.items():
+        versions = [event.version for event in events]
+        if versions != list(range(1, len(versions) + 1)):
+            yield f"{aggregate} has the versions {versions}"
+    places = [event.position for event in schema.log]
+    if places != list(range(1, len(places) + 1)):
+        yield f"the log of {service} has the positions {places}"
+    logged = Counter((event.aggregate_id, event.version) for event in schema.log)
+    stored = Counter((event.aggregate_id, event.version) for event in schema.committed)
+    if logged != stored:
+        yield f"the log of {service} lacks {[*(stored - logged)]} and has {[*(logged - stored)]}"
+    newest: dict[str, int] = {}
+    for event in schema.log:
+        if event.version != newest.get(event.aggregate_id, 0) + 1:
+            yield f"{event.aggregate_id} stands in the log of {service} out of order"
+        newest[event.aggregate_id] = event.version
+
+
+def check_published(service: str, taken: list[Any]) -> Iterator[str]:
+    """The relay published every position for the first time in order, without a hole."""
+    newest = 0
+    places: dict[str, int] = {}
+    for event in taken:
+        identity = f"{event.aggregate_id}.{event.version}"
+        if places.setdefault(identity, event.position) != event.position:
+            yield f"the relay of {service} gave {identity} two positions"
+        if event.position > newest + 1:
+            yield f"the relay of {service} published {event.position} after {newest}"
+        newest = max(newest, event.position)
+
+
+def check_rows(service: str, schema: MemorySchema) -> Iterator[str]:
+    """The rows are what the events make of them, replayed from the beginning."""
+    database = MemoryDatabase(lambda: 0.0)
+    store = MemoryEventStore(database, service, "rebuilt")
+    _, project = WIRED[service]
+    for stored in schema.committed:
+        rows = RowWrites()
+        project(event_of(service, stored), stored.org, rows)
+        store.write(rows)
+    for table in sorted({*schema.tables, *store.schema.tables}):
+        now, rebuilt = schema.tables.get(table, {}), store.schema.tables.get(table, {})
+        for key in {**now, **rebuilt}:
+            if json.dumps(now.get(key), sort_keys=True) != json.dumps(
+                rebuilt.get(key), sort_keys=True
+            ):
+                yield f"{service}.{table} {key} is not what its events say"
+
+
+# Conversations
+
+
+def conversations(schema: MemorySchema) -> dict[str, list[Event]]:
+    """The events of every conversation."""
+    return {
+        aggregate: [event_of("agent", one) for one in events]
+        for aggregate, events in schema.streams.items()
+        if aggregate.startswith("conv-")
+    }
+
+
+def check_conversation(conversation: str, events: list[Any]) -> Iterator[str]:
+    """Runs begin in the order of acceptance and end once; every call has one result."""
+    accepted = [event.run_id for event in events if event.topic == "run.accepted"]
+    started = [event.run_id for event in events if event.topic == "run.started"]
+    ended = [event.run_id for event in events if event.topic in ENDED]
+    deleted = events[-1].topic == "conversation.deleted"
+    for name, runs in (("accepted", accepted), ("started", started), ("ended", ended)):
+        twice = [run for run, times in Counter(runs).items() if times > 1]
+        if twice:
+            yield f"{conversation}: {twice} {name} more than once"
+    if started != accepted[: len(started)] or ended != started[: len(ended)]:
+        yield f"{conversation}: runs did not start or end in the order of acceptance"
+    if not deleted and not len(accepted) == len(started) == len(ended):
+        yield f"{conversation}: {accepted} accepted, {started} started, {ended} ended"
+    steps = Counter(event.step_id for event in events if event.topic == "model.replied")
+    if any(times > 1 for times in steps.values()):
+        yield f"{conversation}: a step is recorded more than once"
+    yield from check_calls(conversation, events, deleted)
+
+
+def check_calls(conversation: str, events: list[Any], deleted: bool) -> Iterator[str]:
+    """asked -> started -> finished or interrupted, with its message, and nothing between."""
+    calls: dict[str, list[str]] = defaultdict(list)
+    for event in events:
+        if event.topic == "model.replied":
+            for call in event.tool_calls:
+                calls[call.id].append("asked")
+        elif event.topic.startswith("tool_call."):
+            calls[event.tool_call_id].append(event.topic.removeprefix("tool_call."))
+        elif event.topic == "message.appended" and event.message.role == "tool":
+            calls[event.message.tool_call_id].append("shown")
+    for call, story in calls.items():
+        whole = story in (
+            ["asked", "started", "finished", "shown"],
+            ["asked", "started", "interrupted", "shown"],
+        )
+        if not whole and not deleted:
+            yield f"{conversation}: {call} went {' -> '.join(story)}"
+
+
+# Blocks and what tools wrote
+
+
+def check_blocks(schema: MemorySchema) -> Iterator[str]:
+    """The value of a block is the fold of its history."""
+    for row in schema.rows("blocks"):
+        value: Any = None
+        for event in schema.streams[str(row["id"])]:
+            payload: Any = event.payload
+            if event.topic == "block.created":
+                value = payload["block"]["value"]
+            elif "value" in payload.get("changes", {}):
+                value = payload["changes"]["value"]
+        doc: Any = row["doc"]
+        if doc["value"] != value:
+            yield f"{row['id']} is not the fold of its events"
+
+
+def results(events: list[Any]) -> Iterator[tuple[Any, str, str]]:
+    """Every tool call of a conversation with how it ended and what it gave."""
+    asked = {
+        call.id: call
+        for event in events
+        if event.topic == "model.replied"
+        for call in event.tool_calls
+    }
+    for event in events:
+        if event.topic == "message.appended" and event.message.role == "tool":
+            message = event.message
+            yield asked[message.tool_call_id], message.tool_status, str(message.content)
+
+
+def check_lines(world: World, memory: MemorySchema, talks: dict[str, list[Event]]) -> Iterator[str]:
+    """Each call of a tool left its line once if it succeeded, and at most once otherwise."""
+    ever: Counter[str] = Counter()
+    for events in memory.streams.values():
+        values = [e.payload.get("changes", {}).get("value") for e in events]  # type: ignore[union-attr]
+        ever.update(lines_added([value for value in values if value is not None]))
+    allowed: Counter[str] = Counter()
+    for conversation, events in talks.items():
+        for call, status, text in results(events):
+            try:
+                arguments = json.loads(call.arguments)
+            except ValueError:
+                continue
+            kept = "content" in arguments
+            line = arguments["content"] if kept else arguments["new_string"]
+            times = world.ledger.lines[line] if kept else ever[line]
+            allowed[line] += 1
+            if status == "success" and times < 1:
+                yield f"{conversation}: {call.id} succeeded and left no line {line!r}"
+            sure = not kept and UNSURE not in text and "interrupted" not in text
+            if status == "error" and times and sure and allowed[line] == 1:
+                yield f"{conversation}: {call.id} failed and left its line: {text}"
+    deleted = any(events[-1].topic == "conversation.deleted" for events in talks.values())
+    for line, times in (*ever.items(), *world.ledger.lines.items()):
+        if times > max(allowed[line], int(deleted)):
+            yield f"the line {line!r} was written {times} times, for {allowed[line]} calls"
+
+
+def lines_added(values: list[Any]) -> Iterator[str]:
+    """Which lines each value of a block has that the one before had not."""
+    before: Counter[str] = Counter()
+    for value in values:
+        now = Counter(str(value).split("\n"))
+        yield from (now - before).elements()
+        before = now
+
+
+# What clients were told
+
+
+def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]:
+    """What was answered stands in the history once, in the order in which it was sent."""
+    deleted = {number for number in range(len(world.plan.agents)) if is_deleted(number, talks)}
+    order: dict[int, list[str]] = {}
+    for number in range(len(world.plan.agents)):
+        events: list[Any] = talks.get(main_conversation(agent_id(number)), [])
+        order[number] = [
+            json.loads(text_of_sent(event.message))["name"]
+            for event in events
+            if event.topic == "message.appended" and event.sent
+        ]
+        said = Counter(
+            str(event.message.content)
+            for event in events
+            if event.topic == "message.appended" and event.message.role == "assistant"
+        )
+        for told in [one for one in told_of(world) if one.say.agent == number]:
+            yield from check_request(told, order[number].count(told.say.name), said,
+                                     deleted=number in deleted)  # fmt: skip
+    yield from check_order(world, order)
+
+
+def check_request(told: Told, times: int, said: Counter[str], *, deleted: bool) -> Iterator[str]:
+    """One request, as its client sees it."""
+    say = told.say
+    answer = f"done {say.name}"
+    if times > 1:
+        yield f"{say.name} stands {times} times in the history"
+    if said[answer] > 1:
+        yield f"{say.name} was answered {said[answer]} times"
+    if told.status == 200:
+        texts = [one.get("content") for one in told.body["messages"]]
+        if not times:
+            yield f"{say.name} was answered 200 and is not in the history"
+        if answer not in texts or told.body["stop_reason"]["stop_reason"] != "end_turn":
+            yield f"{say.name} was answered {told.body}"
+        if said[answer] != 1:
+            yield f"{say.name} was answered 200, and its answer stands {said[answer]} times"
+    elif say.attempts > 10 and not deleted and not is_expected(told):
+        yield f"{say.name} was answered {told.status} {told.body} after {told.attempts} attempts"
+
+
+def is_expected(told: Told) -> bool:
+    """Whether the model was to fail."""
+    kind = str(told.body)
+    fails = told.say.fails_with
+    return fails in kind if fails.startswith("llm_") else fails == "bug"
+
+
+def is_deleted(number: int, talks: dict[str, list[Event]]) -> bool:
+    events = talks.get(main_conversation(agent_id(number)))
+    return not events or events[-1].topic == "conversation.deleted"
+
+
+def text_of_sent(message: Any) -> str:
+    content = message.content
+    return str(content if isinstance(content, str) else content[0]["text"])
+
+
+def told_of(world: World) -> list[Told]:
+    """Every request of every client."""
+    return [told for copies in world.clients.copies.values() for told in copies]
+
+
+def check_order(world: World, order: dict[int, list[str]]) -> Iterator[str]:
+    """Of two messages of one client the one that was answered first stands first."""
+    says = world.plan.says
+    for n, first in enumerate(says):
+        for second in says[n + 1 :]:
+            one, two = world.clients.told.get(first.name), world.clients.told.get(second.name)
+            if one is None or two is None or first.agent != second.agent:
+                continue
+            names = order[first.agent]
+            if first.name not in names or second.name not in names or one.status != 200:
+                continue
+            turned = names.index(second.name) < names.index(first.name)
+            if one.answered_at < two.sent_at and turned:
+                yield f"{second.name} was sent after the answer to {first.name}, stands before it"
+
+
+def check_deleted(world: World, agent: MemorySchema, memory: MemorySchema) -> Iterator[str]:
+    """Of a deleted agent nothing is left, and nobody sees a block that is gone."""
+    blocks = {str(row["id"]) for row in memory.rows("blocks")}
+    agents: list[Any] = agent.rows("agents")
+    for row in agents:
+        gone = [one for one in row["block_ids"] if one not in blocks]
+        if gone:
+            yield f"{row['id']} still sees {gone}"
+    seen = {one for row in agents for one in row["block_ids"]} | {SHARED_BLOCK}
+    if blocks - seen:
+        yield f"nobody has the blocks {sorted(blocks - seen)}"
+    there = {row["id"] for row in agents}
+    for table in ("messages", "runs"):
+        left = {str(row["agent_id"]) for row in agent.rows(table)} - there
+        if left:
+            yield f"the {table} of {sorted(left)} are still there"

@@ -1,0 +1,232 @@
+"""The clients of the simulated world: they ask, ask again, and remember what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from libs.bus.ports import BusUnavailable
+from libs.contracts.agent import (
+    AttachBlock,
+    CreateAgent,
+    DeleteAgent,
+    DetachBlock,
+    UpdateAgent,
+)
+from libs.contracts.ids import derived_id
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
+from libs.contracts.message import Accepted, Command, Context, Rejected
+from tests.sim.bus import SimBus
+from tests.sim.model import HANDLE, KEEP
+from tests.sim.plan import APIS, Chore, Plan, Say
+from tests.sim.processes import Process, Shared
+
+HTTP_SECONDS_MAX = 30.0
+BACKOFF_SECONDS = (0.3, 0.6, 1.2, 2.5, 4.0)
+SHARED_BLOCK = derived_id("block", "shared")
+RETRIED = frozenset({408, 409, 429})
+
+
+def agent_id(number: int) -> str:
+    return derived_id("agent", f"number {number}")
+
+
+def wanted(name: str, *, shared: bool = False) -> dict[str, Any]:
+    """What an agent is to be."""
+    return {
+        "name": name,
+        "model": HANDLE,
+        "system": "Be kind.",
+        "memory_blocks": [{"label": "ledger", "value": "", "limit": 100_000}],
+        "block_ids": [SHARED_BLOCK] if shared else [],
+        "tools": ["memory_insert", KEEP],
+        "include_base_tools": False,
+    }
+
+
+@dataclass(slots=True)
+class Told:
+    """What a client knows about one request."""
+
+    say: Say
+    sent_at: float = 0.0
+    answered_at: float = float("inf")
+    status: int = 0
+    body: Any = None
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class Clients:
+    """All clients, and what they were told."""
+
+    shared: Shared
+    plan: Plan
+    told: dict[str, Told] = field(default_factory=dict)
+    copies: dict[str, list[Told]] = field(default_factory=dict)
+    chores: dict[str, Accepted | Rejected] = field(default_factory=dict)
+    made: dict[int, asyncio.Event] = field(default_factory=dict)
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Begin; returns what is done when every client has its answers."""
+        spawn = self.shared.loop.world.spawn
+        self.made = {number: asyncio.Event() for number in range(len(self.plan.agents))}
+        clients = sorted({say.client for say in self.plan.says})
+        return [
+            spawn(self.make_agents()),
+            *(spawn(self.talk(client)) for client in clients),
+            *(spawn(self.do(chore)) for chore in self.plan.chores),
+        ]
+
+    # Commands
+
+    async def send(self, name: str, command: Command) -> Accepted | Rejected:
+        """Send a command until it is answered, under one name, as a client with a key does."""
+        bus = SimBus(self.shared.broker, "somebody", None)
+        while True:
+            try:
+                return await bus.request(command, Context(name, correlation_id=name))
+            except BusUnavailable:
+                await asyncio.sleep(1.0)
+
+    async def make_agents(self) -> None:
+        """The shared block and the agents."""
+        state = BlockState(id=SHARED_BLOCK, label="shared", value="", limit=100_000)
+        await self.send("make-shared", CreateBlocks(blocks=[state]))
+        await asyncio.gather(*map(self.make_agent, range(len(self.plan.agents))))
+
+    async def make_agent(self, number: int) -> None:
+        await asyncio.sleep(self.plan.agents[number])
+        request = wanted(f"agent {number}", shared=self.plan.shared[number])
+        reply: Any = None
+        for attempt in range(50):
+            command = CreateAgent(agent_id=agent_id(number), request=request)
+            reply = await self.send(f"make-{number}-{attempt}", command)
+            if isinstance(reply, Accepted) or reply.code == "not_found":
+                break
+            await asyncio.sleep(1.0)
+        self.chores[f"make {number}"] = reply
+        self.made[number].set()
+
+    async def make_and_leave(self, chore: Chore) -> None:
+        """Ask for an agent, and do not wait for the answer."""
+        bus = SimBus(self.shared.broker, "somebody", None)
+        command = CreateAgent(agent_id=derived_id("agent", chore.name), request=wanted(chore.name))
+        with contextlib.suppress(BusUnavailable):
+            await bus.request(command, Context(chore.name), seconds_max=0.3)
+
+    async def come_and_go(self, chore: Chore) -> None:
+        """An agent that is there for a moment only."""
+        agent = derived_id("agent", chore.name)
+        create = CreateAgent(agent_id=agent, request=wanted(chore.name))
+        made = await self.send(f"{chore.name} comes", create)
+        if isinstance(made, Accepted):
+            await self.send(f"{chore.name} goes", DeleteAgent(agent_id=agent))
+
+    async def do(self, chore: Chore) -> None:
+        """Something else that somebody wants."""
+        await asyncio.sleep(chore.at)
+        if chore.kind == "make and leave":
+            await self.make_and_leave(chore)
+            return
+        if chore.kind == "come and go":
+            await self.come_and_go(chore)
+            return
+        await self.made[chore.agent].wait()
+        agent = agent_id(chore.agent)
+        commands: dict[str, Command] = {
+            "edit block": UpdateBlock(
+                block_id=SHARED_BLOCK, changes={"description": f"by {chore.name}"}
+            ),
+            "rename agent": UpdateAgent(agent_id=agent, request={"name": f"by {chore.name}"}),
+            "attach": AttachBlock(agent_id=agent, block_id=SHARED_BLOCK),
+            "detach": DetachBlock(agent_id=agent, block_id=SHARED_BLOCK),
+            "delete agent": DeleteAgent(agent_id=agent),
+            "delete shared": DeleteBlock(block_id=SHARED_BLOCK),
+        }
+        self.chores[chore.name] = await self.send(chore.name, commands[chore.kind])
+
+    # Messages
+
+    async def talk(self, client: int) -> None:
+        """One client's messages, each after the answer to the one before."""
+        for say in self.plan.says:
+            if say.client == client:
+                await self.made[say.agent].wait()
+                await asyncio.sleep(say.pause)
+                told = [Told(say) for _ in range(say.copies if say.named_by != "nothing" else 1)]
+                self.copies[say.name] = told
+                self.told[say.name] = told[0]
+                await asyncio.gather(*map(self.say, told))
+
+    async def say(self, told: Told) -> None:
+        """Send one message until there is an answer, or patience ends."""
+        loop = self.shared.loop
+        told.sent_at = loop.now
+        for attempt in range(told.say.attempts):
+            told.attempts = attempt + 1
+            try:
+                told.status, told.body, headers = await self.post(told.say, attempt)
+            except (TimeoutError, ConnectionError):
+                told.status, headers = 0, {}
+            retried = told.status in RETRIED or told.status >= 500 or not told.status
+            if not retried or headers.get("x-should-retry") == "false":
+                break
+            pause = BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)]
+            await asyncio.sleep(pause * (0.5 + loop.random.random()))
+        told.answered_at = loop.now
+
+    async def post(self, say: Say, attempt: int) -> tuple[int, Any, dict[str, str]]:
+        """One attempt over HTTP."""
+        network = self.shared.network
+        await asyncio.sleep(network.hop())
+        process = self.shared.running.get(network.random.choice(APIS))
+        if process is None or not process.lane.alive:
+            raise ConnectionError("nobody listens")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        process.requests.add(answer)
+        process.lane.spawn(self.served(process, answer, http_request(say, attempt), say.agent))
+        async with asyncio.timeout(HTTP_SECONDS_MAX):
+            status, body, headers = await answer
+        return status, body, headers
+
+    async def served(
+        self, process: Process, answer: asyncio.Future[Any], request: Any, agent: int
+    ) -> None:
+        """In the api: answer one request."""
+        given = await process.answer(request, agent_id(agent))
+        await asyncio.sleep(self.shared.network.hop())
+        process.requests.discard(answer)
+        if not answer.done():
+            answer.set_result(given)
+
+
+def http_request(say: Say, attempt: int) -> Any:
+    """What the api sees of a request."""
+    steps = [
+        [[call.tool, call.label, f"{say.name} step {n} call {m}"] for m, call in enumerate(step)]
+        for n, step in enumerate(say.steps)
+    ]
+    text = json.dumps(
+        {"name": say.name, "steps": steps, "fails_with": say.fails_with, "thinks": say.thinks}
+    )
+    message: dict[str, Any] = {"role": "user", "content": text}
+    headers: dict[str, str] = {"x-request-id": say.name}
+    match say.named_by:
+        case "key":
+            headers["idempotency-key"] = f"key of {say.name}"
+        case "otid":
+            message["otid"] = f"otid of {say.name}"
+        case "nothing":
+            headers["x-stainless-retry-count"] = str(attempt)
+    body = json.dumps({"messages": [message]}).encode()
+
+    async def read() -> bytes:
+        return body
+
+    return SimpleNamespace(headers=headers, body=read, method="POST", url=SimpleNamespace(path=""))

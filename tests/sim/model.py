@@ -1,0 +1,120 @@
+"""The simulated model, and the one tool that may not run twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from libs.contracts.conversation import ToolCall, Usage
+from libs.contracts.letta.model_config import llm_config
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.served import text_of
+from services.agent.adapters.models.openai_request import body_of
+from services.agent.adapters.models.port import Finished, ModelEvent, ModelFailed, TextDelta
+from services.agent.adapters.tools import BaseToolRunner, Calling
+from services.agent.domain.context import ModelRequest
+from services.agent.domain.turn import Failure, ModelReply, ToolResult
+from tests.scripted_model import validator
+from tests.sim.loop import OWNER, Lane
+
+HANDLE = "sim/model"
+KEEP = "archival_memory_insert"  # its effect is in the ledger of the world; it may not run twice
+KEEPING_SECONDS = 0.3
+BUG = "planned bug"
+
+
+class SimProvider:
+    """Does what the last user message says, and refuses what a strict provider refuses."""
+
+    name = "sim"
+
+    def __init__(self, holder: str, lane: Lane, asked: Callable[[str, int, str], int]) -> None:
+        self.holder = holder
+        self.lane = lane
+        self.asked = asked
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        await asyncio.sleep(0.01)
+        config = llm_config(
+            HANDLE,
+            endpoint_type="openai",
+            endpoint="http://model.invalid/v1",
+            context_window=100_000,
+            max_tokens=1_000,
+        )
+        return [config], []
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        refused = validator.check(body_of(request))
+        assert refused is None, f"the model refuses the request: {refused}"
+        place = max(n for n, one in enumerate(request.messages) if one.role == "user")
+        asked_for = json.loads(text_of(request.messages[place]))
+        step = sum(one.role == "assistant" for one in request.messages[place + 1 :])
+        time = self.asked(asked_for["name"], step, self.holder)
+        await asyncio.sleep(asked_for["thinks"])
+        reply = answer(asked_for, step, time)
+        if reply.text and request.stream_tokens:
+            yield TextDelta(reply.text)
+            await asyncio.sleep(0.01)
+        yield Finished(reply)
+
+
+def answer(asked_for: dict[str, Any], step: int, time: int) -> ModelReply:
+    """What the model says at a step of a turn; a call has another id each time it is made."""
+    name, steps, fails = asked_for["name"], asked_for["steps"], asked_for["fails_with"]
+    usage = Usage(prompt_tokens=10, completion_tokens=5)
+    if step < len(steps):
+        calls = [
+            ToolCall(id=f"call-{name}-{step}-{n}-{time}", name=tool, arguments=arguments)
+            for n, (tool, arguments) in enumerate(map(called, steps[step]))
+        ]
+        return ModelReply("", calls, "tool_calls", usage)
+    if fails == "bug":
+        raise RuntimeError(BUG)
+    if fails in ("garbage arguments", "unknown tool") and step == len(steps):
+        tool = "memory_insert" if fails == "garbage arguments" else "no_such_tool"
+        call = ToolCall(id=f"call-{name}-{step}-x-{time}", name=tool, arguments="{not json")
+        return ModelReply("", [call], "tool_calls", usage)
+    if fails.startswith("llm_"):
+        raise ModelFailed(Failure(fails, f"{fails}, as planned for {name}"))
+    return ModelReply(f"done {name}", [], "stop", usage)
+
+
+def called(call: list[str]) -> tuple[str, str]:
+    """A planned call as the model makes it."""
+    tool, label, line = call
+    if tool == "keep":
+        return KEEP, json.dumps({"content": line})
+    return tool, json.dumps({"label": label, "new_string": line})
+
+
+class Ledger:
+    """What happened outside, once for each time the tool really ran."""
+
+    def __init__(self) -> None:
+        self.lines: Counter[str] = Counter()
+
+
+LEDGER: list[Ledger] = []
+
+
+class SimToolRunner(BaseToolRunner):
+    """The real tools, and one more with an effect that nothing remembers."""
+
+    def __init__(self, *adapters: Any) -> None:
+        super().__init__(*adapters)
+        self.runners[KEEP] = self.keep
+
+    async def keep(self, calling: Calling) -> ToolResult:
+        """Write a line outside; the middle of it is as good a moment to die as any."""
+        await asyncio.sleep(KEEPING_SECONDS)
+        if OWNER.get().alive:
+            LEDGER[-1].lines[json.loads(calling.call.arguments)["content"]] += 1
+        await asyncio.sleep(KEEPING_SECONDS)
+        return ToolResult("success", "kept")

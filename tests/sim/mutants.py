@@ -1,0 +1,376 @@
+"""Planted bugs. The simulator must find each: that is the measure of what it can find."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from libs.bus.consumer import LogConsumer
+from libs.bus.relay import Relay
+from libs.bus.service import Service
+from libs.contracts.message import Accepted
+from libs.eventstore.memory import Lease, MemoryEventStore
+from libs.eventstore.ports import Commit, Fence, Move, StaleLease, StoreUnavailable
+from libs.eventstore.work import Work
+from services.agent.adapters.tools import BaseToolRunner
+from services.agent.domain.conversation import Conversation
+from services.agent.handlers import Handlers
+from services.agent.policies.runs import RunDriver, RunDrivers
+from tests.sim.processes import PROCESS_OF
+from tests.sim.store import Server
+
+Patch = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A bug: what it is, and how it is planted."""
+
+    name: str
+    sentence: str
+    patches: Callable[[], list[Patch]]
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(sentence: str) -> Callable[[Callable[[], list[Patch]]], Callable[[], list[Patch]]]:
+    """Register what a function patches as a mutant of the function's name."""
+
+    def register(patches: Callable[[], list[Patch]]) -> Callable[[], list[Patch]]:
+        name = patches.__name__.replace("_", "-")
+        MUTANTS[name] = Mutant(name, sentence, patches)
+        return patches
+
+    return register
+
+
+@contextlib.contextmanager
+def planted(name: str) -> Iterator[None]:
+    """While it lasts the bug is there; without a name there is none."""
+    with contextlib.ExitStack() as stack:
+        for target, attribute, value in MUTANTS[name].patches() if name else []:
+            stack.enter_context(mock.patch.object(target, attribute, value))
+        yield
+
+
+# The event store
+
+
+@mutant("An append does not look at the version that it was decided on.")
+def no_version_check() -> list[Patch]:
+    real = MemoryEventStore.append
+
+    def append(store: MemoryEventStore, commit: Commit) -> None:
+        streams = store.schema.streams
+        hidden = {
+            event.aggregate_id: streams.pop(event.aggregate_id, []) for event in commit.events
+        }
+        real(store, commit)
+        for aggregate_id, events in hidden.items():
+            streams[aggregate_id] = [*events, *streams[aggregate_id]]
+
+    return [(MemoryEventStore, "append", append)]
+
+
+@mutant("A commit under a lease does not look at the lease's epoch.")
+def no_epoch_check() -> list[Patch]:
+    real = MemoryEventStore.commit
+
+    async def commit(store: MemoryEventStore, commit: Commit) -> int | None:
+        if commit.fence and commit.fence.key not in store.schema.leases:
+            store.schema.leases[commit.fence.key] = Lease(store.holder, commit.fence.epoch, 0.0)
+        if commit.fence:
+            newest = store.schema.leases[commit.fence.key].epoch
+            commit.fence = Fence(commit.fence.key, newest)
+        return await real(store, commit)
+
+    return [(MemoryEventStore, "commit", commit)]
+
+
+@mutant("A handled message is not remembered in the inbox.")
+def no_inbox() -> list[Patch]:
+    real = MemoryEventStore.commit
+
+    async def commit(store: MemoryEventStore, commit: Commit) -> int | None:
+        commit.inbox = None
+        return await real(store, commit)
+
+    return [(MemoryEventStore, "commit", commit)]
+
+
+@mutant("The inbox remembers that a message was handled, but not what it was answered.")
+def reply_not_stored() -> list[Patch]:
+    real = MemoryEventStore.commit
+
+    async def commit(store: MemoryEventStore, commit: Commit) -> int | None:
+        epoch = await real(store, commit)
+        if commit.inbox:
+            empty = Accepted().model_dump_json()
+            store.schema.inbox[commit.inbox.message_id] = empty
+        return epoch
+
+    return [(MemoryEventStore, "commit", commit)]
+
+
+@mutant("The log is numbered by position alone, without waiting for older open transactions.")
+def no_horizon() -> list[Patch]:
+    real = Server.number_log
+    passed: dict[tuple[int, str], int] = {}
+
+    def number_log(server: Server, service: str, limit: int) -> int:
+        book, place = server.of(service), (id(server), service)
+        behind = passed.get(place, 0)
+        book.unnumbered = [one for one in book.unnumbered if one[0] > behind]
+        passed[place] = max((xid for xid, _, _ in book.unnumbered), default=behind)
+        return real(server, service, limit)
+
+    return [
+        (Server, "number_log", number_log),
+        (Server, "horizon", lambda self, book: book.begun + 1),
+    ]
+
+
+@mutant("Leases run out by the clock of the process that asks, not by the store's.")
+def wall_clock_lease() -> list[Patch]:
+    real = MemoryEventStore.take_lease
+
+    async def take_lease(store: MemoryEventStore, key: str) -> int | None:
+        skews = [one.clock.skew for one in PROCESS_OF.values() if one.holder == store.holder]
+        lease = store.schema.leases.get(key)
+        if lease and skews and lease.expires_at < store.database.clock() + skews[0]:
+            lease.expires_at = float("-inf")
+        return await real(store, key)
+
+    return [(MemoryEventStore, "take_lease", take_lease)]
+
+
+@mutant("An aggregate that a failed commit has changed stays in the cache.")
+def cache_after_failed_commit() -> list[Patch]:
+    real = Work.commit
+
+    async def commit(work: Work, **how: Any) -> int | None:
+        try:
+            return await real(work, **how)
+        except Exception:
+            for aggregate in work.loaded.values():
+                work.repository.keep(aggregate)
+            raise
+
+    return [(Work, "commit", commit)]
+
+
+# Commands
+
+
+@mutant("A command is answered before its commit is durable.")
+def ack_before_commit() -> list[Patch]:
+    real = Work.commit
+
+    async def commit(work: Work, **how: Any) -> int | None:
+        if how.get("reply") is None:
+            return await real(work, **how)
+        again = asyncio.get_running_loop().create_task(real(work, **how))
+        again.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return None
+
+    return [(Work, "commit", commit)]
+
+
+@mutant("A client's retry without a key starts a second run.")
+def retry_starts_again() -> list[Patch]:
+    real = Handlers.start_run
+
+    async def start_run(handlers: Handlers, command: Any, work: Work) -> Any:
+        return await real(handlers, command.model_copy(update={"retry": False}), work)
+
+    return [(Handlers, "start_run", start_run)]
+
+
+@mutant("An agent whose making was interrupted is not finished by anybody.")
+def creation_not_swept() -> list[Patch]:
+    async def sweep_creations(handlers: Handlers) -> None:
+        return None
+
+    return [(Handlers, "sweep_creations", sweep_creations)]
+
+
+# Driving runs
+
+
+@mutant("Nobody takes over the turns of a process that died.")
+def no_sweeper() -> list[Patch]:
+    async def sweep(drivers: RunDrivers) -> None:
+        return None
+
+    return [(RunDrivers, "sweep", sweep)]
+
+
+@mutant("An interrupted tool call is recorded, but the model is shown no result.")
+def unpaired_call() -> list[Patch]:
+    real = Conversation.interrupt
+
+    def interrupt(talk: Conversation, *what: Any, **how: Any) -> None:
+        with mock.patch.object(Conversation, "show"):
+            real(talk, *what, **how)
+
+    return [(Conversation, "interrupt", interrupt)]
+
+
+@mutant("A tool that may not run twice is run again after a crash.")
+def tool_runs_twice() -> list[Patch]:
+    return [(BaseToolRunner, "idempotent", lambda self, name: True)]
+
+
+@mutant("Whoever takes a turn over trusts its cache instead of reading what was recorded.")
+def take_over_without_reload() -> list[Patch]:
+    def just_committed(driver: RunDriver) -> Conversation | None:
+        return driver.all.repository.claim(Conversation, driver.fence.key)
+
+    return [(RunDriver, "just_committed", just_committed)]
+
+
+@mutant("The lease is given back before the last commit of a run, which then goes without it.")
+def lease_released_early() -> list[Patch]:
+    real = Work.commit
+
+    async def commit(work: Work, **how: Any) -> int | None:
+        if how.get("release_lease") and work.loaded:
+            await work.repository.store.release_lease(how["fence"])
+            return await real(work, reply=how.get("reply"))
+        return await real(work, **how)
+
+    return [(Work, "commit", commit)]
+
+
+@mutant("A run that waits behind another is forgotten when that ends.")
+def queued_run_forgotten() -> list[Patch]:
+    real = Conversation.complete
+
+    def complete(talk: Conversation, stop_reason: str, *, at: Any) -> None:
+        with mock.patch.object(Conversation, "start_next"):
+            real(talk, stop_reason, at=at)
+
+    return [(Conversation, "complete", complete)]
+
+
+@mutant("A commit whose outcome is unknown counts as done.")
+def unknown_is_done() -> list[Patch]:
+    real = Work.commit
+
+    async def commit(work: Work, **how: Any) -> int | None:
+        try:
+            return await real(work, **how)
+        except StoreUnavailable:
+            if how.get("fence") is None:
+                raise
+            return None
+
+    return [(Work, "commit", commit)]
+
+
+@mutant("A commit whose outcome is unknown counts as failed; nobody reads what is stored.")
+def unknown_is_failed() -> list[Patch]:
+    async def resume(driver: RunDriver, claimed: Conversation | None = None) -> None:
+        if driver.conversation.version and claimed is None:
+            return
+        await real(driver, claimed)
+
+    real = RunDriver.resume
+    return [(RunDriver, "resume", resume)]
+
+
+@mutant("A zombie goes on writing although its lease is lost.")
+def zombie_writes() -> list[Patch]:
+    real = Work.commit
+
+    async def commit(work: Work, **how: Any) -> int | None:
+        try:
+            return await real(work, **how)
+        except StaleLease:
+            return await real(work)
+
+    return [(Work, "commit", commit), (RunDrivers, "leases_held", lambda drivers, held: None)]
+
+
+@mutant("Leases are not renewed.")
+def no_renewal() -> list[Patch]:
+    async def renew(service: Service) -> None:
+        await service.clock.sleep(3.0)
+
+    return [(Service, "renew", renew)]
+
+
+# The relay and the consumers
+
+
+async def move_on(consumer: LogConsumer, position: int, seen_up_to: int) -> None:
+    """Move a consumer's position, unless another process did."""
+    with contextlib.suppress(StaleLease):
+        await consumer.store.commit(Commit(move=Move(consumer.upstream, position, seen_up_to)))
+
+
+@mutant("The relay remembers that it published before it did.")
+def relay_skips() -> list[Patch]:
+    async def publish_page(relay: Relay) -> bool:
+        await relay.store.number_log()
+        events = await relay.store.read_log(relay.published)
+        if not events:
+            return False
+        relay.published = events[-1].position
+        await relay.store.mark_published(relay.published)
+        await relay.bus.publish_events(relay.service, events)
+        return False
+
+    return [(Relay, "publish_page", publish_page)]
+
+
+@mutant("The relay publishes what was committed last first.")
+def relay_turns_order() -> list[Patch]:
+    async def publish_page(relay: Relay) -> bool:
+        await relay.store.number_log()
+        events = await relay.store.read_log(relay.published)
+        if not events:
+            return False
+        await relay.bus.publish_events(relay.service, events[::-1])
+        await relay.store.mark_published(events[-1].position)
+        relay.published = events[-1].position
+        return False
+
+    return [(Relay, "publish_page", publish_page)]
+
+
+@mutant("A consumer moves its position before it reacts.")
+def moves_first() -> list[Patch]:
+    async def react_to_page(consumer: LogConsumer) -> bool:
+        store, upstream = consumer.store, consumer.upstream
+        position = await store.position(upstream)
+        page = await store.read_upstream(upstream, position, list(consumer.reactions))
+        if page.seen_up_to == position:
+            return False
+        await move_on(consumer, position, page.seen_up_to)
+        for stored in page.events:
+            await consumer.react(stored)
+        return bool(page.events)
+
+    return [(LogConsumer, "react_to_page", react_to_page)]
+
+
+@mutant("A consumer reacts to the newest event only and passes over the gap before it.")
+def takes_gaps() -> list[Patch]:
+    async def react_to_page(consumer: LogConsumer) -> bool:
+        store, upstream = consumer.store, consumer.upstream
+        position = await store.position(upstream)
+        page = await store.read_upstream(upstream, position, list(consumer.reactions))
+        if page.seen_up_to == position:
+            return False
+        for stored in page.events[-1:]:
+            await consumer.react(stored)
+        await move_on(consumer, position, page.seen_up_to)
+        return bool(page.events)
+
+    return [(LogConsumer, "react_to_page", react_to_page)]

@@ -1,0 +1,109 @@
+"""The wires of the simulated world: how long things take, and what does not arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.sim.loop import Lane
+
+STORE, BUS = "store", "bus"
+HOP_SECONDS = 0.0002
+SLOW_SECONDS_MAX = 0.4
+
+
+@dataclass(slots=True)
+class Weather:
+    """What goes wrong how often, while it lasts. All are probabilities but `slow_seconds`."""
+
+    loss: float = 0.0
+    duplicates: float = 0.0
+    slow_seconds: float = 0.0
+    write_fails: float = 0.0
+    commit_unknown: float = 0.0
+    read_fails: float = 0.0
+    disk_full: float = 0.0
+
+
+@dataclass(slots=True)
+class Network:
+    """Delays and losses between named places: processes, the store, the bus.
+
+    It schedules with the running loop, so the contract suites can run over it too.
+    """
+
+    random: Random
+    weather: Weather = field(default_factory=Weather)
+    cut: dict[tuple[str, str], float] = field(default_factory=dict)
+    down: Counter[str] = field(default_factory=Counter)
+    last_arrival: dict[tuple[str, str], float] = field(default_factory=dict)
+    happened: Counter[str] = field(default_factory=Counter)
+
+    def chance(self, probability: float, what: str) -> bool:
+        """Whether something goes wrong now; how often it did is counted."""
+        hit = probability > 0 and self.random.random() < probability
+        if hit:
+            self.happened[what] += 1
+        return hit
+
+    def hop(self) -> float:
+        """How long one message travels."""
+        quick = HOP_SECONDS * (1 + 10 * self.random.random() ** 3)
+        slow = self.weather.slow_seconds
+        return quick + (slow * self.random.random() if slow else 0.0)
+
+    def reachable(self, source: str, target: str) -> bool:
+        """Whether anything gets from one place to another now."""
+        if self.down[target] or self.down[source]:
+            self.happened["down"] += 1
+            return False
+        if self.healed_in(source, target):
+            self.happened["partition"] += 1
+            return False
+        return True
+
+    def healed_in(self, source: str, target: str) -> float:
+        """How long a partition still lasts."""
+        until = self.cut.get((source, target), 0.0)
+        return max(0.0, until - asyncio.get_running_loop().time()) if until else 0.0
+
+    def deliver(
+        self,
+        source: str,
+        target: str,
+        lane: Lane | None,
+        callback: Callable[..., object],
+        *args: Any,
+    ) -> bool:
+        """Send a message over a connection that keeps the order; returns whether it gets there.
+
+        What runs into a partition is lost with the connection, or comes when the partition ends.
+        """
+        delay = self.hop()
+        if not self.reachable(source, target):
+            waits = self.healed_in(source, target)
+            if not waits or self.random.random() < 0.5:
+                return False
+            delay += waits
+        elif self.chance(self.weather.loss, "loss"):
+            return False
+        loop = asyncio.get_running_loop()
+        pair = (source, target)
+        arrival = max(self.last_arrival.get(pair, 0.0), loop.time() + delay)
+        self.last_arrival[pair] = arrival
+        at(arrival - loop.time(), lane, callback, *args)
+        return True
+
+
+def at(seconds: float, lane: Lane | None, callback: Callable[..., object], *args: Any) -> None:
+    """Call something after a while: in a process, or out in the world."""
+    loop = asyncio.get_running_loop()
+    if lane is not None:
+        lane.later(seconds, callback, *args)
+    else:
+        world = getattr(loop, "world", None)
+        loop.call_later(seconds, callback, *args, context=world.context if world else None)

@@ -1,0 +1,241 @@
+"""What happens in one simulated world: who says what, and what goes wrong. All of it follows from
+the seed, and any part can be left out, which is how a failure is made small."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tests.sim.network import BUS, STORE
+
+AGENTS, MEMORIES, APIS = ("agent-1", "agent-2"), ("memory-1", "memory-2"), ("api-1", "api-2")
+PROCESSES = (*AGENTS, *MEMORIES, *APIS)
+FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
+# A retry without a key is known by the time of its first try, which another api may have noted.
+API_SKEW_SECONDS_MAX = 150.0
+MODEL_FAILURES = ("llm_timeout", "llm_rate_limit", "llm_server_error", "llm_connection_error")
+CRASH_POINTS = (
+    "after_model_reply",
+    "during_tool",
+    "after_tool",
+    *(
+        f"{when}.{topic}"
+        for when in ("before_commit", "after_commit")
+        for topic in (
+            "message.appended",
+            "tool_call.started",
+            "run.completed",
+            "run.accepted",
+            "block.changed",
+            "agent.requested",
+            "nothing",
+            "agent.deleted",
+        )
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call that the model makes: it writes a line that stands nowhere else."""
+
+    tool: str
+    label: str = "ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """A client sends one message and waits for the answer."""
+
+    name: str
+    client: int
+    agent: int
+    pause: float
+    steps: tuple[tuple[Call, ...], ...] = ()
+    fails_with: str = ""
+    thinks: float = 0.5
+    named_by: str = "key"
+    copies: int = 1
+    attempts: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Chore:
+    """Something else that is asked for at a time."""
+
+    name: str
+    kind: str
+    agent: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something goes wrong at a time, for a while."""
+
+    name: str
+    kind: str
+    at: float
+    seconds: float = 0.0
+    target: str = ""
+    how: str = ""
+    amount: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A world. `shared` are the agents that share a block; agents are made when they begin."""
+
+    seed: int
+    agents: tuple[float, ...] = ()
+    shared: tuple[bool, ...] = ()
+    says: tuple[Say, ...] = ()
+    chores: tuple[Chore, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    left_out: tuple[str, ...] = field(default=())
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of everything that can be left out."""
+        return [one.name for one in (*self.faults, *self.chores, *self.says)]
+
+    def only(self, kept: Collection[str]) -> Plan:
+        """The same world with some of its parts."""
+        return replace(
+            self,
+            says=tuple(one for one in self.says if one.name in kept),
+            chores=tuple(one for one in self.chores if one.name in kept),
+            faults=tuple(one for one in self.faults if one.name in kept),
+        )
+
+    def story(self) -> str:
+        """Everything in it, in words."""
+        lines = [f"agents begin at {[round(at, 2) for at in self.agents]}, shared {self.shared}"]
+        lines += [f"  {one}" for one in (*self.says, *self.chores, *self.faults)]
+        return "\n".join(lines)
+
+
+def plan_of(seed: int) -> Plan:
+    """The world of a seed."""
+    dice = Random(f"plan of {seed}")
+    agents = tuple(dice.choice((0.0, 0.0, 4 * dice.random())) for _ in range(dice.randint(2, 3)))
+    return Plan(
+        seed,
+        agents,
+        tuple(dice.random() < 0.6 for _ in agents),
+        tuple(says(dice, len(agents))),
+        tuple(chores(dice, len(agents))),
+        tuple(faults(dice)),
+    )
+
+
+def says(dice: Random, agents: int) -> list[Say]:
+    """A handful of clients with a few messages each."""
+    found: list[Say] = []
+    for client in range(dice.randint(2, 4)):
+        agent = dice.randrange(agents)
+        for _ in range(dice.randint(1, 4)):
+            name = f"m{len(found) + 1}"
+            thinks = dice.choice((0.05, 0.5, 3.0, 12.0))
+            found.append(
+                Say(
+                    name,
+                    client,
+                    agent,
+                    pause=round(dice.choice((0.0, 1.0, 6.0)) * dice.random(), 3),
+                    steps=tuple(steps(dice)),
+                    fails_with=model_failure(dice),
+                    thinks=round(thinks * dice.random(), 3),
+                    named_by=dice.choice(("key", "otid", "nothing")),
+                    copies=dice.choice((1, 1, 1, 2, 3)),
+                    attempts=dice.choice((1, 2, 40, 40, 40, 40)),
+                )
+            )
+    return found
+
+
+def steps(dice: Random) -> list[tuple[Call, ...]]:
+    """The tool calls of a turn, step by step."""
+    if dice.random() < 0.4:
+        return []
+    return [
+        tuple(
+            dice.choice(
+                (Call("memory_insert"), Call("memory_insert", "shared"), Call("keep"), Call("keep"))
+            )
+            for _ in range(dice.choice((1, 1, 2)))
+        )
+        for _ in range(dice.choice((1, 1, 2)))
+    ]
+
+
+def model_failure(dice: Random) -> str:
+    """What the model does instead of its last answer; mostly nothing."""
+    if dice.random() < 0.8:
+        return ""
+    return dice.choice((*MODEL_FAILURES, "garbage arguments", "unknown tool", "bug"))
+
+
+def chores(dice: Random, agents: int) -> list[Chore]:
+    """What else clients do."""
+    kinds = (
+        *("edit block", "rename agent", "detach", "attach", "delete agent", "delete shared"),
+        *("make and leave", "make and leave", "come and go", "come and go", "come and go"),
+    )
+    together = 20 * dice.random()
+    return [
+        Chore(
+            f"c{n + 1}",
+            dice.choice(kinds),
+            dice.randrange(agents),
+            round(dice.choice((20 * dice.random(), together)), 3),
+        )
+        for n in range(dice.choice((0, 2, 4, 6)))
+    ]
+
+
+def faults(dice: Random) -> list[Fault]:
+    """What goes wrong."""
+    span = FAULTS_UNTIL_SECONDS - FAULTS_FROM_SECONDS
+    return [
+        fault(dice, f"f{n + 1}", round(FAULTS_FROM_SECONDS + span * dice.random(), 3))
+        for n in range(dice.randint(1, 5))
+    ]
+
+
+def fault(dice: Random, name: str, at: float) -> Fault:
+    """One thing that goes wrong."""
+    worker = dice.choice((*AGENTS, *AGENTS, *AGENTS, *MEMORIES, *APIS))
+    kind = dice.choice(
+        ("crash", "crash", "crash at", "crash at", "crash all", "restart", "freeze", "freeze",
+         "store down", "bus down", "wipe", "partition", "partition", "skew", "weather", "weather")
+    )  # fmt: skip
+    match kind:
+        case "crash" | "restart":
+            return Fault(name, kind, at, round(0.2 + 12 * dice.random() ** 2, 3), worker)
+        case "crash at":
+            point = dice.choice(CRASH_POINTS)
+            wipes = float(dice.random() < 0.3)
+            seconds = round(0.2 + 5 * dice.random(), 3)
+            return Fault(name, kind, at, seconds, how=point, amount=wipes)
+        case "crash all":
+            return Fault(name, kind, at, round(0.2 + 5 * dice.random(), 3))
+        case "freeze":
+            return Fault(name, kind, at, round(0.5 + 24 * dice.random(), 3), worker)
+        case "store down" | "bus down":
+            return Fault(name, kind, at, round(0.2 + 8 * dice.random() ** 2, 3))
+        case "wipe":
+            return Fault(name, kind, at, round(3 * dice.random(), 3))
+        case "partition":
+            how = f"{dice.choice((STORE, BUS))} {dice.choice(('both', 'to', 'from'))}"
+            return Fault(name, kind, at, round(1 + 20 * dice.random(), 3), worker, how)
+        case "skew":
+            far = API_SKEW_SECONDS_MAX if worker in APIS else 7200.0
+            amount = far * dice.choice((-1, -0.1, 0.1, 1))
+            return Fault(name, kind, at, 0.0, worker, amount=amount)
+    how = dice.choice(
+        ("loss", "duplicates", "slow", "write_fails", "commit_unknown", "read_fails", "disk_full")
+    )
+    amount = round(dice.choice((0.1, 0.3, 0.5)), 2)
+    return Fault(name, kind, at, round(1 + 10 * dice.random(), 3), how=how, amount=amount)

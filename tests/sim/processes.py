@@ -1,0 +1,195 @@
+"""The service processes of the simulated world: the real wiring, with simulated adapters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from libs.bus.runtime import Runtime
+from libs.bus.service import Service
+from libs.contracts.ids import derived_id
+from libs.eventstore import failpoints
+from libs.eventstore.work import Repository
+from services.agent import app as agent_app
+from services.agent import projections as agent_projections
+from services.api.http.messages import read_request, whole_answer
+from services.api.http.problems import as_problem
+from services.api.http.shared import Api
+from services.memory import app as memory_app
+from services.memory import projections as memory_projections
+from tests.sim.bus import Broker, SimBus
+from tests.sim.loop import OWNER, Lane, VirtualLoop
+from tests.sim.model import SimProvider, SimToolRunner
+from tests.sim.network import Network
+from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimReads
+from tests.sim.store import Client, Server, SimStore
+from tests.unit.given import NOW
+
+
+class SimClock:
+    """A process's own clock, which may be wrong; what it measures with is not."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.skew = 0.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.loop.now + self.skew)
+
+    def monotonic(self) -> float:
+        return self.loop.now
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class SimIds:
+    """Ids that follow from who asks, and how often before."""
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
+        self.count = 0
+
+    def new(self, prefix: str) -> str:
+        self.count += 1
+        return derived_id(prefix, self.holder, str(self.count))
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all processes are connected to, and who watches the model."""
+
+    loop: VirtualLoop
+    network: Network
+    server: Server
+    broker: Broker
+    asked: Callable[[str, int, str], int]
+    skews: dict[str, float] = field(default_factory=dict)
+    running: dict[str, Process] = field(default_factory=dict)
+    begun: int = 0
+
+
+class Process:
+    """One process from its start to its death."""
+
+    def __init__(self, shared: Shared, name: str) -> None:
+        shared.begun += 1
+        self.shared = shared
+        self.name = name
+        self.kind = name.rpartition("-")[0]
+        self.holder = f"{name}#{shared.begun}"
+        self.lane = Lane(shared.loop, self.holder)
+        self.clock = SimClock(shared.loop)
+        self.clock.skew = shared.skews.get(name, 0.0)
+        self.ids = SimIds(self.holder)
+        self.bus = SimBus(shared.broker, name, self.lane)
+        self.client = Client(shared.server, name, self.lane)
+        self.provider = SimProvider(self.holder, self.lane, shared.asked)
+        self.service: Service | None = None
+        self.drain: Callable[[], Awaitable[None]] | None = None
+        self.requests: set[asyncio.Future[Any]] = set()
+        PROCESS_OF[self.lane.number] = self
+
+    def start(self) -> None:
+        """Come up."""
+        self.shared.running[self.name] = self
+        if self.kind in WIRED:
+            self.lane.spawn(self.serve())
+
+    async def serve(self) -> None:
+        """What `runtime.running` does."""
+        wire, project = WIRED[self.kind]
+        store = SimStore(self.client, self.kind, self.holder)
+        repository = Repository(store, self.kind, project)
+        self.service = Service(self.kind, repository, self.bus, self.clock)
+        runtime: Any = SimpleNamespace(
+            service=self.service,
+            database=SimDatabase(self.client),
+            bus=self.bus,
+            clock=self.clock,
+            ids=self.ids,
+        )
+        self.drain = await wire(runtime)
+        self.service.start()
+
+    async def stop(self) -> None:
+        """End as on SIGTERM."""
+        await self.bus.stop_serving()
+        if self.drain:
+            await self.drain()
+        if self.service:
+            await self.service.stop()
+
+    def crash(self) -> None:
+        """End as by SIGKILL."""
+        self.lane.crash()
+        self.shared.broker.forget(self.lane)
+        if self.shared.running.get(self.name) is self:
+            del self.shared.running[self.name]
+        for answer in self.requests:
+            if not answer.done():
+                answer.set_exception(ConnectionError("the api died"))
+        self.requests.clear()
+
+    # The api
+
+    async def answer(self, request: Any, agent_id: str) -> tuple[int, Any, dict[str, str]]:
+        """What the api answers to POST /v1/agents/{id}/messages."""
+        request.app = SimpleNamespace(state=SimpleNamespace(api=self.api()))
+        try:
+            asked = await read_request(request, agent_id)
+            return 200, await whole_answer(request, asked), {}
+        except Exception as exception:
+            problem = as_problem(request, exception)
+            return problem.status, problem.body, problem.headers
+
+    def api(self) -> Api:
+        """The adapters of the api."""
+        return Api(SimReads(self.client), self.bus, self.clock, self.ids)  # type: ignore[arg-type]
+
+
+PROCESS_OF: dict[int, Process] = {}
+Wire = Callable[[Runtime], Awaitable[Callable[[], Awaitable[None]] | None]]
+WIRED: dict[str, tuple[Any, Any]] = {
+    "agent": (agent_app.wire, agent_projections.project),
+    "memory": (memory_app.wire, memory_projections.project),
+}
+
+
+def me() -> Process:
+    """The process in whose context this runs."""
+    return PROCESS_OF[OWNER.get().number]
+
+
+def reached(point: str) -> None:
+    """A named crash point of the code: a test may have this process die here."""
+    process = PROCESS_OF.get(OWNER.get().number)
+    if process is not None:
+        for hook in CRASH_HOOKS:
+            hook(process, point)
+
+
+CRASH_HOOKS: list[Callable[[Process, str], None]] = []
+
+
+@contextlib.contextmanager
+def simulated_adapters() -> Iterator[None]:
+    """The wiring of the services finds simulated adapters where it looks for the real ones."""
+    with contextlib.ExitStack() as stack:
+        for target, name, value in (
+            (agent_app, "PostgresQueries", SimQueries),
+            (agent_app, "BaseToolRunner", SimToolRunner),
+            (agent_app, "providers", lambda _: [me().provider]),
+            (memory_app, "PostgresHolders", SimHolders),
+            (failpoints, "reached", reached),
+        ):
+            stack.enter_context(mock.patch.object(target, name, value))
+        yield
+        PROCESS_OF.clear()
+        CRASH_HOOKS.clear()

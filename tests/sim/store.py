@@ -1,0 +1,341 @@
+"""The event store as one simulated process sees it: the twin, at the other end of a wire.
+
+What a process knows (its leases) dies with it; what the twin did stays. A call may fail before or
+after it took effect, and what a broken connection carried may still take effect a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from libs.eventstore import failpoints
+from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.ports import (
+    LOG_PAGE_EVENTS_MAX,
+    Commit,
+    Fence,
+    History,
+    StaleLease,
+    StoredEvent,
+    StoreUnavailable,
+    UpstreamPage,
+)
+from tests.sim.loop import Lane
+from tests.sim.network import STORE, Network, at
+
+FAILS_AFTER_SECONDS_MAX = 5.0
+LATE_SECONDS_MAX = 3.0
+COMMIT_SECONDS = 0.004
+SNAGS = 0.03
+
+
+@dataclass(slots=True)
+class Transactions:
+    """Which commits of a schema are open, and where their events stand: as in Postgres, a
+    transaction has its number when it begins and is seen when it ends."""
+
+    begun: int = 0
+    open: set[int] = field(default_factory=set)
+    unnumbered: list[tuple[int, int, StoredEvent]] = field(default_factory=list)
+
+    def begin(self) -> int:
+        self.begun += 1
+        self.open.add(self.begun)
+        return self.begun
+
+
+class Server:
+    """The database server: executes what arrives, one statement at a time, and watches."""
+
+    def __init__(self, database: MemoryDatabase, network: Network) -> None:
+        self.database = database
+        self.network = network
+        self.transactions: dict[str, Transactions] = {}
+        self.watchers: list[Watcher] = []
+
+    def of(self, service: str) -> Transactions:
+        return self.transactions.setdefault(service, Transactions())
+
+    def twin(self, service: str, holder: str) -> MemoryEventStore:
+        """The twin without a memory of its own: that is the client's."""
+        return MemoryEventStore(self.database, service, holder)
+
+    def commit(self, service: str, holder: str, xid: int, commit: Commit) -> int | None:
+        """The end of a transaction: everything is seen, or nothing happened."""
+        book = self.of(service)
+        book.open.discard(xid)
+        twin = self.twin(service, holder)
+        before = len(twin.schema.committed)
+        for watcher in self.watchers:
+            watcher.before_commit(service, holder, commit)
+        epoch = finished(twin.commit(commit))
+        fresh = twin.schema.committed[before:]
+        book.unnumbered += [(xid, number, event) for number, event in enumerate(fresh)]
+        for watcher in self.watchers:
+            watcher.after_commit(service, holder, commit, epoch, fresh)
+        return epoch
+
+    def number_log(self, service: str, limit: int) -> int:
+        """Number events in the order of their transactions, below the oldest that is open."""
+        book, log = self.of(service), self.database.schema(service).log
+        horizon = self.horizon(book)
+        book.unnumbered.sort(key=lambda one: one[:2])
+        fresh = [one for one in book.unnumbered if one[0] < horizon][:limit]
+        for one in fresh:
+            log.append(replace(one[2], position=len(log) + 1))
+            book.unnumbered.remove(one)
+        return len(fresh)
+
+    def horizon(self, book: Transactions) -> int:
+        return min(book.open, default=book.begun + 1)
+
+
+class Watcher:
+    """Sees what the server does. Nothing of it is known to the code under test."""
+
+    def before_commit(self, service: str, holder: str, commit: Commit) -> None: ...
+
+    def after_commit(
+        self,
+        service: str,
+        holder: str,
+        commit: Commit,
+        epoch: int | None,
+        fresh: list[StoredEvent],
+    ) -> None: ...
+
+    def lease_taken(self, service: str, holder: str, key: str, epoch: int | None) -> None: ...
+
+    def lease_released(self, service: str, key: str) -> None: ...
+
+    def leases_renewed(self, service: str, held: dict[str, int]) -> None: ...
+
+
+class Client:
+    """A process's connections to the server."""
+
+    def __init__(self, server: Server, name: str, lane: Lane | None) -> None:
+        self.server = server
+        self.network = server.network
+        self.name = name
+        self.lane = lane
+
+    async def ask[T](self, execute: Callable[[], T], *, write: bool = False) -> T:
+        """Have something executed. Lost is either the question or the answer."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.send(answer, execute, write)
+        return await answer
+
+    def send[T](self, answer: asyncio.Future[T], execute: Callable[[], T], write: bool) -> None:
+        """Put a question on the wire."""
+        if self.lane is not None and not self.lane.alive:
+            return
+        network, weather = self.network, self.network.weather
+        fails = weather.write_fails if write else weather.read_fails
+        if not network.reachable(self.name, STORE):
+            waits = network.healed_in(self.name, STORE)
+            if waits and network.random.random() < 0.5:
+                at(waits + network.hop(), None, self.execute, answer, execute)
+            self.fail(answer)
+        elif network.chance(fails, "store fails"):
+            self.fail(answer)
+        elif write and network.chance(weather.disk_full, "disk full"):
+            self.fail(answer, "disk full", soon=True)
+        elif write and network.chance(weather.commit_unknown, "commit unknown"):
+            self.fail(answer)
+            late = network.random.random() * LATE_SECONDS_MAX * network.random.randrange(2)
+            at(network.hop() + late, None, self.execute, answer, execute)
+        else:
+            at(network.hop(), None, self.execute, answer, execute)
+
+    def execute[T](self, answer: asyncio.Future[T], execute: Callable[[], T]) -> None:
+        """At the server: do it, and send the answer back."""
+        if self.network.down[STORE]:
+            self.fail(answer)
+            return
+        outcome: Any
+        try:
+            outcome, settle = execute(), set_result
+        except Exception as refused:
+            outcome, settle = refused, set_exception
+        if isinstance(outcome, asyncio.Future):
+            outcome.add_done_callback(lambda done: self.answer(answer, done))
+            return
+        self.reply(answer, settle, outcome)
+
+    def answer(self, answer: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
+        """What took the server a while is done."""
+        problem = done.exception()
+        if problem:
+            self.reply(answer, set_exception, problem)
+        else:
+            self.reply(answer, set_result, done.result())
+
+    def reply(self, answer: asyncio.Future[Any], settle: Settle, outcome: Any) -> None:
+        """Send an answer back."""
+        if self.network.reachable(STORE, self.name):
+            at(self.network.hop(), self.lane, settle, answer, outcome)
+        else:
+            self.fail(answer)
+
+    def fail(self, answer: asyncio.Future[Any], why: str = "lost", soon: bool = False) -> None:
+        """The connection breaks; the process learns it at some time."""
+        seconds = 0.001 if soon else self.network.random.random() ** 2 * FAILS_AFTER_SECONDS_MAX
+        at(seconds, self.lane, set_exception, answer, StoreUnavailable(f"simulated: {why}"))
+
+
+Settle = Callable[[asyncio.Future[Any], Any], None]
+
+
+def set_result(answer: asyncio.Future[Any], result: Any) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def set_exception(answer: asyncio.Future[Any], problem: Any) -> None:
+    if not answer.done():
+        answer.set_exception(problem)
+
+
+def finished[T](work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("the twin waits for nothing")
+
+
+class SimStore:
+    """Keeps the contract of `ports.EventStore`, as `PostgresEventStore` does: what this process
+    holds it knows from the answers that it got."""
+
+    def __init__(self, client: Client, service: str, holder: str) -> None:
+        self.client = client
+        self.server = client.server
+        self.service = service
+        self.holder = holder
+        self.held: dict[str, int] = {}
+
+    def twin(self) -> MemoryEventStore:
+        return self.server.twin(self.service, self.holder)
+
+    async def load(self, aggregate_id: str, after: int = 0) -> History:
+        return await self.client.ask(lambda: finished(self.twin().load(aggregate_id, after)))
+
+    async def commit(self, commit: Commit) -> int | None:
+        topic = commit.events[-1].topic if commit.events else "nothing"
+
+        def execute() -> asyncio.Future[int | None]:
+            xid = self.server.of(self.service).begin()
+            done: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+            random = self.client.network.random
+            seconds = COMMIT_SECONDS * random.random() * (30 if random.random() < SNAGS else 1)
+            at(seconds, None, self.end, done, xid, commit)
+            return done
+
+        failpoints.reached(f"before_commit.{topic}")
+        try:
+            epoch = await self.client.ask(execute, write=True)
+        except StaleLease:
+            if commit.fence:
+                self.forget_lease(commit.fence)
+            raise
+        failpoints.reached(f"after_commit.{topic}")
+        if commit.fence and commit.release_lease:
+            self.forget_lease(commit.fence)
+        if commit.take_lease is not None and epoch is not None:
+            self.held[commit.take_lease] = epoch
+        return epoch
+
+    def end(self, done: asyncio.Future[int | None], xid: int, commit: Commit) -> None:
+        """At the server: the transaction ends; with the server's death it never happened."""
+        if self.client.network.down[STORE]:
+            self.server.of(self.service).open.discard(xid)
+            done.set_exception(StoreUnavailable("simulated: the server died"))
+            return
+        try:
+            done.set_result(self.server.commit(self.service, self.holder, xid, commit))
+        except Exception as refused:
+            done.set_exception(refused)
+
+    def forget_lease(self, fence: Fence) -> None:
+        if self.held.get(fence.key) == fence.epoch:
+            del self.held[fence.key]
+
+    async def stored_reply(self, message_id: str) -> str | None:
+        return await self.client.ask(lambda: finished(self.twin().stored_reply(message_id)))
+
+    async def forget_replies(self, older_than_seconds: float) -> int:
+        return await self.client.ask(
+            lambda: finished(self.twin().forget_replies(older_than_seconds)), write=True
+        )
+
+    async def take_lease(self, key: str) -> int | None:
+        def execute() -> int | None:
+            epoch = finished(self.twin().take_lease(key))
+            for watcher in self.server.watchers:
+                watcher.lease_taken(self.service, self.holder, key, epoch)
+            return epoch
+
+        epoch = await self.client.ask(execute, write=True)
+        if epoch is not None:
+            self.held[key] = epoch
+        return epoch
+
+    async def renew_leases(self) -> set[str]:
+        asked = dict(self.held)
+
+        def execute() -> set[str]:
+            twin = self.twin()
+            twin.held = dict(asked)
+            found = finished(twin.renew_leases())
+            for watcher in self.server.watchers:
+                watcher.leases_renewed(self.service, twin.held)
+            return found
+
+        if asked:
+            found = await self.client.ask(execute, write=True)
+            for key in asked.keys() - found:
+                self.forget_lease(Fence(key, asked[key]))
+        return set(self.held)
+
+    async def release_lease(self, fence: Fence) -> None:
+        self.forget_lease(fence)
+
+        def execute() -> None:
+            lease = self.twin().schema.leases.get(fence.key)
+            finished(self.twin().release_lease(fence))
+            if lease and lease.epoch == fence.epoch:
+                for watcher in self.server.watchers:
+                    watcher.lease_released(self.service, fence.key)
+
+        await self.client.ask(execute, write=True)
+
+    async def number_log(self, limit: int = LOG_PAGE_EVENTS_MAX) -> int:
+        return await self.client.ask(
+            lambda: self.server.number_log(self.service, limit), write=True
+        )
+
+    async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
+        return await self.client.ask(lambda: finished(self.twin().read_log(after, limit)))
+
+    async def read_upstream(
+        self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
+    ) -> UpstreamPage:
+        return await self.client.ask(
+            lambda: finished(self.twin().read_upstream(upstream, after, topics, limit))
+        )
+
+    async def published(self) -> int:
+        return await self.client.ask(lambda: finished(self.twin().published()))
+
+    async def mark_published(self, position: int) -> None:
+        await self.client.ask(lambda: finished(self.twin().mark_published(position)), write=True)
+
+    async def position(self, upstream: str) -> int:
+        return await self.client.ask(lambda: finished(self.twin().position(upstream)))

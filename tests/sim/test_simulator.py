@@ -1,0 +1,84 @@
+"""A small dose of what `make sim` and `make sim-score` do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import count
+
+import pytest
+
+from tests.sim.mutants import MUTANTS, planted
+from tests.sim.plan import PROCESSES, plan_of
+from tests.sim.shrink import command, shrunk
+from tests.sim.world import Outcome, run
+
+WORLDS_FOR_A_MUTANT = 100
+RARELY_FOUND = {"creation-not-swept", "moves-first"}  # it takes hundreds: `make sim-score`
+DOSE = range(1, 41)
+TRACES = (
+    "from tests.sim.plan import plan_of; from tests.sim.world import run;"
+    "print(*(run(plan_of(seed)).trace for seed in (3, 4, 5)))"
+)
+
+
+@pytest.fixture(scope="module")
+def dose() -> list[Outcome]:
+    return [run(plan_of(seed)) for seed in DOSE]
+
+
+def test_r38_nothing_is_lost_doubled_or_stuck_in_any_world(dose: list[Outcome]) -> None:
+    failed = {outcome.seed: outcome.problems for outcome in dose if outcome.problems}
+    assert failed == {}, [command(plan_of(seed)) for seed in failed]
+
+
+def test_r38_the_faults_really_happen(dose: list[Outcome]) -> None:
+    happened: Counter[str] = sum((outcome.happened for outcome in dose), Counter())
+    for kind in ("crash", "crash at", "freeze", "partition", "weather", "wipe", "store down"):
+        assert happened[kind], kind
+    for what in ("loss", "duplicate", "commit unknown", "store fails", "disk full"):
+        assert happened[what], what
+
+
+def test_r38_a_seed_has_one_trace_whatever_the_hash_seed_of_python() -> None:
+    here = [run(plan_of(seed)).trace for seed in (3, 4, 5)]
+    for hash_seed in ("0", "4711"):
+        there = subprocess.run(
+            [sys.executable, "-c", TRACES],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert there.stdout.split() == here
+    assert len(set(here)) == 3
+
+
+def test_a_quiet_world_answers_everything() -> None:
+    plan = plan_of(3)
+    outcome = run(plan.only([one.name for one in plan.says]))
+    assert outcome.problems == []
+    assert not outcome.happened
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - RARELY_FOUND))
+def test_r38_a_planted_bug_is_found(name: str) -> None:
+    with planted(name):
+        assert any(run(plan_of(seed)).problems for seed in range(1, WORLDS_FOR_A_MUTANT))
+
+
+def test_a_failing_world_is_made_small() -> None:
+    with planted("tool-runs-twice"):
+        seed = next(seed for seed in count(1) if run(plan_of(seed)).problems)
+        small, outcome = shrunk(plan_of(seed))
+        assert outcome.problems
+        assert len(small.parts) < len(plan_of(seed).parts) / 2
+        assert command(small).startswith(f"python -m tests.sim --seed {small.seed} --plan ")
+    assert run(small).problems == []
+
+
+def test_every_process_is_simulated_at_least_twice() -> None:
+    kinds = Counter(name.rpartition("-")[0] for name in PROCESSES)
+    assert set(kinds.values()) == {2}

@@ -1,0 +1,122 @@
+"""What is checked while the world runs: at the server, where the truth is, and at the model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent
+from tests.sim.loop import VirtualLoop
+from tests.sim.store import Server, Watcher
+
+DRIVEN = frozenset(
+    {
+        "model.replied",
+        "tool_call.started",
+        "tool_call.finished",
+        "tool_call.interrupted",
+        "run.completed",
+        "run.failed",
+    }
+)
+
+
+class Watch(Watcher):
+    """Notes what must never happen, when it happens."""
+
+    def __init__(self, loop: VirtualLoop, server: Server) -> None:
+        self.loop = loop
+        self.server = server
+        self.problems: list[str] = []
+        self.errors: list[str] = []
+        self.held_since: dict[tuple[str, str], float] = {}
+        self.held_until: dict[tuple[str, str], float] = {}
+        self.holders: dict[str, str] = {}
+        self.epochs: dict[str, int] = {}
+        self.names: dict[str, tuple[str, str]] = {}
+        self.replies: Counter[str] = Counter()
+        self.recorded_at: dict[tuple[str, int], float] = {}
+        self.times: Counter[tuple[str, int]] = Counter()
+
+    def problem(self, what: str) -> None:
+        self.problems.append(f"at {self.loop.now:.3f} s: {what}")
+
+    # The server
+
+    def before_commit(self, service: str, holder: str, commit: Commit) -> None:
+        """Remember who holds what, before the commit changes it."""
+        leases = self.server.database.schema(service).leases
+        self.holders = {key: lease.holder for key, lease in leases.items()}
+        self.epochs = {key: lease.epoch for key, lease in leases.items()}
+
+    def after_commit(
+        self,
+        service: str,
+        holder: str,
+        commit: Commit,
+        epoch: int | None,
+        fresh: list[StoredEvent],
+    ) -> None:
+        """Was it this process's to write?"""
+        self.loop.note(len(fresh), epoch or 0)
+        fence = commit.fence
+        if fence and self.epochs.get(fence.key) != fence.epoch:
+            self.problem(f"{holder} wrote under a stale epoch of {fence.key}")
+        for event in fresh:
+            if event.topic in DRIVEN and self.holders.get(event.aggregate_id) != holder:
+                self.problem(f"{holder} recorded {event.topic} without holding the lease")
+            self.note_step(event)
+        if fence and commit.release_lease:
+            self.lease_released(service, fence.key)
+        if commit.take_lease and epoch is not None:
+            self.lease_taken(service, holder, commit.take_lease, epoch)
+
+    def note_step(self, event: StoredEvent) -> None:
+        """Remember which step of which message is recorded."""
+        run_id = str(event.payload.get("run_id"))
+        if event.topic == "message.appended" and event.payload.get("sent"):
+            message: Any = event.payload["message"]
+            self.names[run_id] = (event.aggregate_id, json.loads(text_in(message))["name"])
+        elif event.topic in ("model.replied", "run.failed") and run_id in self.names:
+            name = self.names[run_id][1]
+            self.recorded_at[name, self.replies[run_id]] = self.loop.now
+            self.replies[run_id] += 1
+
+    def lease_taken(self, service: str, holder: str, key: str, epoch: int | None) -> None:
+        """A lease is taken over only after it ran out."""
+        if epoch is None:
+            return
+        place = (service, key)
+        if self.held_until.get(place, 0.0) > self.loop.now:
+            self.problem(f"{holder} took the lease of {key} while it was held")
+        self.held_since[place] = self.loop.now
+        self.held_until[place] = self.loop.now + LEASE_SECONDS
+
+    def lease_released(self, service: str, key: str) -> None:
+        self.held_until.pop((service, key), None)
+
+    def leases_renewed(self, service: str, held: dict[str, int]) -> None:
+        for key in held:
+            self.held_until[service, key] = self.loop.now + LEASE_SECONDS
+
+    # The model
+
+    def asked(self, name: str, step: int, holder: str) -> int:
+        """The model is asked; returns how often it was asked for this step by now. Whoever takes a
+        turn over must not ask for what was recorded before."""
+        self.times[name, step] += 1
+        recorded_at = self.recorded_at.get((name, step))
+        conversation = next((key for key, known in self.names.values() if known == name), "")
+        lease = self.server.database.schema("agent").leases.get(conversation)
+        mine = lease is not None and lease.holder == holder
+        since = self.held_since.get(("agent", conversation), 0.0)
+        if mine and recorded_at is not None and since > recorded_at:
+            self.problem(f"{holder} asked for step {step} of {name}, which was recorded")
+        return self.times[name, step]
+
+
+def text_in(message: Any) -> str:
+    """The text of a message that a client sent."""
+    content = message["content"]
+    return str(content if isinstance(content, str) else content[0]["text"])

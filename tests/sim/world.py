@@ -1,0 +1,175 @@
+"""Run one simulated world from its plan to its verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from random import Random
+
+from pydantic_core import to_json
+
+from libs.bus.ports import BusUnavailable
+from libs.contracts.message import JsonObject
+from libs.eventstore.memory import MemoryDatabase
+from libs.eventstore.ports import StoreUnavailable
+from tests.sim.bus import Broker
+from tests.sim.checks import judge
+from tests.sim.clients import Clients
+from tests.sim.faults import Faults
+from tests.sim.loop import Stuck, VirtualLoop
+from tests.sim.model import BUG, LEDGER, Ledger
+from tests.sim.network import BUS, STORE, Network, Weather
+from tests.sim.plan import Plan
+from tests.sim.processes import Shared, simulated_adapters
+from tests.sim.store import Server
+from tests.sim.watch import Watch
+
+ANSWERED_SECONDS_MAX = 240.0
+QUIET_SECONDS_MAX = 120.0
+LOOKED_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one world."""
+
+    seed: int
+    problems: list[str]
+    trace: str
+    seconds: float = 0.0
+    steps: int = 0
+    happened: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class World:
+    """One world while it runs."""
+
+    plan: Plan
+    loop: VirtualLoop
+    shared: Shared
+    watch: Watch
+    clients: Clients
+    ledger: Ledger
+    problems: list[str] = field(default_factory=list)
+
+    async def live(self) -> None:
+        """Everything that happens."""
+        faults = Faults(self.shared, self.plan)
+        whole_again = faults.start()
+        answered = self.clients.start()
+        if whole_again:
+            await asyncio.wait(whole_again)
+        self.mend()
+        faults.armed.clear()
+        _, waiting = await asyncio.wait(answered, timeout=ANSWERED_SECONDS_MAX)
+        if waiting:
+            self.problems.append(f"{len(waiting)} clients were never answered")
+        for done in answered:
+            if done.done() and done.exception():
+                self.problems.append(f"a client failed: {done.exception()!r}")
+        await self.settle()
+
+    def mend(self) -> None:
+        """From here on nothing goes wrong any more."""
+        network = self.shared.network
+        network.weather = Weather()
+        network.cut.clear()
+        network.down[STORE] = network.down[BUS] = 0
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be done."""
+        for _ in range(int(QUIET_SECONDS_MAX / LOOKED_SECONDS)):
+            await asyncio.sleep(LOOKED_SECONDS)
+            if not self.unsettled():
+                return
+        self.problems.append(f"it never came to rest: {', '.join(self.unsettled())}")
+
+    def unsettled(self) -> list[str]:
+        """What is still to be done."""
+        database = self.shared.server.database
+        agent, memory = database.schema("agent"), database.schema("memory")
+        left = [
+            f"{row['id']} is {row['status']}"
+            for row in agent.rows("runs")
+            if row["status"] not in ("completed", "failed", "cancelled")
+        ]
+        left += [f"the lease of {key}" for key in agent.leases if key.startswith("conv-")]
+        left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
+        for name, schema, upstream in (("agent", agent, "memory"), ("memory", memory, "agent")):
+            if not len(schema.committed) == len(schema.log) == schema.published:
+                left.append(f"the relay of {name}")
+            if schema.positions.get(upstream) != len(database.schema(upstream).log):
+                left.append(f"the consumer of {upstream}")
+        return left
+
+
+def run(plan: Plan) -> Outcome:
+    """The outcome of a plan: the same for the same plan, wherever it runs."""
+    loop = VirtualLoop(plan.seed)
+    random = Random(f"network of {plan.seed}")
+    network = Network(random)
+    server = Server(MemoryDatabase(lambda: loop.now), network)
+    watch = Watch(loop, server)
+    shared = Shared(loop, network, server, Broker(network), watch.asked)
+    watch.shared = shared
+    server.watchers.append(watch)
+    LEDGER[:] = [Ledger()]
+    world = World(plan, loop, shared, watch, Clients(shared, plan), LEDGER[-1])
+    gc.disable()
+    try:
+        with simulated_adapters(), heard_errors(watch):
+            try:
+                loop.run_until_complete(world.live())
+            except Stuck as stuck:
+                world.problems.append(f"stuck at {loop.now:.1f} s: {stuck}")
+            world.problems += judge(world)
+            trace = traced(loop, server)
+            loop.close()
+    finally:
+        gc.enable()
+    return Outcome(plan.seed, world.problems, trace, loop.now, loop.steps, network.happened)
+
+
+def traced(loop: VirtualLoop, server: Server) -> str:
+    """A hash of every step that was made and every event that was recorded."""
+    digest = sha256(f"{loop.trace} {loop.steps} {loop.now}".encode())
+    for name in sorted(server.database.services):
+        for event in server.database.schema(name).committed:
+            row: JsonObject = {"topic": event.topic, "payload": event.payload}
+            digest.update(to_json([event.aggregate_id, event.version, str(event.occurred_at), row]))
+    return digest.hexdigest()[:16]
+
+
+class Errors(logging.Handler):
+    """Hears what the services log as errors: each is a surprise to the code."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__(logging.ERROR)
+        self.watch = watch
+
+    def emit(self, record: logging.LogRecord) -> None:
+        problem = record.exc_info[1] if record.exc_info else None
+        outage = isinstance(problem, (StoreUnavailable, BusUnavailable))
+        if not outage and str(problem) != BUG:
+            self.watch.errors.append(f"{record.getMessage()}: {problem!r}")
+
+
+@contextlib.contextmanager
+def heard_errors(watch: Watch) -> Iterator[None]:
+    """Errors go to the watch; nothing is printed."""
+    root, handler = logging.getLogger(), Errors(watch)
+    level, handlers = root.level, root.handlers[:]
+    root.handlers[:] = [handler]
+    root.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)

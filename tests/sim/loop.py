@@ -18,7 +18,7 @@ from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any
 
-STEPS_MAX = 2_000_000
+STEPS_MAX = 300_000
 
 MASK = (1 << 61) - 1
 

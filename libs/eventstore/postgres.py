@@ -28,7 +28,7 @@ from libs.eventstore.ports import (
     UpstreamPage,
     VersionConflict,
 )
-from libs.eventstore.statement import TAKE_LEASES, commit_statement, lease_parameters
+from libs.eventstore.statement import commit_statement, lease_parameters, take_leases
 from libs.telemetry.tracing import statement
 
 log = logging.getLogger(__name__)
@@ -365,7 +365,7 @@ class PostgresEventStore:
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
         row = await self.database.fetch_one(
-            f"with gate as (select 1) {self.sql(TAKE_LEASES)}",
+            f"with gate as (select 1) {take_leases(self.schema, [key])}",
             lease_parameters([key], self.holder),
         )
         return self.took_lease(key, row[1] if row else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.chaos import crash_points, freezes, kills, outages, repeats
+from tests.chaos import crash_points, freezes, kills, outages, repeats, resumed
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Verdict
 from tests.chaos.world import World
@@ -29,6 +29,7 @@ SCENARIOS = {
     "R12": Scenario("clients insist", repeats.r12_clients_insist, Dose(1, 20, agents=5)),
     "R13": Scenario("zombies", freezes.r13_zombies, Dose(3, 3)),
     "R22": Scenario("orphaned tool calls", crash_points.r22_orphaned_tool_calls, Dose(2, 200)),
+    "R25": Scenario("streams are dropped", resumed.r25_streams_are_resumed, Dose(20, 5, agents=5)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
 }

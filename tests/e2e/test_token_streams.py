@@ -15,7 +15,7 @@ from tests.e2e.asking import Line, kinds, lines_of, says, stream, without_keepal
 from tests.e2e.conftest import NewAgent
 
 STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
-RESUME = pytest.mark.operation("POST /v1/runs/{run_id}/stream")
+RESUME = pytest.mark.operation("POST /v1/runs/{path_run_id}/stream")
 CALL = 'CALL:memory_insert:{"label":"human","new_string":"Likes tea"}'
 TEXT = "The quick brown fox jumps over the lazy dog, and then it rests for a while."
 

@@ -1,6 +1,10 @@
 # Everything a person types. `make` alone lists it.
 PYTHON := .venv/bin/python
-EMBEDDED := $(PYTHON) -m deploy.embedded
+# Where it runs: make up MODE=compose has everything in containers.
+MODE ?= embedded
+LAUNCH_embedded := $(PYTHON) -m deploy.embedded
+LAUNCH_compose := $(PYTHON) -m deploy.containers
+LAUNCH = $(or $(LAUNCH_$(MODE)),$(error MODE is $(MODE): it must be embedded or compose))
 # Where the data is and which port the API has: make up HEELER_HOME=/some/where HEELER_PORT=8284
 ifdef HEELER_HOME
 export HEELER_HOME
@@ -18,35 +22,43 @@ export HEELER_PROCESSES
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs psql test check unit bench bench-memory bench-store chaos sim sim-score clean wipe
+.PHONY: help up down status watch logs wheels psql test check unit bench bench-memory bench-store chaos sim sim-score clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: ## Start Heeler on this machine (HEELER_REPLICAS=2: two of each; HEELER_PROCESSES=one: all in one)
+up: ## Start Heeler (or with MODE=compose, HEELER_REPLICAS=2, HEELER_PROCESSES=one)
 	@deploy/bootstrap.sh
-	@$(EMBEDDED) up
+	@$(LAUNCH) up
 
 down: ## Stop it
 	@deploy/bootstrap.sh
-	@$(EMBEDDED) down
+	@$(LAUNCH) down
 
 status: ## Show what runs, and whether it is healthy
 	@deploy/bootstrap.sh
-	@$(EMBEDDED) status $(ARGS)
+	@$(LAUNCH) status $(ARGS)
 
 watch: ## Print the events on the bus (ARGS=--all: commands and deltas too)
 	@deploy/bootstrap.sh
-	@$(EMBEDDED) watch $(ARGS)
+	@$(LAUNCH) watch $(ARGS)
 
 logs: ## Follow the logs
+ifeq ($(MODE),compose)
+	@$(LAUNCH) logs
+else
 	@tail -n 20 -F "$${HEELER_HOME:-.heeler}"/logs/*.log
+endif
+
+wheels: ## Download the packages for MODE=compose, where containers reach no index
+	@deploy/bootstrap.sh
+	@$(LAUNCH_compose) wheels $(ARGS)
 
 psql: ## Open the database (ARGS='-c "select 1"')
 	@deploy/bootstrap.sh
-	@$(EMBEDDED) psql $(ARGS)
+	@$(LAUNCH) psql $(ARGS)
 
-test: ## Check the code and run all tests; needs nothing but Python
+test: ## Check the code and run all tests (TEST_SERVERS=containers: on real images)
 	@deploy/bootstrap.sh --dev
 	@$(MAKE) --no-print-directory check
 	@$(PYTHON) -m pytest $(ARGS)
@@ -92,4 +104,4 @@ clean: ## Delete caches and the Python environment; the data stays
 
 wipe: ## Stop Heeler and delete its data: all agents are gone
 	@deploy/bootstrap.sh
-	@$(EMBEDDED) wipe
+	@$(LAUNCH) wipe

@@ -52,8 +52,8 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
         case "watch":
             from deploy.embedded.watch import watch
 
-            watching = watch(settings, everything=arguments.all, count=arguments.count)
-            return asyncio.run(watching)
+            url = require_running(settings.home).urls["nats"]
+            return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
         case "psql":
             return _psql(settings, rest)
         case _:

@@ -105,6 +105,10 @@ class Supervisor:
         return 1
 
     async def _start(self) -> None:
+        await self._start_servers()
+        await self._start_services()
+
+    async def _start_servers(self) -> None:
         await asyncio.to_thread(self._postgres.prepare)
         self._nats.prepare()
         store = self._add(self._postgres.command(), self._postgres.clear_stale_pid)
@@ -112,6 +116,8 @@ class Supervisor:
         await asyncio.gather(
             store.wait_ready(self._postgres.ready), bus.wait_ready(self._nats.ready)
         )
+
+    async def _start_services(self) -> None:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
         self._phase("migrating")
         await self._migrate()
@@ -271,7 +277,7 @@ def kill_leftovers(state: InstanceState | None, seconds_max: float = LEFTOVER_SE
             part.mark.wait_gone(seconds_max)
 
 
-def main(settings: Settings) -> int:
+def main(settings: Settings, kind: type[Supervisor] = Supervisor) -> int:
     """Supervise in the foreground; refuses when this home already has a supervisor."""
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
@@ -281,4 +287,4 @@ def main(settings: Settings) -> int:
     if not lock.take():
         raise LaunchError(f"{settings.home} is already up: {settings.api_url}")
     kill_leftovers(read_state(settings.home))
-    return asyncio.run(Supervisor(settings).run())
+    return asyncio.run(kind(settings).run())

@@ -42,7 +42,7 @@ def up(settings: Settings) -> int:
     if HomeLock(settings.home).holder():
         return _join_running(settings)
     _await_orphans(settings)
-    _require_free_port(settings)
+    require_free_port(settings)
     supervisor = _spawn_supervisor(settings)
     state = _wait_healthy(settings, supervisor, START_SECONDS_MAX)
     print(f"Heeler is up ({time.monotonic() - started:.1f} s).")
@@ -102,7 +102,8 @@ def _alive(state: InstanceState | None) -> list[str]:
     ]
 
 
-def _require_free_port(settings: Settings) -> None:
+def require_free_port(settings: Settings) -> None:
+    """Raise LaunchError, with the owner if he can be seen, when the API's port is taken."""
     if port_is_free(settings.host, settings.port):
         return
     owner = _listener(settings.port)
@@ -232,7 +233,7 @@ def _log_of(settings: Settings, part: str) -> str:
 
 
 def _print_urls(settings: Settings, state: InstanceState) -> None:
-    home = "" if not os.environ.get("HEELER_HOME") else f"HEELER_HOME={settings.home} "
+    home = home_prefix(settings)
     rows = {
         "API": state.urls["api"],
         "OpenAPI": state.urls["openapi"],
@@ -242,6 +243,15 @@ def _print_urls(settings: Settings, state: InstanceState) -> None:
         "logs": str(settings.logs),
         "stop": f"{home}make down",
     }
+    print_rows(rows)
+
+
+def home_prefix(settings: Settings) -> str:
+    """What must stand before a command that is for this home."""
+    return f"HEELER_HOME={settings.home} " if os.environ.get("HEELER_HOME") else ""
+
+
+def print_rows(rows: dict[str, str]) -> None:
     for name, value in rows.items():
         print(f"  {name:<8} {value}")
     sys.stdout.flush()

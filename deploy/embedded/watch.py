@@ -13,8 +13,7 @@ from nats.errors import Error as NatsError
 from rich.console import Console
 from rich.text import Text
 
-from deploy.embedded.settings import LaunchError, Settings
-from deploy.embedded.state import require_running
+from deploy.embedded.settings import LaunchError
 
 EVENTS = ("*.event.>",)
 ALL = ("*.event.>", "*.command.>", "*.delta.>")
@@ -25,9 +24,8 @@ RECONNECT_SECONDS = 0.2
 RECONNECTS_MAX = 50
 
 
-async def watch(settings: Settings, *, everything: bool, count: int | None) -> int:
+async def watch(url: str, *, everything: bool, count: int | None) -> int:
     """Print until Ctrl-C, or until `count` messages went by."""
-    url = require_running(settings.home).urls["nats"]
     console = Console(highlight=False)
     done = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -33,17 +33,19 @@ class ApiSettings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
         """HEELER_HOST, HEELER_PORT, HEELER_PASSWORD or LETTA_SERVER_PASSWORD,
-        HEELER_PING_SECONDS and HEELER_LISTEN_DESCRIPTOR.
+        HEELER_PING_SECONDS and HEELER_LISTEN_DESCRIPTOR. In a container HEELER_PUBLISHED_ON is the
+        address of the machine that leads to it: who can reach that can reach us.
 
         Raises UnsafeSettings for an address that others can reach, without a password.
         """
         host = environment.get("HEELER_HOST", "127.0.0.1")
         port = int(environment.get("HEELER_PORT", PORT_DEFAULT))
         password = environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
-        if not password and not is_loopback(host):
+        reached_at = environment.get("HEELER_PUBLISHED_ON") or host
+        if not password and not is_loopback(reached_at):
             raise UnsafeSettings(
-                f"HEELER_HOST={host} can be reached from other machines, and there is no password:"
-                " set HEELER_PASSWORD, or listen on 127.0.0.1"
+                f"HEELER_HOST={reached_at} can be reached from other machines, and there is no"
+                " password: set HEELER_PASSWORD, or listen on 127.0.0.1"
             )
         ping_seconds = float(environment.get("HEELER_PING_SECONDS", PING_SECONDS_DEFAULT))
         descriptor = environment.get("HEELER_LISTEN_DESCRIPTOR")

@@ -1,0 +1,1 @@
+"""`make up MODE=compose`: Postgres, NATS and the services in containers."""

@@ -1,0 +1,188 @@
+"""`up`, `down`, `status`: the same promises as the embedded launcher, kept by compose."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, replace
+from urllib.parse import urlsplit
+
+from rich.console import Console
+from rich.table import Table
+
+from deploy.containers import wheels
+from deploy.containers.engine import require_engine
+from deploy.containers.project import Container, Project
+from deploy.embedded.health import Health, read_health
+from deploy.embedded.settings import (
+    HEALTH_POLL_SECONDS,
+    SERVICES,
+    START_SECONDS_MAX,
+    LaunchError,
+    Settings,
+)
+from deploy.embedded.up import home_prefix, print_rows, require_free_port
+from services.api.settings import is_loopback
+
+ADDRESSES = (
+    "OPENAI_API_BASE",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_BASE_URL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+)
+PARTS = ("postgres", "nats", "migrate", *SERVICES)
+
+
+def up(settings: Settings) -> int:
+    """Build what has changed, start what does not run, return when all is healthy."""
+    started = time.monotonic()
+    if settings.processes == "one":
+        raise LaunchError("HEELER_PROCESSES=one is not for containers: each of them is a service.")
+    require_engine()
+    project = Project(settings)
+    _require_password(project)
+    project.prepare()
+    if not any(one.part == "api" and one.state == "running" for one in project.containers()):
+        require_free_port(settings)
+    _warn_of_loopback(project)
+    _build(project)
+    print(f"Starting Heeler as compose project {project.name}", flush=True)
+    if project.run("up", "--detach", "--no-build", "--remove-orphans") != 0:
+        raise _not_healthy(project, "Heeler did not start")
+    _wait_healthy(project)
+    print(f"Heeler is up ({time.monotonic() - started:.1f} s).")
+    _print_urls(project)
+    return 0
+
+
+def down(settings: Settings) -> int:
+    """Stop and remove the containers; the data stays in its volumes."""
+    require_engine()
+    project = Project(settings)
+    if not project.env_file.exists() or not project.containers():
+        print("Heeler is not running.")
+        return 0
+    if project.run("down", "--remove-orphans") != 0:
+        raise LaunchError("`docker compose down` failed; see above.")
+    print("Heeler is stopped.")
+    return 0
+
+
+def status(settings: Settings, *, as_json: bool) -> int:
+    """0 when every container is well and the api says so of all behind it, else 1."""
+    require_engine()
+    project = Project(settings)
+    found = project.containers() if project.env_file.exists() else []
+    health = read_health(settings.reach_host, settings.port)
+    found = sorted((seen(one, health) for one in found), key=_order)
+    complete = {one.part for one in found} >= set(PARTS)
+    healthy = health.all_ok and complete and all(one.well for one in found)
+    if as_json:
+        rows = [{**asdict(one), "well": one.well} for one in found]
+        document = {"project": project.name, "healthy": healthy, "containers": rows}
+        print(json.dumps(document, indent=2))
+    else:
+        _print_table(project, found)
+    return 0 if healthy else 1
+
+
+def seen(one: Container, health: Health) -> Container:
+    """What the api says of a part counts where the engine has not looked yet."""
+    answers = one.health == "starting" and health.parts.get(one.part) == "ok"
+    return replace(one, health="healthy") if answers else one
+
+
+def wipe(settings: Settings) -> int:
+    """Stop, then delete the volumes: all agents are gone."""
+    require_engine()
+    Project(settings).wipe()
+    print(f"Deleted the containers and the data of {settings.home}")
+    return 0
+
+
+def _require_password(project: Project) -> None:
+    """Say at once what the api would say, and say it before the images are built."""
+    environment = project.environment()
+    named = environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
+    if not named and not is_loopback(environment["HEELER_HOST"]):
+        raise LaunchError(
+            f"HEELER_HOST={project.settings.host} can be reached from other machines: set"
+            " HEELER_PASSWORD, or publish on 127.0.0.1"
+        )
+
+
+def _warn_of_loopback(project: Project) -> None:
+    for name in ADDRESSES:
+        address = project.environment().get(name, "")
+        if is_loopback(urlsplit(address).hostname or ""):
+            print(
+                f"{name}={address}: in a container that is the container itself. A server on this"
+                " machine is host.docker.internal there, if it listens for containers."
+            )
+
+
+def _build(project: Project) -> None:
+    wheels.refresh()
+    print("Building the images; the first time takes a minute", flush=True)
+    if project.run("build", "--quiet") != 0:
+        raise LaunchError(
+            "The images could not be built; see above. Where containers reach no package index,"
+            " `make wheels` downloads the packages here, and the next build takes them."
+        )
+
+
+def _wait_healthy(project: Project) -> None:
+    settings = project.settings
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not read_health(settings.reach_host, settings.port).all_ok:
+        if time.monotonic() > deadline:
+            raise _not_healthy(project, f"Heeler is not healthy after {START_SECONDS_MAX:.0f} s")
+        time.sleep(HEALTH_POLL_SECONDS)
+
+
+def _not_healthy(project: Project, what: str) -> LaunchError:
+    """The parts that are not well, with the end of the log of the first of them."""
+    ailing = [one for one in project.containers() if not one.well]
+    if not ailing:
+        return LaunchError(f"{what}; see above.")
+    first = min(ailing, key=_order)
+    told = ", ".join(f"{one.part} is {_told(one)}" for one in ailing)
+    return LaunchError(f"{what}: {told}.\n--- the end of its log\n{project.log_of(first.part)}")
+
+
+def _order(one: Container) -> tuple[int, str]:
+    """Servers before what needs them."""
+    return PARTS.index(one.part) if one.part in PARTS else len(PARTS), one.name
+
+
+def _told(one: Container) -> str:
+    if one.well:
+        return "ok"
+    return f"{one.state} ({one.exit_code})" if one.state == "exited" else one.health or one.state
+
+
+def _print_urls(project: Project) -> None:
+    api, home = project.settings.api_url, home_prefix(project.settings)
+    rows = {
+        "API": api,
+        "OpenAPI": f"{api}/openapi",
+        "health": f"{api}/v1/health",
+        "NATS": project.nats_url,
+        "SQL": f"{home}make psql MODE=compose",
+        "logs": f"{home}make logs MODE=compose",
+        "stop": f"{home}make down MODE=compose",
+    }
+    print_rows(rows)
+
+
+def _print_table(project: Project, found: list[Container]) -> None:
+    table = Table(title=f"Heeler as compose project {project.name}", title_justify="left")
+    for heading in ("part", "state", "the engine says", "container"):
+        table.add_column(heading, overflow="fold")
+    for one in found:
+        colour = "green" if one.well else "red"
+        table.add_row(one.part, f"[{colour}]{_told(one)}[/]", one.since, one.name)
+    for part in PARTS:
+        if part not in {one.part for one in found}:
+            table.add_row(part, "[red]down[/]", "-", "-")
+    Console().print(table)

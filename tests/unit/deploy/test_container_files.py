@@ -1,0 +1,144 @@
+"""The files that make the containers say the same as the code that knows better."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.containers.engine import images
+from deploy.containers.project import read_containers
+from deploy.embedded import nats, postgres
+from deploy.embedded.settings import SERVICES
+from libs.bus.settings import ServiceSettings
+from services.api.settings import ApiSettings, UnsafeSettings
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+COMPOSE: dict[str, Any] = yaml.safe_load((CHECKOUT / "deploy/compose.yaml").read_text())
+PARTS: dict[str, Any] = COMPOSE["services"]
+DOCKERFILE = (CHECKOUT / "deploy/Dockerfile").read_text()
+PROVIDER_VARIABLE = re.compile(r'"((?:OPENAI|ANTHROPIC)_[A-Z_]+)"')
+
+
+def test_every_service_has_an_image_and_a_place_in_the_project() -> None:
+    for service in SERVICES:
+        assert PARTS[service]["build"]["args"]["SERVICE"] == service
+        assert PARTS[service]["depends_on"]["migrate"]["condition"].endswith("successfully")
+    assert set(PARTS) == {"postgres", "nats", "migrate", *SERVICES}
+
+
+def test_everything_is_kept_running_and_has_few_rights() -> None:
+    for name, part in PARTS.items():
+        assert part["restart"] == ("on-failure:3" if name == "migrate" else "unless-stopped"), name
+        assert part["read_only"] is True, name
+        assert part["cap_drop"] == ["ALL"], name
+        assert part["logging"]["options"]["max-size"], name
+        assert "no-new-privileges:true" in part["security_opt"], name
+
+
+def test_the_images_are_the_same_wherever_they_are_named() -> None:
+    for variable, image in images().items():
+        argument = variable.removeprefix("HEELER_")
+        if argument != "POSTGRES_IMAGE":
+            assert f"ARG {argument}={image}\n" in DOCKERFILE
+
+
+def test_no_password_is_written_down() -> None:
+    text = (CHECKOUT / "deploy/compose.yaml").read_text()
+    for line in text.splitlines():
+        for given in re.findall(r"\w*PASSWORD\w*", line):
+            assert (
+                given in ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD")
+                or "${" in line
+                or (line.rstrip().endswith(">-"))
+            ), line
+
+
+def test_postgres_in_a_container_has_settings_that_the_embedded_one_has() -> None:
+    words = PARTS["postgres"]["command"]
+    options = dict(word.split("=") for word in words if "=" in word)
+    assert options
+    assert options.items() <= postgres.SETTINGS.items()
+
+
+def test_nats_in_a_container_has_the_limits_that_the_embedded_one_has() -> None:
+    text = (CHECKOUT / "deploy/nats.conf").read_text()
+    units = {"MB": 1024**2, "GB": 1024**3}
+    limits = {
+        name: int(number) * units[unit]
+        for name, number, unit in re.findall(r"(max_\w+): (\d+)(MB|GB)", text)
+    }
+    assert limits == {
+        "max_payload": nats.PAYLOAD_BYTES_MAX,
+        "max_memory_store": nats.MEMORY_STORE_BYTES_MAX,
+        "max_file_store": nats.FILE_STORE_BYTES_MAX,
+    }
+    assert "sync_interval: always" in text
+    assert f"user: {nats.USER}," in text
+
+
+def test_what_configures_a_provider_is_handed_to_the_agent() -> None:
+    settings = (CHECKOUT / "services/agent/settings.py").read_text()
+    read = set(PROVIDER_VARIABLE.findall(settings))
+    assert "OPENAI_API_KEY" in read
+    given = PARTS["agent"]["environment"]
+    assert read <= given.keys()
+    assert {given[name] for name in read} == {None}, "unset stays unset, not empty"
+
+
+def test_what_configures_telemetry_is_handed_to_every_service() -> None:
+    settings = (CHECKOUT / "libs/telemetry/settings.py").read_text()
+    read = set(re.findall(r'"((?:LETTA_)?OTEL_[A-Z_]+)"', settings))
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in read
+    for service in SERVICES:
+        assert read <= PARTS[service]["environment"].keys(), service
+
+
+def test_the_check_of_the_api_and_its_port_are_about_the_same_address() -> None:
+    [port] = PARTS["api"]["ports"]
+    assert port["host_ip"] == PARTS["api"]["environment"]["HEELER_PUBLISHED_ON"]
+
+
+def test_an_address_that_only_this_machine_can_reach_needs_no_password() -> None:
+    inside = {"HEELER_HOST": "0.0.0.0", "HEELER_PUBLISHED_ON": "127.0.0.1"}
+    assert ApiSettings.from_environment(inside).host == "0.0.0.0"
+
+
+@pytest.mark.parametrize("published", ["0.0.0.0", "192.0.2.7", "::"])
+def test_a_port_published_to_others_needs_a_password(published: str) -> None:
+    inside = {"HEELER_HOST": "0.0.0.0", "HEELER_PUBLISHED_ON": published}
+    with pytest.raises(UnsafeSettings, match=f"HEELER_HOST={published} can be reached"):
+        ApiSettings.from_environment(inside)
+    assert ApiSettings.from_environment({**inside, "HEELER_PASSWORD": "p"}).password == "p"
+
+
+def test_the_services_are_told_what_they_cannot_do_without() -> None:
+    for service in SERVICES:
+        environment = {key: str(value) for key, value in PARTS[service]["environment"].items()}
+        assert ServiceSettings.from_environment(environment).nats_url.endswith("@nats:4222")
+        assert f"heeler_{service}:" in environment["HEELER_DATABASE_URL"]
+
+
+NATS = (
+    '{"Service": "nats", "Name": "x-nats-1", "State": "running", "Health": "healthy",'
+    ' "ExitCode": 0, "Status": "Up 4 minutes (healthy)"}'
+)
+MIGRATE = (
+    '{"Service": "migrate", "Name": "x-migrate-1", "State": "exited", "Health": "",'
+    ' "ExitCode": 0, "Status": "Exited (0) 4 minutes ago"}'
+)
+
+
+@pytest.mark.parametrize("text", [f"{NATS}\n{MIGRATE}\n", f"[{NATS}, {MIGRATE}]"])
+def test_the_list_of_compose_is_read_in_both_of_its_forms(text: str) -> None:
+    running, done = read_containers(text)
+    assert (running.part, running.well, running.since) == ("nats", True, "Up 4 minutes")
+    assert (done.part, done.well, done.since) == ("migrate", True, "Exited (0) 4 minutes ago")
+
+
+def test_a_migration_that_failed_is_not_well() -> None:
+    [one] = read_containers(MIGRATE.replace('"ExitCode": 0', '"ExitCode": 1'))
+    assert not one.well

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.chosen import new_nats, new_postgres
 from tests.servers import NatsServer, PostgresServer
 
 pytest_plugins = ["tests.compatibility_plugin"]
@@ -13,13 +14,13 @@ pytest_plugins = ["tests.compatibility_plugin"]
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    server = PostgresServer().start()
+    server = new_postgres().start()
     yield server
     server.close()
 
 
 @pytest.fixture(scope="session")
 def nats_server() -> Iterator[NatsServer]:
-    server = NatsServer().start()
+    server = new_nats().start()
     yield server
     server.close()

@@ -17,6 +17,7 @@ from libs.bus.relay import Relay
 from libs.bus.system import SystemClock
 from libs.contracts.message import Accepted
 from libs.contracts.streams import events_stream
+from tests.chosen import new_nats
 from tests.contract.ledger import Deposit, context
 from tests.contract.test_relay_and_consumer import Follower
 from tests.contract.wires import Ledger, NatsWires, nats_wires
@@ -29,7 +30,7 @@ CLIENTS = 16
 
 @pytest.fixture
 def own_nats() -> Iterator[NatsServer]:
-    server = NatsServer().start()
+    server = new_nats().start()
     yield server
     server.close()
 

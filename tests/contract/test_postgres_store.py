@@ -19,6 +19,7 @@ from libs.eventstore.ports import Commit, Fence, InboxEntry, StoreUnavailable
 from libs.eventstore.postgres import LOG_HEAD, NUMBER_LOG, READ_LOG, PostgresEventStore
 from libs.eventstore.rows import RowWrites
 from libs.eventstore.statement import commit_statement
+from tests.chosen import new_postgres
 from tests.contract.ledger import ACCOUNTS, opened
 from tests.contract.worlds import PostgresWorld, postgres_world
 from tests.servers import PostgresServer
@@ -221,7 +222,7 @@ async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) 
 async def test_a_dead_postgres_is_unavailable_and_used_again_once_it_is_back(
     tmp_path: Path,
 ) -> None:
-    server = PostgresServer().start()
+    server = new_postgres().start()
     try:
         async with postgres_world(server, tmp_path) as world:
             store = world.store()

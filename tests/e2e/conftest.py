@@ -10,6 +10,7 @@ import pytest
 from letta_client import AsyncLetta, Letta
 from letta_client.types import AgentState
 
+from tests.chosen import new_heeler
 from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, unique
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
@@ -30,7 +31,7 @@ def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
         "ANTHROPIC_API_KEY": "any",
         "HEELER_PING_SECONDS": "1",
     }
-    with HeelerInstance(env=env) as instance:
+    with new_heeler(env=env) as instance:
         yield instance
 
 

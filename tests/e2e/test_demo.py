@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from letta_client import Letta
 
+from tests.chosen import new_heeler
 from tests.e2e.asking import SECONDS_MAX, says
-from tests.servers import HeelerInstance
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 def test_what_one_tells_the_demo_is_known_after_a_restart() -> None:
     no_provider = {"OPENAI_API_KEY": "", "OPENAI_API_BASE": "", "OPENAI_BASE_URL": ""}
-    with HeelerInstance(env=no_provider) as heeler:
+    with new_heeler(env=no_provider) as heeler:
         letta = Letta(base_url=heeler.base_url, api_key="none", timeout=SECONDS_MAX)
         agent = letta.agents.create(
             model="demo/offline", memory_blocks=[{"label": "human", "value": ""}]

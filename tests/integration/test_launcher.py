@@ -23,6 +23,7 @@ from deploy.embedded.part import Backoff
 from deploy.embedded.process import LOG_BYTES_MAX, rotate
 from deploy.embedded.settings import PARTS, SERVICES, LaunchError, read_settings
 from deploy.embedded.state import ProcessMark, free_port, write_state
+from tests.chosen import new_nats
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 
 DUMMIES = {
@@ -382,7 +383,7 @@ def test_postgres_server_keeps_its_data_over_kill9(postgres_server: PostgresServ
 
 
 async def test_nats_server_keeps_streams_until_its_store_is_wiped() -> None:
-    server = NatsServer().start()
+    server = new_nats().start()
     try:
         await _add_stream(server)
         server.kill9()

@@ -1,0 +1,193 @@
+"""`make up MODE=compose`: what one tells an agent in containers is known after they died."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from letta_client import Letta
+
+from deploy.containers.project import Project
+from deploy.embedded.health import read_health
+from deploy.embedded.settings import CHECKOUT, SERVICES, Settings
+from deploy.embedded.state import free_port
+from libs.contracts.version import HEELER_VERSION
+from tests.e2e.asking import SECONDS_MAX, says
+from tests.engine import provide_packages, require_containers
+from tests.servers import delete_home, temporary_home, wait_until
+
+pytestmark = pytest.mark.timeout(1800)  # a busy machine builds the images for minutes
+MAKE_SECONDS_MAX = 900
+RESTART_SECONDS_MAX = 120
+OWNERS_OF_POSTGRES = """
+for process in /proc/[0-9]*; do
+    test "$(cat $process/comm 2>/dev/null)" = postgres && stat -c %U $process
+done; true
+"""
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+for name in sys.argv[1:]:
+    package = importlib.import_module(name)
+    for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+        importlib.import_module(found.name)
+"""
+
+
+class Composed:
+    """A compose project of its own, driven as a person would."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.port = free_port()
+        self.project = Project(Settings(home=home, host="127.0.0.1", port=self.port))
+
+    def make(self, target: str, *words: str, **environment: str) -> str:
+        done = self.try_make(target, *words, **environment)
+        assert done.returncode == 0, f"make {target}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def try_make(
+        self, target: str, *words: str, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        ours = ("HEELER_", "OPENAI_", "ANTHROPIC_", "LETTA_", "MAKE", "MFLAGS")
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+        place = {"HEELER_HOME": str(self.home), "HEELER_PORT": str(self.port)}
+        return subprocess.run(
+            ["make", target, "MODE=compose", *words],
+            cwd=CHECKOUT,
+            env=kept | place | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=MAKE_SECONDS_MAX,
+        )
+
+    def letta(self) -> Letta:
+        url = f"http://127.0.0.1:{self.port}"
+        return Letta(base_url=url, api_key="none", timeout=SECONDS_MAX)
+
+    def well(self) -> bool:
+        return read_health("127.0.0.1", self.port).all_ok
+
+    def containers(self) -> dict[str, str]:
+        """The names of the containers by what they are."""
+        return {one.part: one.name for one in self.project.containers()}
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(
+        ["docker", *words], check=True, capture_output=True, text=True, timeout=SECONDS_MAX
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def composed() -> Iterator[Composed]:
+    require_containers()
+    provide_packages()
+    composed = Composed(temporary_home())
+    try:
+        yield composed
+    finally:
+        composed.make("wipe")
+        delete_home(composed.home)
+
+
+@pytest.fixture(scope="module")
+def running(composed: Composed) -> Composed:
+    told = composed.make("up")
+    assert f"http://127.0.0.1:{composed.port}\n" in told
+    assert composed.project.nats_url in told
+    return composed
+
+
+def test_what_one_tells_an_agent_in_containers_is_known_after_they_died(running: Composed) -> None:
+    with running.letta() as letta:
+        agent = letta.agents.create(
+            model="demo/offline", memory_blocks=[{"label": "human", "value": ""}]
+        )
+        letta.agents.messages.create(agent.id, messages=says("My cat is called Whiskers"))
+        before = [one.to_dict() for one in letta.agents.messages.list(agent.id)]
+        for part in ("agent", "postgres", "nats"):
+            kill9(running.containers()[part])
+        wait_until("all is healthy after the deaths", running.well, RESTART_SECONDS_MAX)
+        assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
+
+        running.make("down")
+        running.make("up")
+
+        assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
+        asked = letta.agents.messages.create(agent.id, messages=says("What is my cat called?"))
+        assert "Whiskers" in str(asked.messages[-1].content)  # type: ignore[union-attr]
+
+
+def kill9(container: str) -> None:
+    """Kill what runs in a container, as a crash would, and wait until the engine started it anew.
+
+    `docker kill` would not do: what a person stops stays stopped.
+    """
+
+    def restarts() -> int:
+        return int(docker("inspect", "--format", "{{.RestartCount}}", container))
+
+    before = restarts()
+    user = docker("inspect", "--format", "{{.Config.User}}", container).strip() or "postgres"
+    command = ["docker", "exec", "--user", user, container, "sh", "-c", "kill -9 -1"]
+    subprocess.run(command, capture_output=True, check=False)  # it kills itself too
+    wait_until(f"{container} restarted", lambda: restarts() > before, RESTART_SECONDS_MAX)
+
+
+def test_nothing_runs_as_root_or_may_write_where_it_need_not(running: Composed) -> None:
+    for part, container in running.containers().items():
+        [inspected] = json.loads(docker("inspect", container))
+        assert inspected["HostConfig"]["ReadonlyRootfs"], part
+        assert inspected["HostConfig"]["CapDrop"] == ["ALL"], part
+        if part != "postgres":
+            assert inspected["Config"]["User"] == "heeler", part
+    owners = docker("exec", running.containers()["postgres"], "sh", "-c", OWNERS_OF_POSTGRES)
+    assert set(owners.split()) == {"postgres"}
+
+
+def test_only_the_api_and_nats_are_published_and_only_on_loopback(running: Composed) -> None:
+    published = {
+        part: docker("port", container).split(" -> ")
+        for part, container in running.containers().items()
+    }
+    assert published["api"] == ["8283/tcp", f"127.0.0.1:{running.port}\n"]
+    assert published["nats"][1].startswith("127.0.0.1:")
+    for part in ("postgres", "memory", "agent"):
+        assert published[part] == [""], part
+
+
+def test_status_names_what_is_down(running: Composed) -> None:
+    wait_until("all is healthy", running.well, RESTART_SECONDS_MAX)
+    assert json.loads(running.make("status", "ARGS=--json"))["healthy"] is True
+    docker("stop", "--time", "10", running.containers()["memory"])
+    done = running.try_make("status")
+    assert done.returncode != 0
+    assert "memory" in [line.split("│")[1].strip() for line in lines_with(done.stdout, "exited")]
+    docker("start", running.containers()["memory"])
+    wait_until("all is healthy", running.well, RESTART_SECONDS_MAX)
+
+
+def lines_with(text: str, word: str) -> list[str]:
+    return [line for line in text.splitlines() if word in line]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_has_every_package_that_its_service_imports(
+    running: Composed, service: str
+) -> None:
+    image = f"heeler-{service}:{HEELER_VERSION}"
+    packages = (f"services.{service}", "libs")
+    docker("run", "--rm", "--network=none", image, "python", "-c", IMPORT_ALL, *packages)
+
+
+def test_an_open_address_without_a_password_is_refused(composed: Composed) -> None:
+    done = composed.try_make("up", HEELER_HOST="0.0.0.0")
+    assert done.returncode != 0
+    assert "HEELER_HOST=0.0.0.0 can be reached from other machines" in done.stderr

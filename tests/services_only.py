@@ -1,0 +1,33 @@
+"""The supervisor with the services alone; Postgres and NATS run already, on the given ports."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+from deploy.embedded import supervisor
+from deploy.embedded.settings import DATABASE, Settings, read_settings
+
+
+class ServicesOnly(supervisor.Supervisor):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        ports: dict[str, int] = json.loads(sys.argv[1])
+        self._postgres = replace(self._postgres, port=ports["postgres"])
+        self._nats = replace(self._nats, port=ports["nats"], monitor_port=ports["nats_monitor"])
+        self._state.ports |= ports
+        self._state.urls |= {
+            "nats": self._nats.url,
+            "nats_monitor": self._nats.monitor_url,
+            "database": self._postgres.url(DATABASE),
+        }
+        for name in ("postgres", "nats"):
+            del self._state.parts[name]
+
+    async def _start_servers(self) -> None:
+        """They run already."""
+
+
+if __name__ == "__main__":
+    sys.exit(supervisor.main(read_settings(), ServicesOnly))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from libs.bus.nats import REDELIVERY_SECONDS, resend_pauses
+from libs.bus.memory import matches
+from libs.bus.nats import KEPT_SECONDS_MAX, REDELIVERY_SECONDS, resend_pauses
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
     Answer,
@@ -69,6 +70,7 @@ class Broker:
     deltas: dict[str, list[tuple[str, Lane | None, Deliver]]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    tokens: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     events: dict[str, dict[str, StoredEvent]] = field(default_factory=lambda: defaultdict(dict))
     taken: dict[str, list[StoredEvent]] = field(default_factory=lambda: defaultdict(list))
 
@@ -136,6 +138,7 @@ class Broker:
     def wipe(self) -> None:
         """The store of the broker is gone; those who serve declare their consumers anew."""
         self.commands.clear()
+        self.tokens.clear()
         self.events.clear()
         for service, servants in list(self.servants.items()):
             for servant in servants:
@@ -258,10 +261,29 @@ class SimBus:
 
     async def publish_delta(self, subject: str, payload: bytes) -> None:
         def arrive() -> None:
-            for name, lane, deliver in self.broker.deltas[subject]:
-                self.network.deliver(BUS, name, lane, deliver, payload)
+            if subject.split(".")[3] == "token":
+                self.broker.tokens[subject].append(payload)
+            for pattern, listening in self.broker.deltas.items():
+                if matches(subject, pattern):
+                    for name, lane, deliver in listening:
+                        self.network.deliver(BUS, name, lane, deliver, payload)
 
         self.leave(arrive)
+
+    async def kept_deltas(self, subject: str) -> list[bytes]:
+        kept: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
+
+        def hear(payloads: list[bytes]) -> None:
+            if not kept.done():
+                kept.set_result(payloads)
+
+        def arrive() -> None:
+            payloads = list(self.broker.tokens.get(subject, []))
+            self.network.deliver(BUS, self.name, self.lane, hear, payloads)
+
+        self.leave(arrive)
+        await asyncio.wait([kept], timeout=KEPT_SECONDS_MAX)
+        return kept.result() if kept.done() else []
 
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscribed:
         entry = (self.name, self.lane, deliver)

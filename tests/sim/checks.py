@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
-ENDED = frozenset({"run.completed", "run.failed"})
+ENDED = frozenset({"run.completed", "run.failed", "run.cancelled"})
 UNSURE = "may or may not have worked"
 
 
@@ -130,9 +130,12 @@ def check_conversation(conversation: str, events: list[Any]) -> Iterator[str]:
         twice = [run for run, times in Counter(runs).items() if times > 1]
         if twice:
             yield f"{conversation}: {twice} {name} more than once"
-    if started != accepted[: len(started)] or ended != started[: len(ended)]:
+    unstarted = set(ended) - set(started)  # cancelled while they waited
+    waited = [run for run in accepted if run not in unstarted]
+    finished = [run for run in ended if run not in unstarted]
+    if started != waited[: len(started)] or finished != started[: len(finished)]:
         yield f"{conversation}: runs did not start or end in the order of acceptance"
-    if not deleted and not len(accepted) == len(started) == len(ended):
+    if not deleted and not (set(accepted) == set(ended) and len(started) == len(finished)):
         yield f"{conversation}: {accepted} accepted, {started} started, {ended} ended"
     steps = Counter(event.step_id for event in events if event.topic == "model.replied")
     if any(times > 1 for times in steps.values()):
@@ -248,13 +251,21 @@ def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
             for event in events
             if event.topic == "message.appended" and event.message.role == "assistant"
         )
+        cancels = any(one.kind == "cancel" and one.agent == number for one in world.plan.chores)
         for told in [one for one in told_of(world) if one.say.agent == number]:
-            yield from check_request(told, order[number].count(told.say.name), said,
-                                     deleted=number in deleted)  # fmt: skip
+            yield from check_request(
+                told,
+                order[number].count(told.say.name),
+                said,
+                deleted=number in deleted,
+                cancelled=cancels,
+            )
     yield from check_order(world, order)
 
 
-def check_request(told: Told, times: int, said: Counter[str], *, deleted: bool) -> Iterator[str]:
+def check_request(
+    told: Told, times: int, said: Counter[str], *, deleted: bool, cancelled: bool
+) -> Iterator[str]:
     """One request, as its client sees it."""
     say = told.say
     answer = f"done {say.name}"
@@ -262,7 +273,10 @@ def check_request(told: Told, times: int, said: Counter[str], *, deleted: bool) 
         yield f"{say.name} stands {times} times in the history"
     if said[answer] > 1:
         yield f"{say.name} was answered {said[answer]} times"
-    if told.status == 200:
+    if told.status == 200 and told.body["stop_reason"]["stop_reason"] == "cancelled":
+        if not cancelled:
+            yield f"{say.name} was cancelled, and nobody asked for that"
+    elif told.status == 200:
         texts = [one.get("content") for one in told.body["messages"]]
         if not times:
             yield f"{say.name} was answered 200 and is not in the history"

@@ -17,6 +17,7 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.conversation import CancelRuns
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
@@ -147,6 +148,7 @@ class Clients:
             "attach": AttachBlock(agent_id=agent, block_id=SHARED_BLOCK),
             "detach": DetachBlock(agent_id=agent, block_id=SHARED_BLOCK),
             "delete agent": DeleteAgent(agent_id=agent),
+            "cancel": CancelRuns(agent_id=agent),
             "delete shared": DeleteBlock(block_id=SHARED_BLOCK),
         }
         self.chores[chore.name] = await self.send(chore.name, commands[chore.kind])

@@ -181,6 +181,7 @@ def chores(dice: Random, agents: int) -> list[Chore]:
     """What else clients do."""
     kinds = (
         *("edit block", "rename agent", "detach", "attach", "delete agent", "delete shared"),
+        *("cancel", "cancel"),
         *("make and leave", "make and leave", "come and go", "come and go", "come and go"),
     )
     together = 20 * dice.random()

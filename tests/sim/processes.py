@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -18,7 +19,7 @@ from libs.eventstore import failpoints
 from libs.eventstore.work import Repository
 from services.agent import app as agent_app
 from services.agent import projections as agent_projections
-from services.api.http.messages import read_request, whole_answer
+from services.api.http.messages import send_message
 from services.api.http.problems import as_problem
 from services.api.http.shared import Api
 from services.memory import app as memory_app
@@ -143,8 +144,8 @@ class Process:
         """What the api answers to POST /v1/agents/{id}/messages."""
         request.app = SimpleNamespace(state=SimpleNamespace(api=self.api()))
         try:
-            asked = await read_request(request, agent_id)
-            return 200, await whole_answer(request, asked), {}
+            response = await send_message.fn(request, agent_id)
+            return 200, json.loads(response.content), {}
         except Exception as exception:
             problem = as_problem(request, exception)
             return problem.status, problem.body, problem.headers

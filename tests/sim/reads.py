@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 from services.agent.adapters.queries import FoundMessage, Orphan, Search
 from services.agent.domain.context import SeenBlock
-from services.api.adapters.reads import RunRow
+from services.api.adapters.reads import AnswerPart, RunRow
 from tests.sim.store import Client, finished
 from tests.unit.agent.world import TwinQueries
 
@@ -45,6 +46,12 @@ class SimQueries:
         return await self.client.ask(
             lambda: finished(self.twin.latest_run(agent_id, request_hash, since))
         )
+
+    async def cancelled_runs(self, run_ids: list[str]) -> list[str]:
+        return await self.client.ask(lambda: finished(self.twin.cancelled_runs(run_ids)))
+
+    async def origin_of_run(self, conversation_id: str, run_id: str) -> str:
+        return ""
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         return await self.client.ask(lambda: finished(self.twin.search_messages(search)))
@@ -83,17 +90,21 @@ class SimReads:
     async def ask[T](self, execute: Callable[[], T]) -> T:
         return await self.client.ask(execute)
 
-    async def run_messages(self, run_id: str) -> list[dict[str, Any]]:
-        def execute() -> list[dict[str, Any]]:
+    async def run_answer(self, run_id: str) -> list[AnswerPart]:
+        def execute() -> list[AnswerPart]:
             mine = [row for row in self.rows("messages") if row["run_id"] == run_id]
             mine.sort(key=lambda row: row["position"])
-            return [doc for row in mine if not row["sent"] for doc in row["docs"]]
+            return [
+                AnswerPart(row["docs"], row["number"], row["pieces"])
+                for row in mine
+                if not row["sent"]
+            ]
 
         return await self.ask(execute)
 
     async def run_end(self, run_id: str) -> RunRow | None:
         def execute() -> RunRow | None:
-            names = ("status", "stop_reason", "usage", "error")
+            names = [field.name for field in fields(RunRow)]
             found = [row for row in self.rows("runs") if row["id"] == run_id]
             return RunRow(*(found[0].get(name) for name in names)) if found else None
 

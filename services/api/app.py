@@ -62,6 +62,7 @@ HANDLERS = [
     metrics.metrics,
     messages.send_message_async,
     messages.cancel_runs,
+    openapi.asyncapi_document,
     openapi.openapi_document,
     openapi.openapi_page,
     openapi.openapi_asset,

@@ -12,6 +12,7 @@ from letta_client.types import AgentState
 
 from tests.chosen import new_heeler
 from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, unique
+from tests.e2e.node import Node, installed
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 
@@ -74,6 +75,12 @@ def legacy(heeler: HeelerInstance) -> Iterator[httpx.Client]:
     agent = {"user-agent": "letta-client/0.1.324"}
     with httpx.Client(base_url=heeler.base_url, headers=agent, timeout=SECONDS_MAX) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def node() -> Node:
+    """Node with both TypeScript clients, or a loud skip."""
+    return installed()
 
 
 class NewAgent(Protocol):

@@ -218,6 +218,39 @@ test("legacy: createStream tells the steps and its end, and history has the same
   assert.deepEqual(before, history.slice(-3, -1));
 });
 
+test("legacy: tokens come one by one and add up to history", async () => {
+  const agent = await newAgent();
+  const text = "Grüße, 世界 🐕, and a quick brown fox. ".repeat(3).trim();
+
+  const stream = await legacy.agents.messages.createStream(agent.id, {
+    messages: says(`${CALL} SAY:${text}`),
+    streamTokens: true,
+  });
+  const events = await all(stream);
+
+  const pieces = events.filter((one) => one.messageType === "assistant_message");
+  assert.ok(pieces.length > 5);
+  assert.equal(pieces.map((one) => one.content).join(""), text);
+  const history = await legacy.agents.messages.list(agent.id);
+  assert.equal(history.at(-1).content, text);
+});
+
+test("legacy: an async message is followed by its run, and can be cancelled", async () => {
+  const agent = await newAgent();
+
+  const run = await legacy.agents.messages.createAsync(agent.id, { messages: says("Hello") });
+  const events = await all(await legacy.runs.stream(run.id));
+  const unwanted = await legacy.agents.messages.createAsync(agent.id, {
+    messages: says("SLOW:20000"),
+  });
+  const outcome = await legacy.agents.messages.cancel(agent.id, { runIds: [unwanted.id] });
+
+  assert.ok(kinds(events).includes("assistant_message"));
+  assert.equal((await legacy.runs.retrieve(run.id)).status, "completed");
+  assert.deepEqual(outcome, { [unwanted.id]: "cancelled" });
+  assert.equal((await legacy.runs.retrieve(unwanted.id)).status, "cancelled");
+});
+
 test("legacy: streaming: true is refused, for such clients know it as another path", async () => {
   const agent = await newAgent();
 

@@ -78,6 +78,65 @@ test("streaming: true is the same stream", async () => {
   assert.equal(events[1].content, HELLO);
 });
 
+test("tokens come one by one and add up to history", async () => {
+  const agent = await newAgent();
+  const text = `The quick brown fox says: ${UNICODE} `.repeat(3).trim();
+
+  const stream = await modern.agents.messages.stream(agent.id, {
+    messages: says(`${CALL} SAY:${text}`),
+    stream_tokens: true,
+  });
+  const events = await all(stream);
+
+  const pieces = events.filter((one) => one.message_type === "assistant_message");
+  const called = events.filter((one) => one.message_type === "tool_call_message");
+  assert.ok(pieces.length > 5);
+  assert.equal(pieces.map((one) => one.content).join(""), text);
+  const written = called.map((one) => one.tool_call.arguments ?? "").join("");
+  assert.deepEqual(JSON.parse(written), { label: "human", new_string: "Likes tea" });
+  assert.equal(events.at(-1).message_type, "usage_statistics");
+  const history = await all(modern.agents.messages.list(agent.id, { order: "asc" }));
+  assert.equal(history.at(-1).content, text);
+  assert.deepEqual([...new Set(pieces.map((one) => one.id))], [history.at(-1).id]);
+});
+
+test("an async message answers with its run, whose stream can be read", async () => {
+  const agent = await newAgent();
+
+  const run = await modern.agents.messages.createAsync(agent.id, {
+    messages: says(`SLOW:200 SAY:${UNICODE}`),
+  });
+  const events = await all(await modern.runs.messages.stream(run.id));
+
+  assert.deepEqual([run.agent_id, run.background], [agent.id, true]);
+  const said = events.filter((one) => one.message_type === "assistant_message");
+  assert.equal(said.map((one) => one.content).join(""), UNICODE);
+  assert.equal((await modern.runs.retrieve(run.id)).status, "completed");
+});
+
+test("a run is cancelled in mid-sentence, and the conversation goes on", async () => {
+  const agent = await newAgent();
+  const stream = await modern.agents.messages.stream(agent.id, {
+    messages: says(`DRIP:300 SAY:${"A long answer. ".repeat(40)}`),
+    stream_tokens: true,
+  });
+  const events = [];
+  let outcome = null;
+  for await (const event of stream) {
+    events.push(event);
+    if (outcome === null && event.message_type === "assistant_message") {
+      outcome = await modern.agents.messages.cancel(agent.id);
+    }
+  }
+
+  const run = events[0].run_id;
+  assert.deepEqual(outcome, { [run]: "cancelled" });
+  assert.deepEqual(events.at(-1), { message_type: "stop_reason", stop_reason: "cancelled" });
+  assert.equal((await modern.runs.retrieve(run)).status, "cancelled");
+  const answer = await modern.agents.messages.create(agent.id, { messages: says("Hello") });
+  assert.equal(answer.messages[0].content, HELLO);
+});
+
 test("a stream whose model fails ends with an error", async () => {
   const agent = await newAgent();
 

@@ -1,0 +1,85 @@
+"""Node, and in it both generations of the TypeScript client as npm has them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent / "typescript"
+LOCK = FOLDER / "package-lock.json"
+INSTALLED = FOLDER / "node_modules" / ".heeler-lock"
+NODE_OLDEST = 20
+INSTALL_SECONDS_MAX = 240
+MODERN = "TypeScript 1.12.1"
+LEGACY = "TypeScript 0.0.68665"
+
+
+@dataclass(frozen=True)
+class Node:
+    """Programs that are new enough."""
+
+    node: str
+    npm: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """npm starts the node that it finds first."""
+        return {**os.environ, "PATH": f"{Path(self.node).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def find_node() -> Node:
+    """The machine's, else the one that `deploy/bootstrap.sh --dev` took from a wheel."""
+    for folder in (os.environ.get("PATH"), sysconfig.get_path("scripts")):
+        node, npm = shutil.which("node", path=folder), shutil.which("npm", path=folder)
+        if node and npm and version_of(node) >= NODE_OLDEST:
+            return Node(node, npm)
+    pytest.skip(
+        f"NO TYPESCRIPT TESTS: neither Node {NODE_OLDEST} nor newer is here, nor its wheel"
+        " (uv sync --group typescript)"
+    )
+
+
+def version_of(node: str) -> int:
+    """The major version, 0 if it does not start."""
+    answer = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
+    major = answer.stdout.strip().removeprefix("v").partition(".")[0]
+    return int(major) if major.isdecimal() else 0
+
+
+def is_installed() -> bool:
+    """Whether what is installed is what the lockfile says."""
+    return INSTALLED.exists() and INSTALLED.read_text() == LOCK.read_text()
+
+
+def npm(found: Node, *words: str) -> subprocess.CompletedProcess[str]:
+    """What npm says in the folder of the tests."""
+    return subprocess.run(
+        [found.npm, *words],
+        cwd=FOLDER,
+        env=found.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=INSTALL_SECONDS_MAX,
+    )
+
+
+def installed() -> Node:
+    """Node with both clients installed, exactly as locked and without running their scripts."""
+    found = find_node()
+    if is_installed():
+        return found
+    asked = npm(found, "view", "@letta-ai/letta-client@1.12.1", "version", "--fetch-retries=1")
+    if asked.returncode:
+        pytest.skip(f"NO TYPESCRIPT TESTS: the npm registry does not answer: {asked.stderr[-500:]}")
+    done = npm(found, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    assert done.returncode == 0, f"npm ci failed:\n{done.stderr}"
+    shutil.copy(LOCK, INSTALLED)
+    return found

@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
-from letta_client import APIStatusError, Letta
+from letta_client import APIStatusError, AsyncLetta, Letta
 from letta_client.types import AgentState
 
-from tests.e2e.asking import kinds, says, stream
+from tests.e2e.asking import Line, kinds, says, stream, without_keepalives
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 
@@ -222,3 +222,70 @@ async def test_an_agent_may_change_to_another_providers_model_and_back(
         answer = letta.agents.messages.create(agent.id, messages=says(call))
         assert answer.messages[-1].content == "done"
     assert (await model.stats())["validation_errors"] == 0
+
+
+def told(lines: list[Line], kind: str) -> list[Any]:
+    """The messages of one kind in a stream."""
+    return [one.data for one in lines if one.data != "[DONE]" and one.data["message_type"] == kind]
+
+
+@STREAM
+def test_tokens_come_in_the_pieces_that_the_model_sends(
+    http: httpx.Client, agent: AgentState
+) -> None:
+    lines = stream(http, agent.id, "Hi there", stream_tokens=True)
+
+    pieces = told(lines, "assistant_message")
+    assert [one["content"] for one in pieces] == ["Hello fr", "om the s", "cripted ", "model."]
+    assert len({(one["id"], one["otid"]) for one in pieces}) == 1
+    [said] = http.get(f"/v1/agents/{agent.id}/messages").json()[-1:]
+    assert (said["id"], said["content"]) == (pieces[0]["id"], HELLO)
+
+
+@STREAM
+def test_tokens_of_thoughts_and_calls_add_up_to_the_history(
+    http: httpx.Client, letta: Letta, agent: AgentState
+) -> None:
+    script = (
+        'THINK:"That is worth keeping." '
+        'CALL:memory_insert:{"label":"human","new_string":"likes tea","insert_line":-1} SAY:Noted.'
+    )
+    lines = without_keepalives(stream(http, agent.id, script, stream_tokens=True))
+
+    thought, called, *_ = http.get(f"/v1/agents/{agent.id}/messages").json()[-4:]
+    pieces = told(lines, "reasoning_message")
+    assert len(pieces) > 2
+    assert "".join(one["reasoning"] for one in pieces) == thought["reasoning"]
+    assert [one["signature"] for one in pieces if one["signature"]] == [thought["signature"]]
+    assert {one["otid"] for one in pieces} == {thought["otid"]}
+    name, *arguments = (one["tool_call"] for one in told(lines, "tool_call_message"))
+    assert name == {"name": "memory_insert", "tool_call_id": called["tool_call"]["tool_call_id"]}
+    assert [one["arguments"] for one in arguments] == [
+        '{"label": "human',
+        '", "new_string":',
+        ' "likes tea", "i',
+        'nsert_line": -1}',
+    ]
+    with letta.agents.messages.stream(
+        agent.id, messages=says(script), stream_tokens=True
+    ) as events:
+        kinds_read = {event.message_type for event in events}
+    assert {"reasoning_message", "tool_call_message", "assistant_message"} <= kinds_read
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages/cancel")
+async def test_a_cancelled_run_hangs_up_on_the_model(
+    aletta: AsyncLetta, agent: AgentState, model: ScriptedModelProcess
+) -> None:
+    before = (await model.stats())["counts"].get("abandoned", 0)
+    text = f"DRIP:500 SAY:{'A long answer. ' * 40}{agent.id}"
+    async with await aletta.agents.messages.stream(
+        agent.id, messages=says(text), stream_tokens=True
+    ) as events:
+        async for event in events:
+            if event.message_type == "assistant_message":
+                await aletta.agents.messages.cancel(agent.id)
+                break
+        rest = [event async for event in events]
+    await model.wait_for_count("abandoned", times=before + 1)
+    assert rest[-1].stop_reason == "cancelled"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -384,6 +385,7 @@ class Offering:
         self.offered = list(models)
         self.away = False
         self.asked = 0
+        self.may_answer: asyncio.Event | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
         for text in self.offered:
@@ -391,6 +393,8 @@ class Offering:
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         self.asked += 1
+        if self.may_answer is not None:
+            await self.may_answer.wait()
         if self.away:
             raise ProviderUnreachable("no route")
         configs = [
@@ -462,6 +466,20 @@ class TestCatalogue:
         catalogue, _, _ = self.catalogue(provider)
         for _ in range(5):
             assert isinstance(await catalogue.llm("a/wrong"), Rejected)
+        assert provider.asked == 1
+
+    async def test_whoever_comes_while_a_provider_is_asked_waits_for_the_answer(self) -> None:
+        provider = Offering("a", "x")
+        provider.may_answer = asyncio.Event()
+        catalogue, _, _ = self.catalogue(provider)
+        turn = asyncio.create_task(catalogue.turn())
+        await asyncio.sleep(0)
+        wanted = [asyncio.create_task(catalogue.llm("a/x")) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert not any(one.done() for one in wanted)
+        provider.may_answer.set()
+        assert all(isinstance(one, LLMConfig) for one in await asyncio.gather(*wanted))
+        await turn
         assert provider.asked == 1
 
     async def test_an_unreachable_provider_keeps_what_it_offered_and_is_named(self) -> None:

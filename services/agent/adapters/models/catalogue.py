@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -39,6 +40,8 @@ class Offer:
     embeddings: dict[str, EmbeddingConfig] = field(default_factory=dict)
     reachable: bool = False
     asked_at: float = float("-inf")
+    # Held while it is asked: whoever wants to know at the same time waits for the same answer.
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Catalogue:
@@ -89,9 +92,11 @@ class Catalogue:
         offer = self.offers.get(name)
         if offer is None:
             return self.unknown(handle, kind)
-        stale = self.clock.monotonic() - offer.asked_at > RETRY_SECONDS
-        if handle not in getattr(offer, kind) and stale:
-            await self.refresh_one(name)
+        if handle not in getattr(offer, kind):
+            async with offer.asking:
+                stale = self.clock.monotonic() - offer.asked_at > RETRY_SECONDS
+                if handle not in getattr(offer, kind) and stale:
+                    await self.ask(name)
         if handle in getattr(offer, kind):
             return offer
         if not offer.reachable:
@@ -107,11 +112,12 @@ class Catalogue:
     async def turn(self) -> None:
         """Ask every provider once, publish, and rest."""
         for name in self.providers:
-            await self.refresh_one(name)
+            async with self.offers[name].asking:
+                await self.ask(name)
         everyone = all(offer.reachable for offer in self.offers.values())
         await self.clock.sleep(REFRESH_SECONDS if everyone else RETRY_SECONDS)
 
-    async def refresh_one(self, name: str) -> None:
+    async def ask(self, name: str) -> None:
         """Ask one provider what it offers; what it offered before stays if it does not say."""
         offer = self.offers[name]
         offer.asked_at = self.clock.monotonic()

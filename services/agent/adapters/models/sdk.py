@@ -69,7 +69,7 @@ class SdkProvider(ABC):
 
     @abstractmethod
     def sdk(self) -> Any:
-        """The SDK's module, imported at the first use because that takes over a second."""
+        """The SDK's module, imported when it is first needed."""
 
     @abstractmethod
     def connect(self) -> Any:
@@ -102,6 +102,10 @@ class SdkProvider(ABC):
             self.opened = self.connect()
         return self.opened
 
+    async def imported(self) -> Any:
+        """The SDK's module. To import it takes seconds, in which others have work to do."""
+        return self.sdk() if self.opened else await asyncio.to_thread(self.sdk)
+
     async def close(self) -> None:
         """Close the connections."""
         if self.opened is not None:
@@ -109,7 +113,7 @@ class SdkProvider(ABC):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask a model for a whole step."""
-        sdk = self.sdk()
+        sdk = await self.imported()
         try:
             if request.stream_tokens:
                 async with aclosing(self.pieces(request)) as events:
@@ -191,10 +195,11 @@ class SdkProvider(ABC):
 
     async def listed(self, path: str, parameters: JsonObject) -> list[JsonObject]:
         """The models that the endpoint lists."""
+        sdk = await self.imported()
         options = {"timeout": LIST_SECONDS_MAX, "max_retries": 0, "params": parameters}
         try:
             listed = await self.client.get(path, cast_to=object, options=options)
-        except self.sdk().APIError as problem:
+        except sdk.APIError as problem:
             raise ProviderUnreachable(f"{self.base_url}: {problem}") from problem
         entries = listed.get("data") if isinstance(listed, dict) else None
         return [entry for entry in entries or [] if isinstance(entry, dict) and entry.get("id")]

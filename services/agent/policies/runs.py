@@ -55,6 +55,7 @@ class RunDrivers:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.driving: dict[str, RunDriver] = {}
         self.asides: set[asyncio.Task[None]] = set()
+        self.missing: set[asyncio.Task[None]] = set()
         self.failures: dict[str, int] = {}
         self.stopping = False
 
@@ -125,10 +126,13 @@ class RunDrivers:
                 driver.interrupt(gone)
 
     def leases_held(self, held: set[str]) -> None:
-        """Stop driving what somebody else drives now."""
-        for conversation_id, task in list(self.tasks.items()):
-            if conversation_id not in held:
-                task.cancel()
+        """Stop driving what somebody else drives now. A lease that is missing for the first time
+        may have just been given back by the commit that ended the run, which is still to be told;
+        until the second time the fence keeps the driver from doing harm."""
+        missing = {task for name, task in self.tasks.items() if name not in held}
+        for task in missing & self.missing:
+            task.cancel()
+        self.missing = missing
 
     async def sweep(self) -> None:
         """Take over the turns that nobody drives."""

@@ -58,6 +58,8 @@ def test_without_the_password_nothing_is_answered(guarded: str, headers: dict[st
             ("PUT", "/v1/agents/"),
             ("GET", "/v1/tools/"),
             ("GET", "/openapi.json"),
+            ("GET", "/asyncapi.json"),
+            ("GET", "/metrics"),
         ):
             answer = c.request(method, path)
             assert (answer.status_code, answer.json()) == (401, UNAUTHORIZED), path

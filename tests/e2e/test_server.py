@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 import time
@@ -10,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from letta_client import Letta
+
+from deploy.asyncapi import PAGE as ASYNCAPI
 
 HEALTH_SECONDS_MAX = 0.010
 
@@ -67,6 +70,23 @@ def test_the_openapi_document_is_valid(http: httpx.Client) -> None:
     assert create["requestBody"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/CreateAgent"
     }
+
+
+def test_the_document_of_the_bus_is_served(http: httpx.Client) -> None:
+    assert http.get("/asyncapi.json").json() == json.loads(ASYNCAPI.read_text())
+
+
+def test_the_metrics_are_told_at_once(http: httpx.Client) -> None:
+    took = []
+    for _ in range(21):
+        began = time.perf_counter()
+        answer = http.get("/metrics")
+        took.append(time.perf_counter() - began)
+        assert answer.status_code == 200
+    counted = 'heeler_http_requests_total{method="GET",process="'
+    assert counted in answer.text
+    assert 'route="/metrics",status="200"} ' in answer.text
+    print(f"/metrics: {statistics.median(took) * 1e3:.1f} ms")
 
 
 def test_the_page_needs_nothing_from_elsewhere(http: httpx.Client) -> None:

@@ -63,6 +63,7 @@ async def model() -> AsyncIterator[ScriptedModelProcess]:
 @pytest.fixture(scope="module")
 def heeler(collector: Collector, model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
     env = {
+        "HEELER_PROCESSES": "each",
         "OPENAI_API_BASE": model.base_url,
         "OPENAI_API_KEY": "any",
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,

@@ -86,7 +86,7 @@ bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)
 
-chaos: ## Kill parts under load and look for losses (ARGS=--help)
+chaos: ## Kill parts, cut connections, turn clocks under load; look for losses (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.chaos $(ARGS)
 

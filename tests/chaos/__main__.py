@@ -8,17 +8,19 @@ import os
 import sys
 import time
 
+from tests.chaos.network import networked
 from tests.chaos.oracle import Verdict
-from tests.chaos.scenarios import SCENARIOS
+from tests.chaos.scenarios import NETWORK_SCENARIOS, SCENARIOS, Scenario
 from tests.chaos.world import World, started
 
 MINUTES_DEFAULT = 2.0
 CI_MINUTES = 0.5  # what a dose of the tests takes, roughly
+ALL = sorted(SCENARIOS | NETWORK_SCENARIOS)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--only", default=",".join(SCENARIOS), help="ids, such as R01,R05")
+    parser.add_argument("--only", default=",".join(ALL), help="ids, such as R01,R05")
     parser.add_argument(
         "--minutes", type=float, default=MINUTES_DEFAULT, help="for each scenario, about"
     )
@@ -27,19 +29,30 @@ def arguments() -> argparse.Namespace:
 
 
 async def run(only: list[str], minutes: float, seed: int) -> list[Verdict]:
-    """The verdicts of the chosen scenarios, one after the other in the same world."""
+    """The verdicts of the chosen scenarios, one after the other, those of a kind in one world."""
     verdicts: list[Verdict] = []
-    async with started(seed) as world:
-        for name in only:
-            verdicts.append(await run_one(world, name, minutes))
-            print(verdicts[-1].report(), flush=True)
+    chosen = {name: SCENARIOS[name] for name in only if name in SCENARIOS}
+    if chosen:
+        async with started(seed) as world:
+            for name, scenario in chosen.items():
+                verdicts.append(await run_one(world, name, scenario, minutes))
+    on_wires = {name: NETWORK_SCENARIOS[name] for name in only if name in NETWORK_SCENARIOS}
+    if on_wires:
+        async with networked(seed) as network:
+            for name, each in on_wires.items():
+                verdicts.append(await run_one(network, name, each, minutes))
     return verdicts
 
 
-async def run_one(world: World, name: str, minutes: float) -> Verdict:
-    """One scenario, with a line now and then to say that it lives. A process edge: a scenario
-    that breaks off is a failed one."""
-    scenario = SCENARIOS[name]
+async def run_one[W: World](world: W, name: str, scenario: Scenario[W], minutes: float) -> Verdict:
+    """One scenario, with a line now and then to say that it lives."""
+    verdict = await judged(world, name, scenario, minutes)
+    print(verdict.report(), flush=True)
+    return verdict
+
+
+async def judged[W: World](world: W, name: str, scenario: Scenario[W], minutes: float) -> Verdict:
+    """What a scenario found. A process edge: one that breaks off is a failed one."""
     dose = scenario.dose.times(max(1.0, minutes / CI_MINUTES))
     began = time.monotonic()
     print(f"{name} {scenario.title}: {dose.faults} faults, {dose.messages} messages", flush=True)
@@ -66,13 +79,13 @@ async def run_one(world: World, name: str, minutes: float) -> Verdict:
 def table(verdicts: list[Verdict]) -> str:
     """One line for each scenario."""
     lines = [
-        f"{'':5} {'kills':>6} {'messages':>9} {'lost':>5} {'doubled':>8} {'stuck':>6} {'wrong':>6}"
+        f"{'':9} {'kills':>6} {'messages':>9} {'lost':>5} {'doubled':>8} {'stuck':>6} {'wrong':>6}"
         f" {'slowest s':>10}  verdict"
     ]
     lines += [
-        f"{one.scenario:5} {one.kills:6} {one.messages:9} {len(one.lost):5} {len(one.doubled):8}"
+        f"{one.scenario:9} {one.kills:6} {one.messages:9} {len(one.lost):5} {len(one.doubled):8}"
         f" {len(one.stuck):6} {len(one.wrong):6} {one.recovery_seconds:10.1f}"
-        f"  {'passed' if one.passed else 'FAILED'}"
+        f"  {'FAILED' if not one.passed else 'passed in part' if one.skipped else 'passed'}"
         for one in verdicts
     ]
     return "\n".join(lines)
@@ -81,9 +94,9 @@ def table(verdicts: list[Verdict]) -> str:
 def main() -> int:
     options = arguments()
     only = [name.strip().upper() for name in options.only.split(",")]
-    unknown = [name for name in only if name not in SCENARIOS]
+    unknown = [name for name in only if name not in ALL]
     if unknown:
-        print(f"There is no {', '.join(unknown)}: choose from {', '.join(SCENARIOS)}.")
+        print(f"There is no {', '.join(unknown)}: choose from {', '.join(ALL)}.")
         return 2
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3))
     print(f"seed {seed}", flush=True)

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from deploy.embedded.settings import service_of
 from tests.chaos.client import Client
 from tests.chaos.workload import Request, Workload
 from tests.chaos.world import Kill, World
@@ -37,6 +38,7 @@ class Verdict:
     doubled: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     recovery_seconds: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
 
@@ -57,6 +59,7 @@ class Verdict:
             lines += [f"  {name}: {one[:SHOWN_CHARS_MAX]}" for one in found[:SHOWN_MAX]]
             if len(found) > SHOWN_MAX:
                 lines.append(f"  {name}: and {len(found) - SHOWN_MAX} more")
+        lines += [f"  SKIPPED: {reason}" for reason in self.skipped]
         lines += [f"  {name} = {value:.3f}" for name, value in self.figures.items()]
         return "\n".join(lines)
 
@@ -252,7 +255,7 @@ class Oracle:
         for request in self.workload.requests:
             asked = stats["by_text"].get(request.text, {})
             deaths = sum(
-                kill.part == "agent" and request.sent_at <= kill.at <= request.answered_at
+                service_of(kill.part) == "agent" and kill.met(request.sent_at, request.answered_at)
                 for kill in self.kills
             )
             for step, times in asked.items():

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from tests.chaos import crash_points, freezes, kills, outages, repeats, resumed
+from tests.chaos import (
+    clocks,
+    crash_points,
+    freezes,
+    histories,
+    kills,
+    outages,
+    partitions,
+    repeats,
+    replicas,
+    resumed,
+    starving,
+    unsure,
+)
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Verdict
 from tests.chaos.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario[W: World]:
+    """`run` needs a world of its own kind: one process of each service, or two on wires."""
+
     title: str
-    run: Callable[[World, Dose], Awaitable[Verdict]]
+    run: Callable[[W, Dose], Awaitable[Verdict]]
     dose: Dose
 
 
@@ -32,4 +47,22 @@ SCENARIOS = {
     "R25": Scenario("streams are dropped", resumed.r25_streams_are_resumed, Dose(20, 5, agents=5)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
+}
+
+# With two processes of each service, and a network that can be hurt.
+NETWORK_SCENARIOS = {
+    "R10": Scenario(
+        "nobody knows whether it is committed",
+        unsure.r10_nobody_knows_whether_it_is_committed,
+        Dose(50, 300, agents=20),
+    ),
+    "R15": Scenario("partitions", partitions.r15_partitions, Dose(3, 150, agents=20)),
+    "R16": Scenario("slow and lossy", unsure.r16_slow_and_lossy, Dose(1, 40, agents=10)),
+    "R13-PAIRS": Scenario(
+        "one of each pair freezes", replicas.r13_one_of_each_pair_freezes, Dose(1, 80, agents=15)
+    ),
+    "R19": Scenario("clocks jump", clocks.r19_clocks_jump, Dose(8, 100, agents=15)),
+    "R20": Scenario("no memory, no processor", starving.r20_starving, Dose(2, 120, agents=15)),
+    "R39": Scenario("linearizable histories", histories.r39_linearizable, Dose(2, 0)),
+    "SCALE": Scenario("newcomers take work", replicas.newcomers_take_work, Dose(1, 60, agents=15)),
 }

@@ -22,23 +22,28 @@ from typing import Any
 import psutil
 
 from deploy.embedded.health import read_health
-from deploy.embedded.settings import PARTS, SERVICES
+from deploy.embedded.settings import PARTS, SERVICES, service_of
 from tests.chaos.client import Client
 from tests.scripted_model.handle import ScriptedModelProcess
 from tests.servers import HeelerInstance, delete_home
 from tests.waiting import wait_for
 
-HEALTHY_SECONDS_MAX = 40.0
-RUNNING_SECONDS_MAX = 20.0
+HEALTHY_SECONDS_MAX = 120.0
+RUNNING_SECONDS_MAX = 60.0
 GONE_SECONDS_MAX = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Something was hurt."""
+    """Something was hurt, at once or for a while."""
 
     at: float
     part: str
+    until: float = 0.0
+
+    def met(self, began: float, ended: float) -> bool:
+        """Whether it fell into this time."""
+        return began <= max(self.at, self.until) and self.at <= ended
 
 
 @dataclass(slots=True)
@@ -62,6 +67,11 @@ class World:
         return await asyncio.to_thread(self.heeler.psql, statement)
 
     # -- processes
+
+    @property
+    def services(self) -> list[str]:
+        """The supervised processes of the services."""
+        return [part for part in self.heeler.state().parts if service_of(part) in SERVICES]
 
     def running(self, part: str) -> psutil.Process | None:
         mark = self.heeler.mark(part)
@@ -113,8 +123,9 @@ class World:
     def agents(self) -> list[psutil.Process]:
         """All processes of the agent service."""
         replicas = [psutil.Process(one.pid) for one in self.replicas if one.poll() is None]
-        supervised = self.running("agent")
-        return [*([supervised] if supervised else []), *replicas]
+        names = [part for part in self.services if service_of(part) == "agent"]
+        supervised = [process for process in map(self.running, names) if process]
+        return [*supervised, *replicas]
 
     @property
     def replicas(self) -> list[subprocess.Popen[bytes]]:
@@ -129,7 +140,9 @@ class World:
 
     def spawn_agents(self, wanted: int) -> None:
         """Start replicas until there are so many processes, or will be."""
-        for _ in range(wanted - 1 - len([one for one in self.replicas if one.poll() is None])):
+        supervised = sum(service_of(part) == "agent" for part in self.services)
+        alive = sum(one.poll() is None for one in self.replicas)
+        for _ in range(wanted - supervised - alive):
             self.heeler.spawn_service("agent")
 
     def serving(self) -> int:
@@ -141,21 +154,29 @@ class World:
 
         That is its name on the bus too; the port of that connection leads to the process.
         """
+        ports = self.agents_by_port()
+        return {
+            one["name"]: ports[one["port"]]
+            for one in self.connections()
+            if one.get("name", "").startswith("agent-") and one["port"] in ports
+        }
+
+    def connections(self) -> list[dict[str, Any]]:
+        """NATS' own list of its clients."""
         monitor = http.client.HTTPConnection(
             "127.0.0.1", self.heeler.state().ports["nats_monitor"], timeout=5
         )
         monitor.request("GET", "/connz?limit=1024")
-        listed = json.loads(monitor.getresponse().read())["connections"]
+        listed: list[dict[str, Any]] = json.loads(monitor.getresponse().read())["connections"]
         monitor.close()
-        ports = {
+        return listed
+
+    def agents_by_port(self) -> dict[int, int]:
+        """The pid of each agent process by the ports at which the servers see it."""
+        return {
             connection.laddr.port: process.pid
             for process in self.agents()
             for connection in process.net_connections("tcp")
-        }
-        return {
-            one["name"]: ports[one["port"]]
-            for one in listed
-            if one.get("name", "").startswith("agent-") and one["port"] in ports
         }
 
     # -- failpoints

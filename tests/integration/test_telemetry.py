@@ -22,6 +22,7 @@ from tests.e2e.asking import EMBEDDING, MODEL, SECONDS_MAX, says, unique
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance, wait_until
 
+PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
 SEEN_SECONDS_MAX = 60.0
 PROCESSES = ("agent", "api", "memory")
 
@@ -385,6 +386,27 @@ def test_prometheus_finds_nothing_wrong_with_the_names(http: httpx.Client) -> No
         check=False,
     )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_the_log_says_who_ran_which_tool(
+    heeler: HeelerInstance, http: httpx.Client, agent: dict[str, Any], trace_id: str
+) -> None:
+    documented = re.search(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert documented, "the page has the query"
+    [called, *_] = ask(http, agent, insert("Likes tea"), trace_id)["messages"]
+    wanted = (
+        "user-00000000-0000-4000-8000-000000000000",
+        called["run_id"],
+        "memory_insert",
+        called["tool_call"]["tool_call_id"],
+        "success",
+    )
+
+    def audited() -> bool:
+        rows = heeler.psql(documented[1])
+        return [row[2:] for row in rows if row[3] == called["run_id"]] == [wanted]
+
+    wait_until("the tool call is in the log", audited, SEEN_SECONDS_MAX)
 
 
 async def test_every_service_answers_the_micro_protocol(heeler: HeelerInstance) -> None:

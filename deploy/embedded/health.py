@@ -16,6 +16,7 @@ class Health:
     server: str = ""
     parts: dict[str, str] = field(default_factory=dict)
     code: int = 0
+    dead_letters: int = 0  # messages that were given up
 
     @property
     def all_ok(self) -> bool:
@@ -36,7 +37,8 @@ def read_health(host: str, port: int) -> Health:
         parts = {"api": document["status"]}
         parts |= {name: document[name] for name in ("postgres", "nats") if name in document}
         parts |= {str(name): str(value) for name, value in services.items()}
-        return Health(str(document.get("server", "")), parts, response.status)
+        given_up = int(document.get("dead_letters") or 0)
+        return Health(str(document.get("server", "")), parts, response.status, given_up)
     except (OSError, ValueError, KeyError, AttributeError, http.client.HTTPException):
         return Health()
     finally:

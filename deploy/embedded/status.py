@@ -41,6 +41,7 @@ def status(settings: Settings, *, as_json: bool) -> int:
         document = {
             "home": str(settings.home),
             "healthy": healthy,
+            "dead_letters": health.dead_letters,
             "phase": state.phase if state and holder else "stopped",
             "problem": state.problem if state else None,
             "urls": state.urls if state and holder else {},
@@ -49,6 +50,8 @@ def status(settings: Settings, *, as_json: bool) -> int:
         print(json.dumps(document, indent=2))
     else:
         _print_table(settings, rows, healthy)
+        if health.dead_letters:
+            print(f"Dead letters: {health.dead_letters} (see docs/operations.md).")
     return 0 if healthy else 1
 
 

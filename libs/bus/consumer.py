@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from libs.bus.background import Bell, Leadership
+from libs.bus.dead_letters import DIED, Given, Problem, letter_of_event, problem_of
 from libs.bus.observed import reacting
-from libs.bus.ports import Bus
+from libs.bus.patience import ATTEMPTS_MAX, INNOCENT, excuse, rest_seconds
+from libs.bus.ports import Bus, Clock
 from libs.contracts.message import EVENTS, Context, Event
+from libs.eventstore.letters import Attempt, DeadLetter, park
 from libs.eventstore.ports import Commit, EventStore, Move, StaleLease, StoredEvent
 from libs.eventstore.work import event_of
+
+log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0
 
 React = Callable[[Event, Context], Awaitable[None]]
+
+
+class NotYet(Exception):
+    """An event could not be digested; it is tried again after a rest."""
 
 
 class LogConsumer:
@@ -23,17 +34,30 @@ class LogConsumer:
     behind the position that is stored here. So a wiped stream, a lost or doubled message and a
     new consumer are all the same case. A reaction is a command with an id that follows from the
     event, so reacting twice is harmless; the position moves after the reactions.
+
+    An event that cannot be digested is tried a few times and then parked as a dead letter, in the
+    commit that moves the position past it. Attempts are written down from the first trouble on, and
+    by whoever has just become the leader: the one before may have died of an event.
     """
 
     def __init__(
-        self, store: EventStore, bus: Bus, upstream: str, reactions: dict[type[Event], React]
+        self,
+        service: str,
+        store: EventStore,
+        bus: Bus,
+        upstream: str,
+        reactions: dict[type[Event], React],
+        clock: Clock,
     ) -> None:
+        self.service = service
         self.store = store
         self.bus = bus
         self.upstream = upstream
         self.reactions = {kind.topic: react for kind, react in reactions.items()}
+        self.clock = clock
         self.bell = Bell()
         self.leadership = Leadership(store, f"consumer.{upstream}")
+        self.trusted_as: int | None = None
         assert all(f"{upstream}.{topic}" in EVENTS for topic in self.reactions)
 
     async def start(self) -> None:
@@ -55,24 +79,110 @@ class LogConsumer:
         assert page.seen_up_to >= position, "a log only grows"
         if page.seen_up_to == position:
             return False
-        for stored in page.events:
-            assert stored.position > position, "what was seen is not seen again"
-            await self.react(stored)
         try:
-            await self.store.commit(Commit(move=Move(self.upstream, position, page.seen_up_to)))
+            for stored in page.events:
+                assert stored.position > position, "what was seen is not seen again"
+                letter = await self.digest(stored, position)
+                if letter is not None:
+                    await self.move(position, stored.position, letter)
+                    position = stored.position
+            await self.move(position, page.seen_up_to)
         except StaleLease:
             self.leadership.epoch = None
             return False
+        except NotYet:
+            return False
+        self.trusted_as = self.leadership.epoch
         return bool(page.events)
+
+    async def move(self, position: int, to: int, letter: DeadLetter | None = None) -> None:
+        """Stand at a new position; with a letter, it is parked in the same commit."""
+        if to == position:
+            return
+        commit = Commit(move=Move(self.upstream, position, to))
+        if letter is not None:
+            park(letter, commit.rows)
+        await self.store.commit(commit)
+        if letter is not None:
+            log.error("event %s is parked as %s", letter.name, letter.id)
+
+    async def digest(self, stored: StoredEvent, position: int) -> DeadLetter | None:
+        """React to one event; its letter if that is given up. Raises NotYet after having moved
+        right before the event, where the next attempt begins."""
+        letters = self.store.letters
+        key = f"{self.upstream}.{context_of(stored).message_id}"
+        begun: Attempt | None = None
+        if self.trusted_as is None or self.trusted_as != self.leadership.epoch:
+            begun = await letters.begin(key, known=0, hold_seconds=0.0)
+            if not begun.number:
+                raise NotYet
+            if begun.number > ATTEMPTS_MAX:
+                return self.letter(stored, DIED, replace(begun, number=ATTEMPTS_MAX))
+        try:
+            await self.react(stored)
+        except INNOCENT:
+            if begun:
+                await excuse(letters, key, self.clock)
+            raise
+        except Exception as bug:
+            return await self.failed(stored, key, bug, begun, position)
+        if begun:
+            await letters.forget(key)
+        return None
+
+    async def failed(
+        self,
+        stored: StoredEvent,
+        key: str,
+        bug: Exception,
+        begun: Attempt | None,
+        position: int,
+    ) -> DeadLetter:
+        """A reaction failed by a bug. A process edge: it is logged here, once."""
+        self.trusted_as = None
+        number = begun.number if begun else 1
+        failure = await self.store.letters.failed(key, number, rest_seconds(number))
+        log.error("reacting to %s failed, attempt %d", key, failure.number, exc_info=bug)
+        if failure.number >= ATTEMPTS_MAX:
+            return self.letter(stored, problem_of(bug), failure)
+        await self.move(position, stored.position - 1)
+        raise NotYet from bug
+
+    def letter(self, stored: StoredEvent, problem: Problem, failure: Attempt) -> DeadLetter:
+        """The letter of an event."""
+        now = self.clock.now()
+        given = Given(self.service, problem, failure.number, failure.first_at, now)
+        return letter_of_event(self.upstream, stored, context_of(stored), given)
 
     async def react(self, stored: StoredEvent) -> None:
         """React to one event, in the name of whoever caused it."""
-        context = Context(
-            message_id=f"{stored.aggregate_id}.{stored.version}",
-            org=stored.org,
-            actor=str(stored.metadata.get("actor", "")),
-            correlation_id=str(stored.metadata.get("correlation_id", "")),
-            traceparent=str(stored.metadata.get("traceparent", "")),
-        )
+        context = context_of(stored)
         with reacting(self.upstream, stored, context):
             await self.reactions[stored.topic](event_of(self.upstream, stored), context)
+
+    async def react_again(self, letter: DeadLetter) -> Problem | None:
+        """React to the event of a letter; what is wrong with it if that fails again."""
+        position = int(str(letter.context["position"]))
+        topic = letter.name.removeprefix(f"{self.upstream}.")
+        page = await self.store.read_upstream(self.upstream, position - 1, [topic], 1)
+        [stored] = page.events
+        assert stored.position == position, "a log does not change"
+        try:
+            await self.react(stored)
+        except INNOCENT:
+            raise
+        except Exception as bug:
+            log.exception("reacting to the event of %s failed again", letter.id)
+            return problem_of(bug)
+        return None
+
+
+def context_of(stored: StoredEvent) -> Context:
+    """In whose name the reaction to an event is sent."""
+    return Context(
+        message_id=f"{stored.aggregate_id}.{stored.version}",
+        org=stored.org,
+        actor=str(stored.metadata.get("actor", "")),
+        correlation_id=str(stored.metadata.get("correlation_id", "")),
+        traceparent=str(stored.metadata.get("traceparent", "")),
+    )

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from libs.contracts.message import DEFAULT_ORG, Command, Context
+from libs.bus.ports import IncomingCommand
+from libs.contracts.ids import derived_id
+from libs.contracts.message import DEFAULT_ORG, Context
 from libs.eventstore.ports import StoredEvent
 
 REPLY_TO = "heeler-reply-to"
 TRACEPARENT = "traceparent"
+RESENT = "heeler-resent"
 
 
-def of_command(command: Command, context: Context, reply_to: str) -> dict[str, str]:
+def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:
     """The headers of a command."""
+    context = command.context
     sent = {
         "ce-id": context.message_id,
-        "ce-type": f"{command.service}.{command.topic}",
-        "ce-subject": command.target,
+        "ce-type": command.name,
+        "ce-subject": command.subject.rpartition(".")[2],
         "heeler-org": context.org,
         "heeler-actor": context.actor,
         "correlation-id": context.correlation_id,
@@ -28,10 +32,11 @@ def of_command(command: Command, context: Context, reply_to: str) -> dict[str, s
     return sent
 
 
-def context_of(headers: Mapping[str, str]) -> Context:
-    """The context of a command, from its headers."""
+def context_of(headers: Mapping[str, str], stamp: str) -> Context:
+    """The context of a command, from its headers. Without an id it gets one from its stamp: what
+    only this message has in its stream."""
     return Context(
-        message_id=headers["ce-id"],
+        message_id=headers.get("ce-id") or derived_id("message", stamp),
         org=headers.get("heeler-org", DEFAULT_ORG),
         actor=headers.get("heeler-actor", ""),
         correlation_id=headers.get("correlation-id", ""),

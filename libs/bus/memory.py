@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from libs.bus.observed import below, sending
 from libs.bus.ports import (
@@ -16,6 +16,8 @@ from libs.bus.ports import (
     Deliver,
     IncomingCommand,
     Ring,
+    TryAgain,
+    outgoing,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoredEvent
@@ -53,24 +55,24 @@ class MemoryBus:
     ) -> Accepted | Rejected:
         """Send a command until it is answered."""
         with sending(command, context) as span:
-            return await self.answered(command, below(span, context), seconds_max)
+            outgoing_command = outgoing(command, below(span, context))
+            return await self.resend(outgoing_command, seconds_max=seconds_max)
 
-    async def answered(
-        self, command: Command, context: Context, seconds_max: float
+    async def resend(
+        self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
-        """The answer to a command, which is sent again until there is one."""
-        incoming = IncomingCommand(
-            f"{command.service}.{command.topic}", command.model_dump_json().encode(), context
-        )
+        """Send a command that arrived before."""
+        service = incoming.name.partition(".")[0]
         try:
             async with asyncio.timeout(seconds_max):
                 while True:
-                    reply = await self.attempt(command.service, incoming)
+                    reply = await self.attempt(service, incoming)
                     if reply is not None:
                         return REPLY.validate_json(reply.model_dump_json())
                     await asyncio.sleep(ATTEMPT_PAUSE_SECONDS)
+                    incoming = replace(incoming, again=True)
         except TimeoutError as late:
-            raise BusUnavailable(f"{command.service}.{command.topic}: no answer") from late
+            raise BusUnavailable(f"{incoming.name}: no answer") from late
 
     async def attempt(self, service: str, incoming: IncomingCommand) -> Accepted | Rejected | None:
         """Deliver a command once; None if nobody serves or the handler failed. A handler goes on
@@ -160,6 +162,8 @@ async def answered(answer: Answer, incoming: IncomingCommand) -> Accepted | Reje
     """The answer, or None if the handler failed. A process edge: the bug is logged here."""
     try:
         return await answer(incoming)
+    except TryAgain:
+        return None
     except Exception:
         log.exception("command %s failed", incoming.name)
         return None

@@ -43,6 +43,8 @@ from libs.bus.ports import (
     Deliver,
     IncomingCommand,
     Ring,
+    TryAgain,
+    outgoing,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected, event_subject
 from libs.contracts.streams import (
@@ -186,27 +188,29 @@ class NatsBus:
     ) -> Accepted | Rejected:
         """Send a command until it is answered."""
         with sending(command, context) as span:
-            return await self.answered(command, below(span, context), seconds_max)
+            outgoing_command = outgoing(command, below(span, context))
+            return await self.resend(outgoing_command, seconds_max=seconds_max)
 
-    async def answered(
-        self, command: Command, context: Context, seconds_max: float
+    async def resend(
+        self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
-        """The answer to a command, which is sent again until there is one."""
+        """Send a command that arrived before, until it is answered."""
         token = str(next(self.tokens))
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.replies[token] = reply
-        subject = command.subject(context.org)
-        payload = command.model_dump_json().encode()
-        sent_headers = headers.of_command(command, context, f"{self.inbox}.{token}")
+        sent_headers = headers.of_command(incoming, f"{self.inbox}.{token}")
         try:
             async with asyncio.timeout(seconds_max):
                 for pause in resend_pauses():
-                    await self.client.publish(subject, payload, headers=sent_headers)
+                    await self.client.publish(
+                        incoming.subject, incoming.payload, headers=sent_headers
+                    )
                     await asyncio.wait([reply], timeout=pause)
                     if reply.done():
                         return REPLY.validate_json(reply.result())
+                    sent_headers[headers.RESENT] = "true"
         except (TimeoutError, NatsError) as problem:
-            raise BusUnavailable(f"{command.service}.{command.topic}: no answer") from problem
+            raise BusUnavailable(f"{incoming.name}: no answer") from problem
         finally:
             del self.replies[token]
         raise AssertionError("resending never ends")
@@ -247,17 +251,22 @@ class NatsBus:
         goes wrong is logged here, and the command is not lost."""
         sent = message.headers or {}
         try:
-            context = headers.context_of(sent)
-            reply = await answer(IncomingCommand(sent["ce-type"], message.data, context))
+            reply = await answer(incoming_of(message))
             if sent.get(headers.REPLY_TO):
                 await self.client.publish(sent[headers.REPLY_TO], reply.model_dump_json().encode())
             await self.client.publish(message.reply, b"+ACK")
+        except TryAgain as later:
+            await self.ask_again(message, later.seconds)
         except Exception:
             delay = redelivery_delay(message.reply)
-            log.exception("command %s failed, again in %s s", sent.get("ce-type"), delay)
-            nak = b'-NAK {"delay": %d}' % int(delay * 1e9)
-            with contextlib.suppress(NatsError):
-                await self.client.publish(message.reply, nak)
+            log.exception("command %s failed, again in %s s", message.subject, delay)
+            await self.ask_again(message, delay)
+
+    async def ask_again(self, message: Msg, seconds: float) -> None:
+        """Have a command delivered again after a pause."""
+        nak = b'-NAK {"delay": %d}' % int(seconds * 1e9)
+        with contextlib.suppress(NatsError):
+            await self.client.publish(message.reply, nak)
 
     # Events
 
@@ -346,10 +355,26 @@ def resend_pauses() -> Iterator[float]:
         yield RESEND_SECONDS[-1]
 
 
+def incoming_of(message: Msg) -> IncomingCommand:
+    """A command as it arrived, whatever is missing in it."""
+    sent = message.headers or {}
+    service, _, aggregate, verb, *_ = message.subject.split(".")
+    name = sent.get("ce-type") or f"{service}.{aggregate}.{verb}"
+    stored_as = ".".join(message.reply.split(".")[5:8:2])  # its sequence and its time
+    again = deliveries(message.reply) > 1 or headers.RESENT in sent
+    context = headers.context_of(sent, stored_as)
+    return IncomingCommand(name, message.data, context, message.subject, again)
+
+
+def deliveries(ack_subject: str) -> int:
+    """How often a message was delivered: JetStream counts it in the ack subject,
+    `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<consumer's sequence>.<time>.<pending>`."""
+    return int(ack_subject.split(".")[4])
+
+
 def redelivery_delay(ack_subject: str) -> float:
-    """Seconds to wait before the next attempt; JetStream counts attempts in the ack subject:
-    `$JS.ACK.<stream>.<consumer>.<delivered>...`."""
-    attempt = int(ack_subject.split(".")[4])
+    """Seconds to wait before the next attempt."""
+    attempt = deliveries(ack_subject)
     return REDELIVERY_SECONDS[min(attempt, len(REDELIVERY_SECONDS)) - 1]
 
 

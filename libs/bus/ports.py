@@ -17,13 +17,33 @@ class BusUnavailable(Exception):
     """Nobody answered in time; whether the command took effect is not known."""
 
 
+class TryAgain(Exception):
+    """The command could not be answered now; deliver it again after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"again in {seconds} s")
+        self.seconds = seconds
+
+
 @dataclass(frozen=True, slots=True)
 class IncomingCommand:
-    """A command as it arrives: its full name `<service>.<topic>`, its JSON, its context."""
+    """A command as it arrives: its full name `<service>.<topic>`, its JSON, its context.
+
+    `again` says that it was delivered, or sent, before.
+    """
 
     name: str
     payload: bytes
     context: Context
+    subject: str = ""
+    again: bool = False
+
+
+def outgoing(command: Command, context: Context) -> IncomingCommand:
+    """A command as it will arrive."""
+    name = f"{command.service}.{command.topic}"
+    payload = command.model_dump_json().encode()
+    return IncomingCommand(name, payload, context, command.subject(context.org))
 
 
 Answer = Callable[[IncomingCommand], Awaitable[Accepted | Rejected]]
@@ -51,10 +71,17 @@ class Bus(Protocol):
         """
         ...
 
+    async def resend(
+        self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        """Send a command that arrived before, as it came; otherwise as `request`."""
+        ...
+
     async def serve(self, service: str, answer: Answer) -> None:
         """Answer the commands of a service; with several processes each command goes to one.
 
-        What raises is answered later: the command is delivered again, after a growing pause.
+        What raises is answered later: the command is delivered again, after the pause that a
+        TryAgain names, else after a growing one.
         """
         ...
 

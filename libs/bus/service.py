@@ -8,10 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from libs.bus.background import Leadership, forever
 from libs.bus.consumer import LogConsumer, React
+from libs.bus.dead_letters import DeadLetters
 from libs.bus.observed import observed
+from libs.bus.patience import Patience
 from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.shell import CommandShell, Handler
+from libs.bus.solitude import Solitude
 from libs.contracts.message import Accepted, Command, Event, Rejected
 from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.ports import (
@@ -28,6 +31,7 @@ log = logging.getLogger(__name__)
 SWEEP_SECONDS = 2.0
 RELAY_LINGER_SECONDS = 0.1
 FORGET_EVERY_SECONDS = 600.0
+ATTEMPTS_KEPT_SECONDS = 86_400.0
 
 
 class Service:
@@ -43,6 +47,8 @@ class Service:
         self.bus = bus
         self.clock = clock
         self.relay = Relay(self.store, bus, name)
+        self.solitude = Solitude(clock)
+        self.dead_letters = DeadLetters(name, self.store.letters, bus)
         self.consumers: list[LogConsumer] = []
         self.sweepers: list[Callable[[], Awaitable[None]]] = []
         self.looks: list[Callable[[], Awaitable[None]]] = []
@@ -52,11 +58,12 @@ class Service:
         metrics.SERVICE_INFO.labels(name, HEELER_VERSION).set(1)
 
     async def handle(self, handlers: Mapping[type[Command], Handler]) -> None:
-        """Answer these commands."""
-        shell = CommandShell(self.repository, handlers)
+        """Answer these commands, and those about the dead letters of this service."""
+        shell = CommandShell(self.repository, {**handlers, **self.dead_letters.table()})
+        patience = Patience(self.name, self.store, shell.answer, self.clock, self.solitude)
 
         async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
-            reply = await shell.answer(incoming)
+            reply = await patience.answer(incoming)
             self.relay.bell.ring()
             return reply
 
@@ -64,9 +71,10 @@ class Service:
 
     async def follow(self, upstream: str, reactions: dict[type[Event], React]) -> None:
         """React to the events of another service."""
-        consumer = LogConsumer(self.store, self.bus, upstream, reactions)
+        consumer = LogConsumer(self.name, self.store, self.bus, upstream, reactions, self.clock)
         await consumer.start()
         self.consumers.append(consumer)
+        self.dead_letters.consumers[upstream] = consumer
 
     def start(self) -> None:
         """Begin the loops; the bus must be started."""
@@ -105,6 +113,7 @@ class Service:
         """Keep the inbox as long as a message may come again, and no longer."""
         while await self.store.forget_replies(REPLY_KEPT_SECONDS) == REPLIES_FORGOTTEN_AT_ONCE:
             pass
+        await self.store.letters.forget_older(ATTEMPTS_KEPT_SECONDS)
         await self.clock.sleep(FORGET_EVERY_SECONDS)
 
     async def renew(self) -> None:

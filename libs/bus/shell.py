@@ -10,11 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from libs.bus.logs import correlation
 from libs.bus.ports import IncomingCommand
-from libs.contracts.message import COMMANDS, INVALID, REPLY, Accepted, Command, Rejected
+from libs.contracts.message import COMMANDS, REPLY, Accepted, Command, Rejected
+from libs.eventstore import failpoints
 from libs.eventstore.ports import DuplicateMessage, VersionConflict
 from libs.eventstore.work import Repository, Work
 
@@ -23,6 +22,10 @@ log = logging.getLogger(__name__)
 DECISIONS_MAX = 20
 
 Handler = Callable[[Any, Work], Awaitable[Accepted | Rejected]]
+
+
+class UnknownCommand(Exception):
+    """Nobody here knows what this means; perhaps a newer version of the service does."""
 
 
 class TooManyConflicts(Exception):
@@ -37,15 +40,14 @@ class CommandShell:
         self.handlers = handlers
 
     async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
-        """The reply to a command, after everything it decided is durable."""
+        """The reply to a command, after everything it decided is durable. What it cannot read
+        raises, like any other bug: of sender, receiver, or of their versions."""
         correlation.set(incoming.context.correlation_id)
         kind = COMMANDS.get(incoming.name)
         if kind is None or kind not in self.handlers:
-            return Rejected(code=INVALID, reason=f"No such command: {incoming.name}")
-        try:
-            command = kind.model_validate_json(incoming.payload)
-        except ValidationError as invalid:
-            return Rejected(code=INVALID, reason=f"{incoming.name}: {invalid}")
+            raise UnknownCommand(incoming.name)
+        failpoints.met(f"command.{incoming.name}", incoming.payload.decode)
+        command = kind.model_validate_json(incoming.payload)
         for _ in range(DECISIONS_MAX):
             work = self.repository.work(incoming.context)
             try:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 
 # Imported so that every message is registered.
-from libs.contracts import agent, conversation, memory
+from libs.contracts import agent, conversation, dead_letters, memory
 from libs.contracts.message import (
     COMMANDS,
     EVENTS,
@@ -23,6 +23,7 @@ from libs.contracts.streams import COMMANDS_STREAM, SERVICES, events_stream, str
 from libs.contracts.version import HEELER_VERSION
 
 assert all(module.SERVICE in SERVICES for module in (agent, conversation, memory))
+assert f"{agent.SERVICE}.{dead_letters.REPLAY}" in COMMANDS, "importing them registers them"
 
 SCHEMA = "#/components/schemas/{model}"
 ABOUT = """Everything that happens in Heeler, as anybody with a NATS client can see it. Commands ask
@@ -40,6 +41,7 @@ COMMAND_HEADERS = {
     "correlation-id": "The request that all of this belongs to.",
     "causation-id": "The message that this one was sent because of.",
     "heeler-reply-to": "The subject that the answer is sent to.",
+    "heeler-resent": "There from the second sending on, while no answer comes.",
     "traceparent": "The span that this was sent in, where somebody traces.",
 }
 EVENT_HEADERS = {

@@ -135,7 +135,8 @@ INVALID = "invalid"
 UNPROCESSABLE = "unprocessable"
 CONFLICT = "conflict"
 UNAVAILABLE = "unavailable"
-REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE)
+PARKED = "parked"
+REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE, PARKED)
 
 COMMANDS: dict[str, type[Command]] = {}
 EVENTS: dict[str, type[Event]] = {}

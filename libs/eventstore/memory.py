@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from libs.contracts.message import Json, JsonObject
+from libs.eventstore.memory_letters import MemoryLetters
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_EVENTS_MAX,
@@ -73,6 +74,7 @@ class MemoryEventStore:
         self.service = service
         self.holder = holder
         self.schema = database.schema(service)
+        self.letters = MemoryLetters(self.schema, database.clock)
         self.held: dict[str, int] = {}
 
     async def load(self, aggregate_id: str, after: int = 0) -> History:

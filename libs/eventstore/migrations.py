@@ -8,7 +8,8 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-STORE_SCHEMA = Path(__file__).with_name("schema.sql")
+# The store's own tables in the order of their making; the services' come after them.
+STORE_FILES = ("schema.sql", "store_0002_dead_letters.sql")
 MIGRATION_LOCK = 4_815_162_342
 
 GRANTS = """
@@ -38,7 +39,7 @@ def migrate(
         )
         rows = connection.execute(f"select name from {service}.migrations").fetchall()
         known = {row[0] for row in rows}  # type: ignore[index]
-        for file in (STORE_SCHEMA, *sorted(files)):
+        for file in (*map(Path(__file__).with_name, STORE_FILES), *sorted(files)):
             if file.name in known:
                 continue
             connection.execute(file.read_text().replace("{schema}", service).encode())

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.message import JsonObject
+from libs.eventstore.letters import Letters
 from libs.eventstore.rows import RowWrites
 
 LEASE_SECONDS = 10.0
@@ -168,6 +169,11 @@ class EventStore(Protocol):
     """The door. One instance serves one service (one schema); `holder` names this process."""
 
     holder: str
+
+    @property
+    def letters(self) -> Letters:
+        """What was tried in vain, and what was given up."""
+        ...
 
     async def load(self, aggregate_id: str, after: int = 0) -> History:
         """Everything about an aggregate that is newer than `after`."""

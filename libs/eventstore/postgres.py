@@ -28,6 +28,7 @@ from libs.eventstore.ports import (
     UpstreamPage,
     VersionConflict,
 )
+from libs.eventstore.postgres_letters import PostgresLetters
 from libs.eventstore.statement import commit_statement, lease_parameters, take_leases
 from libs.telemetry.tracing import statement
 
@@ -233,6 +234,7 @@ class PostgresEventStore:
         self.commits = Gathered(
             self.commit_many, lanes=COMMIT_LANES, touches=Commit.touches, called=self.called
         )
+        self.letters = PostgresLetters(database, schema)
         self.held: dict[str, int] = {}
 
     def sql(self, text: str) -> str:

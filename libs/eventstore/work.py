@@ -76,6 +76,7 @@ class Work:
         self.context = context
         self.loaded: dict[str, Aggregate[Any]] = {}
         self.events: list[Event] = []
+        self.rows = RowWrites()
         self.private: str | None = None
         self.take_lease: str | None = None
         self.after_commit: list[Callable[[int | None], None]] = []
@@ -105,7 +106,7 @@ class Work:
 
         Returns the epoch of the lease that was asked for, if it was free.
         """
-        commit = Commit(fence=fence, release_lease=release_lease)
+        commit = Commit(rows=self.rows, fence=fence, release_lease=release_lease)
         for aggregate in self.loaded.values():
             fresh = aggregate.collected()
             self.events += fresh

@@ -42,6 +42,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         clock,
         ids,
         service.relay.bell.ring,
+        service.solitude,
     )
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
     await service.handle(handlers.table())

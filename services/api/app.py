@@ -24,7 +24,17 @@ from libs.telemetry.settings import traced
 from libs.telemetry.tracing import tracer
 from services.api.adapters.health import Health
 from services.api.adapters.reads import Reads, UnknownCursor
-from services.api.http import agents, blocks, health, messages, metrics, openapi, runs, streams
+from services.api.http import (
+    agents,
+    blocks,
+    dead_letters,
+    health,
+    messages,
+    metrics,
+    openapi,
+    runs,
+    streams,
+)
 from services.api.http.guard import check, guard
 from services.api.http.observed import Observed
 from services.api.http.problems import BODY_BYTES_MAX, Problem, on_exception
@@ -54,6 +64,10 @@ HANDLERS = [
     blocks.update_block,
     blocks.delete_block,
     blocks.list_agents_of_block,
+    dead_letters.list_dead_letters,
+    dead_letters.retrieve_dead_letter,
+    dead_letters.replay_dead_letter,
+    dead_letters.discard_dead_letter,
     health.health,
     health.livez,
     messages.list_messages,

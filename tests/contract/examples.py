@@ -40,6 +40,12 @@ from libs.contracts.conversation import (
     Usage,
     main_conversation,
 )
+from libs.contracts.dead_letters import (
+    DiscardAgentLetter,
+    DiscardMemoryLetter,
+    ReplayAgentLetter,
+    ReplayMemoryLetter,
+)
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.kinds import MessageType
@@ -64,6 +70,7 @@ AGENT = "agent-11111111-1111-4111-8111-111111111111"
 BLOCK = "block-22222222-2222-4222-8222-222222222222"
 SHARED_BLOCK = "block-33333333-3333-4333-8333-333333333333"
 RUN = "run-44444444-4444-4444-8444-444444444444"
+LETTER = "letter-77777777-7777-4777-8777-777777777777"
 STEP = "step-55555555-5555-4555-8555-555555555555"
 CONVERSATION = main_conversation(AGENT)
 
@@ -170,6 +177,10 @@ COMMANDS: list[Command] = [
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     EditBlock(block_id=BLOCK, edit=ReplaceText(old_text="Ada", new_text="Grace"), cause=CAUSE),
     DeleteBlock(block_id=BLOCK),
+    ReplayAgentLetter(letter_id=LETTER),
+    DiscardAgentLetter(letter_id=LETTER),
+    ReplayMemoryLetter(letter_id=LETTER),
+    DiscardMemoryLetter(letter_id=LETTER),
 ]
 
 

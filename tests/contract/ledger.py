@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import BaseModel, Field
 
 from libs.contracts.aggregate import Aggregate
+from libs.contracts.dead_letters import DISCARD, REPLAY, LetterCommand
 from libs.contracts.message import (
     UNPROCESSABLE,
     Accepted,
@@ -130,3 +131,31 @@ def opened(account_id: str, version: int = 1) -> NewEvent:
 def deposited(account_id: str, version: int, payload_json: str, schema_version: int) -> NewEvent:
     event = ("money.deposited", schema_version, "org-1", account_id, payload_json)
     return NewEvent(account_id, version, *event, {}, AT)
+
+
+class ReplayLedgerLetter(LetterCommand):
+    """Let a message that the ledger gave up take effect after all."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = REPLAY
+
+
+class DiscardLedgerLetter(LetterCommand):
+    """Forget a message that the ledger gave up."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = DISCARD
+
+
+class ReplayFollowerLetter(LetterCommand):
+    """Let an event that the follower gave up have its effect after all."""
+
+    service: ClassVar[str] = "follower"
+    topic: ClassVar[str] = REPLAY
+
+
+class DiscardFollowerLetter(LetterCommand):
+    """Forget an event that the follower gave up."""
+
+    service: ClassVar[str] = "follower"
+    topic: ClassVar[str] = DISCARD

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from deploy.asyncapi import PAGE, rendered
 from libs.bus import headers
+from libs.bus.ports import outgoing
 from libs.contracts.asyncapi import COMMAND_HEADERS, EVENT_HEADERS, document, ours
 from libs.contracts.message import COMMANDS, EVENTS, Command, Context, Event
 from tests.contract import examples
@@ -76,8 +77,9 @@ def test_a_real_message_fits_its_schema(message: Command | Event) -> None:
 def test_real_headers_are_the_documented_ones() -> None:
     context = Context("m-1", traceparent=f"00-{'1' * 32}-{'1' * 16}-01")
     command = examples.COMMANDS[0]
-    assert set(headers.of_command(command, context, "reply")) == set(COMMAND_HEADERS)
-    assert headers.context_of(headers.of_command(command, context, "reply")) == context
-    untraced = headers.of_command(command, Context("m-1"), "reply")
-    assert set(untraced) == set(COMMAND_HEADERS) - {"traceparent"}
+    sent = headers.of_command(outgoing(command, context), "reply")
+    assert {*sent, headers.RESENT} == set(COMMAND_HEADERS)
+    assert headers.context_of(sent, "stamp") == context
+    untraced = headers.of_command(outgoing(command, Context("m-1")), "reply")
+    assert {*untraced, headers.RESENT} == set(COMMAND_HEADERS) - {"traceparent"}
     assert {"traceparent", "ce-id", "heeler-position"} <= set(EVENT_HEADERS)

@@ -16,7 +16,7 @@ from tests.contract.golden import text_of as golden_text
 
 MODULES = (agent, conversation, memory)
 ORG = "org-1"
-AGENT, BLOCK, RUN = examples.AGENT, examples.BLOCK, examples.RUN
+AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
 CONVERSATION = examples.CONVERSATION
 
 SUBJECTS = {
@@ -31,6 +31,10 @@ SUBJECTS = {
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
     "EditBlock": f"memory.command.block.edit.org-1.{BLOCK}",
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
+    "ReplayAgentLetter": f"agent.command.dead_letter.replay.org-1.{LETTER}",
+    "DiscardAgentLetter": f"agent.command.dead_letter.discard.org-1.{LETTER}",
+    "ReplayMemoryLetter": f"memory.command.dead_letter.replay.org-1.{LETTER}",
+    "DiscardMemoryLetter": f"memory.command.dead_letter.discard.org-1.{LETTER}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",

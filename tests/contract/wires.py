@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -112,7 +113,7 @@ class Ledger:
     """The ledger service on a store in memory, one instance for each of its processes."""
 
     def __init__(self, handler: Handler = deposit, database: MemoryDatabase | None = None) -> None:
-        self.database = database or MemoryDatabase(lambda: 0.0)
+        self.database = database or MemoryDatabase(time.monotonic)
         self.store = MemoryEventStore(self.database, "ledger", f"ledger-{next(HOLDERS)}")
         self.repository = Repository(self.store, "ledger", project)
         handlers: dict[type[Command], Handler] = {Deposit: handler}

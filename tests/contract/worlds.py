@@ -91,6 +91,10 @@ class PostgresWorld:
         await self.admin(
             f"update {self.ledger}.inbox set handled_at = handled_at - interval '11 s'"
         )
+        await self.admin(
+            f"update {self.ledger}.attempts set free_at = free_at - interval '11 s',"
+            " last_at = last_at - interval '11 s'"
+        )
 
     async def admin(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement as superuser."""

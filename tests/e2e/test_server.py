@@ -26,6 +26,7 @@ def test_health_tells_the_truth_and_at_once(letta: Letta, http: httpx.Client) ->
         "postgres": "ok",
         "nats": "ok",
         "services": {"agent": "ok", "memory": "ok"},
+        "dead_letters": 0,
     }
     assert letta.health().to_dict() == body
     assert re.fullmatch(r"heeler \d+\.\d+\.\d+", body["server"])

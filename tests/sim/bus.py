@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -23,6 +23,8 @@ from libs.bus.ports import (
     Deliver,
     IncomingCommand,
     Ring,
+    TryAgain,
+    outgoing,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
 from libs.contracts.streams import COMMAND_ACK_WAIT_SECONDS
@@ -180,9 +182,12 @@ class SimBus:
     async def request(
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
-        incoming = IncomingCommand(
-            f"{command.service}.{command.topic}", command.model_dump_json().encode(), context
-        )
+        return await self.resend(outgoing(command, context), seconds_max=seconds_max)
+
+    async def resend(
+        self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        service = incoming.name.partition(".")[0]
         reply: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def hear(told: str) -> None:
@@ -195,12 +200,13 @@ class SimBus:
         try:
             async with asyncio.timeout(seconds_max):
                 for pause in resend_pauses():
-                    self.send(self.broker.store, command.service, incoming, tell)
+                    self.send(self.broker.store, service, incoming, tell)
                     await asyncio.wait([reply], timeout=pause)
                     if reply.done():
                         return REPLY.validate_json(reply.result())
+                    incoming = replace(incoming, again=True)
         except TimeoutError as late:
-            raise BusUnavailable(f"{command.service}.{command.topic}: no answer") from late
+            raise BusUnavailable(f"{incoming.name}: no answer") from late
         raise AssertionError("resending never ends")
 
     async def serve(self, service: str, answer: Answer) -> None:
@@ -217,7 +223,11 @@ class SimBus:
     async def answer_one(self, service: str, stored: Stored, delivery: int, answer: Answer) -> None:
         """Answer and acknowledge one command, or ask for it again later."""
         try:
-            reply = await answer(stored.incoming)
+            again = stored.incoming.again or delivery > 1
+            reply = await answer(replace(stored.incoming, again=again))
+        except TryAgain as later:
+            self.send(self.broker.refuse, service, stored, later.seconds)
+            return
         except Exception:
             log.exception("command %s failed", stored.incoming.name)
             pause = REDELIVERY_SECONDS[min(delivery, len(REDELIVERY_SECONDS)) - 1]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from libs.contracts.conversation import main_conversation
 from libs.contracts.message import Event
+from libs.eventstore.letters import ATTEMPTS, DEAD_LETTERS
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore, MemorySchema
 from libs.eventstore.rows import RowWrites
 from libs.eventstore.work import event_of
@@ -90,8 +91,12 @@ def check_published(service: str, taken: list[Any]) -> Iterator[str]:
         newest = max(newest, event.position)
 
 
+NO_PROJECTIONS = {ATTEMPTS.name, DEAD_LETTERS.name}
+
+
 def check_rows(service: str, schema: MemorySchema) -> Iterator[str]:
-    """The rows are what the events make of them, replayed from the beginning."""
+    """The rows are what the events make of them, replayed from the beginning; what was tried in
+    vain is no event."""
     database = MemoryDatabase(lambda: 0.0)
     store = MemoryEventStore(database, service, "rebuilt")
     _, project = WIRED[service]
@@ -99,7 +104,7 @@ def check_rows(service: str, schema: MemorySchema) -> Iterator[str]:
         rows = RowWrites()
         project(event_of(service, stored), stored.org, rows)
         store.write(rows)
-    for table in sorted({*schema.tables, *store.schema.tables}):
+    for table in sorted({*schema.tables, *store.schema.tables} - NO_PROJECTIONS):
         now, rebuilt = schema.tables.get(table, {}), store.schema.tables.get(table, {})
         for key in {**now, **rebuilt}:
             if json.dumps(now.get(key), sort_keys=True) != json.dumps(

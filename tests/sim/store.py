@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from libs.eventstore import failpoints
+from libs.eventstore.letters import Attempt, DeadLetter, Letters
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
 from libs.eventstore.ports import (
     LOG_PAGE_EVENTS_MAX,
@@ -219,6 +220,7 @@ class SimStore:
         self.server = client.server
         self.service = service
         self.holder = holder
+        self.letters = SimLetters(self)
         self.held: dict[str, int] = {}
 
     def twin(self) -> MemoryEventStore:
@@ -339,3 +341,45 @@ class SimStore:
 
     async def position(self, upstream: str) -> int:
         return await self.client.ask(lambda: finished(self.twin().position(upstream)))
+
+
+class SimLetters:
+    """Keeps the contract of `letters.Letters`: each question goes to the server and back."""
+
+    def __init__(self, store: SimStore) -> None:
+        self.store = store
+
+    async def ask[T](self, question: Callable[[Letters], Coroutine[Any, Any, T]]) -> T:
+        return await self.store.client.ask(
+            lambda: finished(question(self.store.twin().letters)), write=True
+        )
+
+    async def begin(
+        self, message_id: str, *, known: int, hold_seconds: float, crowd_max: int | None = None
+    ) -> Attempt:
+        options: dict[str, Any] = {"known": known, "hold_seconds": hold_seconds}
+        return await self.ask(lambda it: it.begin(message_id, crowd_max=crowd_max, **options))
+
+    async def hold(self, message_id: str, seconds: float) -> None:
+        await self.ask(lambda it: it.hold(message_id, seconds))
+
+    async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
+        return await self.ask(lambda it: it.failed(message_id, number, rest_seconds))
+
+    async def excuse(self, message_id: str) -> None:
+        await self.ask(lambda it: it.excuse(message_id))
+
+    async def forget(self, message_id: str) -> None:
+        await self.ask(lambda it: it.forget(message_id))
+
+    async def troubled(self, attempts: int, seconds: float) -> bool:
+        return await self.ask(lambda it: it.troubled(attempts, seconds))
+
+    async def forget_older(self, seconds: float) -> None:
+        await self.ask(lambda it: it.forget_older(seconds))
+
+    async def find(self, letter_id: str) -> DeadLetter | None:
+        return await self.ask(lambda it: it.find(letter_id))
+
+    async def reopen(self, letter_id: str) -> None:
+        await self.ask(lambda it: it.reopen(letter_id))

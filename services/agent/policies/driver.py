@@ -7,10 +7,11 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Container, Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from libs.bus.dead_letters import DIED, Given, Problem, problem_of
 from libs.bus.logs import correlation
 from libs.bus.ports import fresh_ids
 from libs.contracts.conversation import ToolCall, ToolCallStarted
@@ -20,6 +21,7 @@ from libs.contracts.message import Context, Event
 from libs.contracts.served import assistant_parts
 from libs.contracts.told import NUMBERS_OF_AN_EPOCH, OPENING_NUMBER
 from libs.eventstore import failpoints
+from libs.eventstore.letters import Attempt, DeadLetter, park
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from services.agent.adapters.models.port import Finished, ModelFailed
 from services.agent.adapters.observed import RunSpans
@@ -28,12 +30,18 @@ from services.agent.domain.context import ModelRequest, SeenBlock, rebuilt_promp
 from services.agent.domain.conversation import Conversation, kept_calls, spoken_message
 from services.agent.domain.turn import (
     AskModel,
-    Failure,
     ModelReply,
     RunTool,
     Spoken,
     StartTool,
     Turn,
+)
+from services.agent.policies.given_up import (
+    DRIVES_MAX,
+    FAILURES_MAX,
+    DriveCount,
+    gave_up,
+    letter_of_run,
 )
 from services.agent.policies.pieces import StepPieces
 from services.agent.policies.telling import RunTeller
@@ -44,13 +52,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STORE_RETRY_SECONDS = (0.1, 0.3, 1.0, 2.0)
-FAILURES_MAX = 3
-GAVE_UP = Failure(
-    "internal_error",
-    f"The run failed {FAILURES_MAX} times for a reason that the server did not expect, and was"
-    " given up. The server's log says more.",
-    stop_reason="error",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class RunDriver:
         self.working: asyncio.Task[Any] | None = None
         self.teller = RunTeller(drivers.bus, context.org)
         self.taken_over_run = ""
+        self.drives = DriveCount(drivers.repository.store.letters, drivers.solitude)
         self.released = False
         self.fresh_design = fresh.design if fresh else None
         self.fresh_blocks = fresh.blocks if fresh else None
@@ -89,6 +91,8 @@ class RunDriver:
             fresh = self.just_committed()
             await self.resume(fresh)
             self.taken_over_run = self.run_id if fresh is None else ""
+            if fresh is None:
+                await self.count_drive()
             with RunSpans(self.context, self.all.queries) as spans:
                 await self.show(spans)
                 while await self.act():
@@ -99,11 +103,21 @@ class RunDriver:
         except StaleLease:
             log.info("the turn of %s was taken over elsewhere", self.fence.key)
         except asyncio.CancelledError:
+            await self.drives.excuse()
             await self.give_back()
             raise
-        except Exception:
+        except Exception as bug:
             log.exception("driving %s failed", self.fence.key)
-            await self.give_up_or_back()
+            await self.give_up_or_back(bug)
+        finally:
+            self.drives.end()
+
+    async def count_drive(self) -> None:
+        """Write down that the turn is driven again from where it stands: whoever drove it before
+        may have died of it. A turn that ends its drivers again and again is given up."""
+        drive = await self.once_answered(lambda: self.drives.begin(self.conversation))
+        if drive is not None and drive.number > DRIVES_MAX:
+            await self.give_up(DIED, replace(drive, number=DRIVES_MAX))
 
     async def show(self, spans: RunSpans) -> None:
         """Let traces see which run has the turn."""
@@ -153,26 +167,34 @@ class RunDriver:
             epoch = await self.all.repository.store.take_lease(self.fence.key)
             self.all.begin(self.fence.key, epoch, self.context)
 
-    async def give_up_or_back(self) -> None:
+    async def give_up_or_back(self, bug: Exception) -> None:
         """A bug may be a passing one: let the turn be tried again, but not for ever."""
-        failures = self.all.failures
-        failures[self.fence.key] = failures.get(self.fence.key, 0) + 1
-        if failures[self.fence.key] < FAILURES_MAX:
-            await self.give_back()
-            return
-        del failures[self.fence.key]
         try:
             await self.resume()
-            await self.record(
-                lambda talk: talk.abort(
-                    GAVE_UP, message_ids=fresh_ids(self.all.ids, "message"), at=self.all.clock.now()
-                )
-            )
+            failure = await self.once_answered(lambda: self.drives.failed(self.conversation))
+            if failure is not None and failure.number >= FAILURES_MAX:
+                await self.give_up(problem_of(bug), failure)
         except StaleLease:
             log.info("the turn of %s was taken over elsewhere", self.fence.key)
-        else:
-            if not self.released:
-                await self.give_back()
+            return
+        except Exception:
+            log.exception("giving up %s failed", self.fence.key)
+        if not self.released:
+            await self.give_back()
+
+    async def give_up(self, problem: Problem, failure: Attempt) -> None:
+        """End the run, and keep what is known of it as a dead letter, in one commit."""
+        now = self.all.clock.now()
+        given = Given("agent", problem, failure.number, failure.first_at, now)
+        letter = letter_of_run(self.conversation, self.context, given)
+        log.warning("run %s is given up as %s", letter.message_id, letter.id)
+        message_ids = fresh_ids(self.all.ids, "message")
+        await self.record(
+            lambda talk: talk.abort(
+                gave_up(letter), message_ids=message_ids, at=self.all.clock.now()
+            ),
+            letter,
+        )
 
     async def give_back(self) -> None:
         """Let somebody else take over at once."""
@@ -210,6 +232,7 @@ class RunDriver:
             parallel=bool(design.config.llm_config.parallel_tool_calls),
             stream_tokens=self.conversation.running().stream_tokens,
         )
+        failpoints.met("ask_model", lambda: str(request.messages))
         try:
             answer = await self.unless_cancelled(self.answer(request, step_id))
         except ModelFailed as failed:
@@ -345,13 +368,18 @@ class RunDriver:
             )
         )
 
-    async def record(self, decide: Callable[[Conversation], None]) -> None:
-        """Make a fact durable, deciding again as often as somebody else wrote first."""
+    async def record(
+        self, decide: Callable[[Conversation], None], letter: DeadLetter | None = None
+    ) -> None:
+        """Make a fact durable, deciding again as often as somebody else wrote first. With a
+        letter, that is parked in the same commit."""
         attempt = 0
         while True:
             decide(self.conversation)
             work = self.all.repository.work(self.context)
             work.adopt(self.conversation)
+            if letter is not None:
+                park(letter, work.rows)
             try:
                 idle = self.conversation.state.turn is None
                 await work.commit(fence=self.fence, release_lease=idle)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.solitude import Solitude
 from libs.contracts.message import Context
 from libs.contracts.told import NUMBER_MAX
 from libs.eventstore.ports import Fence, StoreUnavailable
@@ -43,6 +44,7 @@ class RunDrivers:
         clock: Clock,
         ids: Ids,
         committed: Callable[[], None],
+        solitude: Solitude | None = None,
     ) -> None:
         self.repository = repository
         self.models = models
@@ -52,11 +54,11 @@ class RunDrivers:
         self.clock = clock
         self.ids = ids
         self.committed = committed
+        self.solitude = solitude or Solitude(clock)
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.driving: dict[str, RunDriver] = {}
         self.asides: set[asyncio.Task[None]] = set()
         self.missing: set[asyncio.Task[None]] = set()
-        self.failures: dict[str, int] = {}
         self.stopping = False
 
     def begin(

@@ -12,6 +12,7 @@ from libs.bus.ports import Clock
 from libs.contracts.streams import SERVICES
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.postgres import Database
+from services.api.adapters.letters import OPEN_LETTERS
 
 LOOK_EVERY_SECONDS = 0.5
 ANSWER_SECONDS_MAX = 1.0
@@ -27,6 +28,7 @@ class Seen:
 
     parts: dict[str, str]
     at: float
+    dead_letters: int | None = None
 
 
 class Health:
@@ -37,6 +39,7 @@ class Health:
         self.bus = bus
         self.clock = clock
         self.seen = Seen({}, float("-inf"))
+        self.parked: int | None = None
 
     async def turn(self) -> None:
         """Look at everything once, and rest."""
@@ -44,16 +47,20 @@ class Health:
         looks = [self.postgres(), self.nats(), *(self.service(name) for name in SERVICES)]
         found = await asyncio.gather(*looks)
         parts = {name: OK if good else DOWN for name, good in zip(names, found, strict=True)}
-        self.seen = Seen(parts, self.clock.monotonic())
+        self.seen = Seen(parts, self.clock.monotonic(), self.parked)
         await self.clock.sleep(LOOK_EVERY_SECONDS)
 
     async def postgres(self) -> bool:
-        """Whether Postgres answers a query."""
+        """Whether Postgres answers a query; the query counts the dead letters."""
+        self.parked = None
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                return await self.database.fetch_one("select 1") is not None
+                row = await self.database.fetch_one(OPEN_LETTERS)
         except (StoreUnavailable, TimeoutError):
             return False
+        assert row is not None
+        self.parked = int(row[0])
+        return True
 
     async def nats(self) -> bool:
         """Whether NATS answers a ping."""
@@ -74,5 +81,14 @@ class Health:
     @property
     def parts(self) -> dict[str, str]:
         """What was seen last; nothing is known to be well if nobody looked lately."""
-        stale = self.clock.monotonic() - self.seen.at > STALE_SECONDS
-        return {"postgres": DOWN, "nats": DOWN} if stale else self.seen.parts
+        return {"postgres": DOWN, "nats": DOWN} if self.stale else self.seen.parts
+
+    @property
+    def dead_letters(self) -> int | None:
+        """How many messages were given up and not replayed; None if that is not known."""
+        return None if self.stale else self.seen.dead_letters
+
+    @property
+    def stale(self) -> bool:
+        """Whether nobody looked lately."""
+        return self.clock.monotonic() - self.seen.at > STALE_SECONDS

@@ -27,6 +27,7 @@ async def health(request: AnyRequest) -> Response[bytes]:
         "server": f"heeler {HEELER_VERSION}",
         **needed,
         "services": {**services},
+        "dead_letters": request.app.state.health.dead_letters,
     }
     return answer(200 if well else 503, body, {})
 

@@ -21,6 +21,7 @@ from libs.contracts.message import (
     CONFLICT,
     INVALID,
     NOT_FOUND,
+    PARKED,
     REFUSALS,
     UNAVAILABLE,
     UNPROCESSABLE,
@@ -36,7 +37,14 @@ BODY_BYTES_MAX = 6 * 1024 * 1024
 RETRY_AFTER_SECONDS = "1"
 
 # A refusal's code to a status: the only place where the two meet.
-STATUS = {NOT_FOUND: 404, INVALID: 400, UNPROCESSABLE: 422, CONFLICT: 409, UNAVAILABLE: 503}
+STATUS = {
+    NOT_FOUND: 404,
+    INVALID: 400,
+    UNPROCESSABLE: 422,
+    CONFLICT: 409,
+    UNAVAILABLE: 503,
+    PARKED: 500,
+}
 assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
 
 # A failed run's error type to a status.
@@ -70,7 +78,7 @@ class Problem(Exception):
 def refused(rejected: Rejected) -> Problem:
     """A command's refusal."""
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if rejected.code == UNAVAILABLE else {}
-    if rejected.code == CONFLICT:
+    if rejected.code in (CONFLICT, PARKED):
         headers["x-should-retry"] = "false"
     return Problem(STATUS[rejected.code], {"detail": rejected.reason}, headers)
 

@@ -32,12 +32,17 @@ class Api:
         return derived_id(prefix, ORG, *scope, key) if key else self.ids.new(prefix)
 
     async def send(
-        self, request: AnyRequest, command: Command, *, message_id: str = ""
+        self,
+        request: AnyRequest,
+        command: Command,
+        *,
+        message_id: str = "",
+        seconds_max: float = COMMAND_SECONDS_MAX,
     ) -> Accepted:
         """Send a command; raises the answer that its refusal is."""
         name = message_id or self.new_id(request, "cmd", request.method, request.url.path)
         context = context_of(request, name)
-        reply = await self.bus.request(command, context, seconds_max=COMMAND_SECONDS_MAX)
+        reply = await self.bus.request(command, context, seconds_max=seconds_max)
         if isinstance(reply, Rejected):
             raise refused(reply)
         return reply

@@ -16,7 +16,7 @@ from libs.eventstore.ports import Commit
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.conversation import INTERRUPTED
 from services.agent.domain.turn import Failure, ModelReply
-from services.agent.policies.driver import FAILURES_MAX
+from services.agent.policies.given_up import DRIVES_MAX, FAILURES_MAX
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.world import ASK, CONVERSATION, World
 
@@ -415,6 +415,85 @@ class TestTakeOver:
         assert world.row("runs", "run-2")["status"] == "completed"
         assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == FAILURES_MAX
         assert world.lease_is_free()
+
+    async def test_a_run_that_is_given_up_leaves_a_dead_letter(self, world: World) -> None:
+        await world.agent()
+        bugs = [ZeroDivisionError("a bug") for _ in range(FAILURES_MAX)]
+        for number, bug in enumerate(bugs):
+            process = world.process(f"p-{number}", bug)
+            if number == 0:
+                await process.say("run-1")
+            await process.drivers.sweep()
+            await process.idle()
+        [letter] = world.schema.rows("dead_letters")
+        assert (letter["kind"], letter["name"]) == ("run", "agent.run.failed")
+        assert (letter["message_id"], letter["org"]) == ("run-1", "org-1")
+        assert letter["payload"] == {
+            "run_id": "run-1",
+            "agent_id": AGENT,
+            "conversation_id": CONVERSATION,
+            "steps": 0,
+        }
+        assert letter["attempts"] == FAILURES_MAX
+        assert letter["error_class"] == "ZeroDivisionError"
+        assert "in ask_model" in str(letter["error_text"])
+        assert str(letter["id"]) in world.row("runs", "run-1")["error"]["message"]
+
+    async def test_a_run_that_ends_its_drivers_is_given_up_whoever_drives(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        process = world.process("p-0", words("two"))
+        for number in range(1, DRIVES_MAX + 1):
+            stand_still, reached, _ = frozen()
+            victim = world.process(f"p-{number}", stand_still)
+            if number == 1:
+                await victim.say("run-1")
+                await victim.say("run-2")
+            await victim.drivers.sweep()
+            await reached.wait()
+            world.lease_expires()
+        await process.drivers.sweep()
+        await process.idle()
+        [letter] = world.schema.rows("dead_letters")
+        assert (letter["message_id"], letter["error_class"]) == ("run-1", "ProcessDied")
+        assert world.row("runs", "run-1")["status"] == "failed"
+        assert world.row("runs", "run-2")["status"] == "completed"
+        assert world.lease_is_free()
+
+    async def test_drives_are_counted_anew_when_a_turn_gets_on(self, world: World) -> None:
+        await world.agent()
+        first = world.process("p-1", ZeroDivisionError("a bug"))
+        await first.say("run-1")
+        await first.idle()
+        for number in range(4):
+            step = calls(ToolCall(id=f"call_{number}", name="memory_insert", arguments="{"))
+            process = world.process(f"p-2{number}", step, ZeroDivisionError("a bug"))
+            await process.drivers.sweep()
+            await process.idle()
+        last = world.process("p-3", words())
+        await last.drivers.sweep()
+        await last.idle()
+        assert world.row("runs", "run-1")["status"] == "completed"
+        assert world.schema.rows("dead_letters") == []
+
+    async def test_stopping_a_process_does_not_count_against_its_turns(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("services.agent.policies.runs.DRAIN_SECONDS_MAX", 0.0)
+        await world.agent()
+        for number in range(3 * DRIVES_MAX):
+            stand_still, reached, _ = frozen()
+            process = world.process(f"p-{number}", stand_still)
+            if number == 0:
+                await process.say("run-1")
+            await process.drivers.sweep()
+            await reached.wait()
+            await process.drivers.drain()
+        last = world.process("p-last", words())
+        await last.drivers.sweep()
+        await last.idle()
+        assert world.row("runs", "run-1")["status"] == "completed"
 
     async def test_a_process_that_stops_gives_its_turns_back_at_once(
         self, world: World, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,198 @@
+"""Try a command again that fails, after growing pauses; park it when that is of no use.
+
+What is counted is kept in Postgres, by message: copies of a message, several replicas and a wiped
+NATS do not start the count anew, and an attempt that the process did not survive counts as well.
+The first delivery of a message is not written down, so what works at once costs nothing here; only
+for a minute after a message has failed twice each one is, lest its next copy kill once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from libs.bus.dead_letters import DIED, Given, Problem, letter_of, problem_of, refusal
+from libs.bus.ports import Answer, BusUnavailable, Clock, IncomingCommand, TryAgain
+from libs.bus.shell import TooManyConflicts
+from libs.bus.solitude import Solitude
+from libs.contracts.message import REPLY, Accepted, Rejected
+from libs.eventstore.letters import Attempt, Letters, park
+from libs.eventstore.ports import (
+    Commit,
+    DuplicateMessage,
+    EventStore,
+    InboxEntry,
+    StaleLease,
+    StoreUnavailable,
+    VersionConflict,
+)
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS_MAX = 4
+DEATHS_MAX = 5  # an attempt that did not end may have been ended by somebody else
+REST_SECONDS = (0.2, 1.0, 3.0)  # behind the first, second, third attempt
+HOLD_SECONDS = 6.0  # an attempt that nobody says is alive is over after that
+HOLD_RENEWAL_SECONDS = 2.0
+# A process takes all that it is handling with it when it dies. From this attempt on a message is
+# handled with no other doubtful one beside it, so that the count finds who is to blame.
+CROWD_ATTEMPTS_MAX = 2
+DOUBTFUL_WAITING_MAX = 64
+CAREFUL_SECONDS = 60.0
+BUSY_SECONDS = 1.0
+EXCUSE_RETRY_SECONDS = 1.0
+
+# The world is to blame for these, or the crowd; never the message.
+INNOCENT = (StoreUnavailable, BusUnavailable, TooManyConflicts, VersionConflict, StaleLease)
+
+
+def rest_seconds(number: int) -> float:
+    """The pause behind an attempt."""
+    return REST_SECONDS[min(number, len(REST_SECONDS)) - 1]
+
+
+async def excuse(letters: Letters, message_id: str, clock: Clock) -> None:
+    """Take back that an attempt was begun, as soon as the store answers."""
+    while True:
+        try:
+            return await letters.excuse(message_id)
+        except StoreUnavailable:
+            await clock.sleep(EXCUSE_RETRY_SECONDS)
+
+
+class Patience:
+    """Stands between the bus and the answers of a service."""
+
+    def __init__(
+        self, service: str, store: EventStore, answer: Answer, clock: Clock, solitude: Solitude
+    ) -> None:
+        self.service = service
+        self.store = store
+        self.answer_once = answer
+        self.clock = clock
+        self.handling: set[str] = set()
+        self.solitude = solitude
+        self.doubtful = 0
+        self.careful_until: float | None = None
+
+    async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
+        """The reply to a command, or that it was parked; raises TryAgain for an attempt later."""
+        if not incoming.again and not await self.careful():
+            return await self.attempt(incoming, None)
+        if incoming.again and incoming.context.message_id in self.handling:
+            raise TryAgain(BUSY_SECONDS)
+        begun = await self.begin(incoming, CROWD_ATTEMPTS_MAX)
+        if begun.number > CROWD_ATTEMPTS_MAX or begun.crowded:
+            self.careful_until = self.clock.monotonic() + CAREFUL_SECONDS
+        if not begun.crowded:
+            return await self.go_on(incoming, begun)
+        if self.doubtful >= DOUBTFUL_WAITING_MAX:
+            raise TryAgain(BUSY_SECONDS)
+        self.doubtful += 1
+        try:
+            async with self.solitude.lock:
+                return await self.go_on(incoming, await self.begin(incoming, None))
+        finally:
+            self.doubtful -= 1
+
+    async def careful(self) -> bool:
+        """Whether first deliveries are written down too: there was trouble lately, and clients that
+        get no answer send what caused it anew."""
+        if self.careful_until is None:
+            troubled = await self.store.letters.troubled(CROWD_ATTEMPTS_MAX, CAREFUL_SECONDS)
+            self.careful_until = self.clock.monotonic() + CAREFUL_SECONDS * troubled
+        return self.clock.monotonic() < self.careful_until
+
+    async def begin(self, incoming: IncomingCommand, crowd_max: int | None) -> Attempt:
+        """Ask for the next attempt; if the message came before, one before it is known."""
+        return await self.store.letters.begin(
+            incoming.context.message_id,
+            known=1 if incoming.again else 0,
+            hold_seconds=HOLD_SECONDS,
+            crowd_max=crowd_max,
+        )
+
+    async def go_on(self, incoming: IncomingCommand, begun: Attempt) -> Accepted | Rejected:
+        """Do what the count allows."""
+        if begun.reply_json is not None:
+            return REPLY.validate_json(begun.reply_json)
+        if not begun.number:
+            raise TryAgain(max(begun.wait_seconds, BUSY_SECONDS))
+        if begun.number > DEATHS_MAX:
+            return await self.park(incoming, DIED, replace(begun, number=DEATHS_MAX))
+        async with self.held(incoming.context.message_id):
+            return await self.attempt(incoming, begun)
+
+    async def attempt(
+        self, incoming: IncomingCommand, begun: Attempt | None
+    ) -> Accepted | Rejected:
+        """One attempt, and what it means for the count."""
+        message_id = incoming.context.message_id
+        self.handling.add(message_id)
+        try:
+            reply = await self.answer_once(incoming)
+        except INNOCENT:
+            if begun:
+                await excuse(self.store.letters, message_id, self.clock)
+            raise
+        except Exception as bug:
+            return await self.failed(incoming, bug, begun)
+        finally:
+            self.handling.discard(message_id)
+        if begun:
+            with contextlib.suppress(StoreUnavailable):
+                await self.store.letters.forget(message_id)
+        return reply
+
+    async def failed(
+        self, incoming: IncomingCommand, bug: Exception, begun: Attempt | None
+    ) -> Accepted | Rejected:
+        """An attempt failed by a bug. A process edge: it is logged here, once."""
+        message_id = incoming.context.message_id
+        stored = await self.store.stored_reply(message_id)
+        if stored is not None:
+            return REPLY.validate_json(stored)
+        number = begun.number if begun else 1
+        rest = rest_seconds(number)
+        failure = await self.store.letters.failed(message_id, number, rest)
+        log.error("command %s failed, attempt %d", incoming.name, failure.number, exc_info=bug)
+        if failure.number >= ATTEMPTS_MAX:
+            return await self.park(incoming, problem_of(bug), failure)
+        raise TryAgain(rest) from bug
+
+    async def park(
+        self, incoming: IncomingCommand, problem: Problem, failure: Attempt
+    ) -> Accepted | Rejected:
+        """Put the message aside and refuse it, in one commit. If it took effect after all, by an
+        attempt that was given up too early, it is answered instead."""
+        given = Given(self.service, problem, failure.number, failure.first_at, self.clock.now())
+        letter = letter_of(incoming, given)
+        reply = refusal(letter)
+        commit = Commit(inbox=InboxEntry(letter.message_id, reply.model_dump_json()))
+        park(letter, commit.rows)
+        try:
+            await self.store.commit(commit)
+        except DuplicateMessage as seen:
+            return REPLY.validate_json(seen.reply_json)
+        log.error("command %s is parked as %s: %s", letter.name, letter.id, letter.error_class)
+        return reply
+
+    @asynccontextmanager
+    async def held(self, message_id: str) -> AsyncIterator[None]:
+        """Say from time to time that the attempt is still alive."""
+
+        async def renew() -> None:
+            while True:
+                await self.clock.sleep(HOLD_RENEWAL_SECONDS)
+                with contextlib.suppress(StoreUnavailable):
+                    await self.store.letters.hold(message_id, HOLD_SECONDS)
+
+        renewing = asyncio.create_task(renew())
+        try:
+            yield
+        finally:
+            renewing.cancel()

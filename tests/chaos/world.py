@@ -185,6 +185,10 @@ class World:
         """The next process that passes this point dies there."""
         (self.failpoints / point).touch()
 
+    def poison(self, point: str, text: str) -> None:
+        """Every process that meets this text at this point dies or raises there."""
+        (self.failpoints / point).write_text(text)
+
     def fired(self, point: str) -> bool:
         return not (self.failpoints / point).exists()
 

@@ -1,0 +1,183 @@
+"""R27: messages that raise or kill where they are handled, a run that kills whoever drives it.
+
+Meanwhile other agents are talked to. What was given up is listed and, with the fault lifted,
+replayed: then it takes effect, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos.client import Client
+from tests.chaos.dose import Dose
+from tests.chaos.kills import percentile
+from tests.chaos.oracle import Oracle, Verdict
+from tests.chaos.workload import Request, Workload
+from tests.chaos.world import Kill, World
+
+ADMIN = "/v1/admin/dead-letters"
+ATTEMPTS_MAX = 5
+PARKED_SECONDS_MAX = 600.0
+SECONDS_PER_MESSAGE = 0.1
+REPLAYS = 3
+LOOK_SECONDS = 0.05
+SICK_LANE = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """Where a process meets a text, and what it does then."""
+
+    point: str
+    kind: str
+    error: str
+
+
+# A run cannot be replayed, so it is looked at by itself.
+COMMANDS = (
+    Poison("raise.command.agent.run.start", "command", "libs.eventstore.failpoints.Poisoned"),
+    Poison("kill.command.agent.run.start", "command", "ProcessDied"),
+)
+DRIVE = Poison("kill.ask_model", "run", "ProcessDied")
+
+
+async def r27_poison(world: World, dose: Dose) -> Verdict:
+    """One round after the other, until something is found."""
+    share = Dose(1, dose.messages // dose.faults, dose.agents)
+    verdict = await one_round(world, share)
+    for _ in range(dose.faults - 1):
+        if verdict.passed:
+            verdict = await one_round(world, share)
+    return verdict
+
+
+async def one_round(world: World, dose: Dose) -> Verdict:
+    """Poison the handling of some messages, until they are parked; replay them when it is over."""
+    await world.restored()
+    workload = Workload(world.client(), world.new_name("R27"))
+    victims = Workload(world.client(), world.new_name("R27-run"))
+    await workload.create_agents(dose.agents)
+    await victims.create_agents(1)
+    oracle = await Oracle(world, workload, "R27").begin()
+    await world.agents_at_least(2)
+    before = await letters(world.client())
+    driven = victims.request(victims.agents[0], tool=False)
+    async with deaths(world):
+        await load_and_poison(world, workload, driven, dose, oracle.verdict)
+    await world.restored()
+    parked = [one for one in await letters(world.client()) if one not in before]
+    check_letters(parked, [*workload.requests, driven], oracle.verdict)
+    await check_next_message(victims, oracle.verdict)
+    for request, poison in poisoned(workload):
+        letter = letter_of(parked, request)
+        if letter is None:
+            oracle.verdict.check(False, f"{poison.point}: there is no letter")
+            continue
+        await replay(workload, request, letter, oracle.verdict)
+    left = [one["id"] for one in parked if one["kind"] == "run"]
+    for letter_id in left:
+        await world.client().send("DELETE", f"{ADMIN}/{letter_id}")
+    now = [one for one in await letters(world.client()) if one["status"] == "parked"]
+    oracle.verdict.check(len(now) == len(before), f"letters are left: {now}")
+    return await oracle.judge()
+
+
+async def load_and_poison(
+    world: World, workload: Workload, driven: Request, dose: Dose, verdict: Verdict
+) -> None:
+    """Send the poisoned messages into a steady load, and wait for all answers."""
+    for agent, poison in zip(workload.agents, COMMANDS, strict=False):
+        request = workload.request(agent, tool=True, lane=SICK_LANE)
+        world.poison(poison.point, request.name + " ")
+    world.poison(DRIVE.point, driven.name + " ")
+    sick = [request for request, _ in poisoned(workload)]
+    sending = [asyncio.create_task(workload.send(one)) for one in [*sick, driven]]
+    seconds = dose.messages * SECONDS_PER_MESSAGE
+    await workload.run(dose.messages, seconds, world.random)
+    await asyncio.gather(*sending)
+    world.disarm()
+    healthy = [one for one in workload.requests if one not in sick]
+    verdict.figures["others_p50_seconds"] = percentile(sorted(o.seconds for o in healthy), 0.50)
+    verdict.figures["others_p99_seconds"] = percentile(sorted(o.seconds for o in healthy), 0.99)
+    for name, request in zip(("raising", "killing", "driving"), [*sick, driven], strict=True):
+        verdict.figures[f"{name}_parked_seconds"] = request.seconds
+        good = request.answer.status == 500 and request.answer.headers["x-should-retry"] == "false"
+        said = f"{request.answer.status} {request.answer.body[:300]!r}"
+        verdict.check(good, f"the {name} message was answered {said}")
+        verdict.check(request.seconds <= PARKED_SECONDS_MAX, f"{name}: {request.seconds:.0f} s")
+        verdict.check(b"letter-" in request.answer.body, f"{name}: no letter in {said}")
+
+
+def poisoned(workload: Workload) -> list[tuple[Request, Poison]]:
+    """The poisoned messages that are to take effect in the end."""
+    return list(zip(workload.requests, COMMANDS, strict=False))
+
+
+async def letters(client: Client) -> list[dict[str, Any]]:
+    """All dead letters that there are."""
+    listed: list[dict[str, Any]] = await client.get(f"{ADMIN}?limit=1000")
+    return listed
+
+
+def letter_of(parked: list[dict[str, Any]], request: Request) -> dict[str, Any] | None:
+    """The letter that the answer to a request names."""
+    return next((one for one in parked if one["id"].encode() in request.answer.body), None)
+
+
+def check_letters(parked: list[dict[str, Any]], requests: list[Request], verdict: Verdict) -> None:
+    """The poisoned messages are parked, after few attempts, and nothing else is."""
+    found = sorted((one["kind"], one["error_class"]) for one in parked)
+    wanted = sorted((one.kind, one.error) for one in (*COMMANDS, DRIVE))
+    verdict.check(found == wanted, f"parked are {found}, not {wanted}")
+    for one in parked:
+        verdict.figures[f"{one['kind']}_{one['error_class'].rpartition('.')[2]}_attempts"] = one[
+            "attempts"
+        ]
+        verdict.check(one["attempts"] <= ATTEMPTS_MAX, f"{one['id']}: {one['attempts']} attempts")
+        said = [request for request in requests if f"{request.name} " in str(one["payload"])]
+        verdict.check(one["kind"] == "run" or len(said) == 1, f"{one['id']}: {one['payload']}")
+
+
+async def check_next_message(victims: Workload, verdict: Verdict) -> None:
+    """The agent whose run was given up answers the next message."""
+    request = victims.request(victims.agents[0], tool=False)
+    await victims.send(request)
+    verdict.check(request.answer.ok, f"the next message got {request.answer.status}")
+
+
+async def replay(
+    workload: Workload, request: Request, letter: dict[str, Any], verdict: Verdict
+) -> None:
+    """Replay a letter several times at once; its sender is then answered as if nothing was."""
+    path = f"{ADMIN}/{letter['id']}/replay"
+    answers = await asyncio.gather(*(workload.client.send("POST", path) for _ in range(REPLAYS)))
+    statuses = [(one.status, one.json().get("status")) for one in answers]
+    verdict.check(statuses == [(200, "replayed")] * REPLAYS, f"replays were answered {statuses}")
+    sent_at = request.sent_at
+    await workload.send(request)
+    request.sent_at = sent_at
+
+
+@asynccontextmanager
+async def deaths(world: World) -> AsyncIterator[None]:
+    """Note every agent process that dies meanwhile; the oracle has to know."""
+    known = {process.pid for process in world.agents()}
+
+    async def look() -> None:
+        nonlocal known
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            alive = {process.pid for process in world.agents()}
+            world.kills += [Kill(time.monotonic(), "agent") for _ in known - alive]
+            known = alive
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()

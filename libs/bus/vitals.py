@@ -7,7 +7,7 @@ from contextlib import suppress
 from prometheus_client import Gauge
 
 from libs.bus.service import Service
-from libs.eventstore.lag import consumer_lag, relay_lag
+from libs.eventstore.lag import consumer_lag, dead_letters, relay_lag
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.postgres import Database, PostgresEventStore
 from libs.telemetry import metrics
@@ -47,8 +47,10 @@ class Vitals:
         name = self.service.name
         if self.service.relay.leadership.epoch is None:
             forget(metrics.RELAY_LAG, name)
+            forget(metrics.DEAD_LETTERS, name)
         else:
             metrics.RELAY_LAG.labels(name).set(await relay_lag(self.database, name))
+            metrics.DEAD_LETTERS.labels(name).set(await dead_letters(self.database, name))
         for consumer in self.service.consumers:
             if consumer.leadership.epoch is None:
                 forget(metrics.CONSUMER_LAG, name, consumer.upstream)

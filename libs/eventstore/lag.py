@@ -1,4 +1,4 @@
-"""How far behind those are who work through a log."""
+"""How far behind those are who work through a log, and what they left lying."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ from {{schema}}.relay r"""
 CONSUMER_LAG = """
 select coalesce((select position from {upstream}.event_log order by position desc limit 1), 0)
     - coalesce((select position from {schema}.positions where upstream = %s), 0)"""
+
+DEAD_LETTERS = "select count(*) from {schema}.dead_letters where status <> 'replayed'"
+
+
+async def dead_letters(database: Database, schema: str) -> int:
+    """Messages that a service gave up, and that nobody replayed yet."""
+    row = await database.fetch_one(DEAD_LETTERS.format(schema=schema))
+    return int(row[0]) if row else 0
 
 
 async def relay_lag(database: Database, schema: str) -> int:

@@ -97,4 +97,7 @@ CONSUMER_LAG = gauge(
     "Events of another service's log that are not handled yet.",
     *("service", "upstream"),
 )
+DEAD_LETTERS = gauge(
+    "heeler_dead_letters", "Messages that were given up and not replayed yet.", "service"
+)
 CONNECTIONS = gauge("heeler_postgres_connections", "Connections to Postgres.", "service", "state")

@@ -369,6 +369,8 @@ def test_prometheus_sees_the_counters_grow(
     assert prometheus.value("max(heeler_agents)") >= 1
     assert prometheus.value("sum(heeler_turns_running)") == 0
     assert prometheus.value('max(heeler_relay_lag_events{service="agent"})') >= 0
+    assert prometheus.value("count(heeler_dead_letters)") == 2
+    assert prometheus.value("sum(heeler_dead_letters)") == 0
     assert prometheus.value("count(process_resident_memory_bytes)") == len(PROCESSES)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from libs.contracts import streams
-from tests.contract.wires import MemoryWires, Wires, nats_wires
-from tests.contract.worlds import MemoryWorld, PostgresWorld, World, postgres_world
+from tests.contract.wires import MemoryWires, SimWires, Wires, nats_wires
+from tests.contract.worlds import MemoryWorld, PostgresWorld, SimWorld, World, postgres_world
 from tests.servers import NatsServer, PostgresServer
 
 
@@ -19,10 +19,10 @@ async def postgres(postgres_server: PostgresServer, tmp_path: Path) -> AsyncIter
         yield world
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "sim", "postgres"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    if request.param == "memory":
-        yield MemoryWorld()
+    if request.param != "postgres":
+        yield MemoryWorld() if request.param == "memory" else SimWorld()
         return
     server: PostgresServer = request.getfixturevalue("postgres_server")
     async with postgres_world(server, tmp_path) as world:
@@ -35,10 +35,10 @@ def ledger_has_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "SERVICES", (*streams.SERVICES, "ledger"))
 
 
-@pytest.fixture(params=["memory", "nats"])
+@pytest.fixture(params=["memory", "sim", "nats"])
 async def wires(request: pytest.FixtureRequest, ledger_has_streams: None) -> AsyncIterator[Wires]:
-    if request.param == "memory":
-        yield MemoryWires()
+    if request.param != "nats":
+        yield MemoryWires() if request.param == "memory" else SimWires()
         return
     server: NatsServer = request.getfixturevalue("nats_server")
     async with nats_wires(server.url) as wires:

@@ -1,4 +1,4 @@
-"""The two worlds that the bus's contract is tested in: memory, and a real NATS."""
+"""The worlds that the bus's contract is tested in: memory, simulation, a real NATS."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
+from random import Random
 from typing import Any, Protocol
 
 import nats
@@ -24,6 +25,8 @@ from libs.contracts.streams import events_stream
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
 from libs.eventstore.work import Repository
 from tests.contract.ledger import Deposit, deposit, project
+from tests.sim.bus import Broker, SimBus
+from tests.sim.network import Network
 
 HOLDERS = count(1)
 Published = tuple[str, dict[str, Any], Mapping[str, str]]
@@ -60,6 +63,29 @@ class MemoryWires:
                 headers.of_event(service, event),
             )
             for event in self.network.events[service]
+        ]
+
+
+class SimWires:
+    """The bus of the simulator, when nothing goes wrong in it."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(Network(Random(1)))
+
+    async def process(self, *prepare: Callable[[Bus], Awaitable[None]]) -> Bus:
+        bus = SimBus(self.broker, f"process-{next(HOLDERS)}", None)
+        for step in prepare:
+            await step(bus)
+        return bus
+
+    async def published(self, service: str) -> list[Published]:
+        return [
+            (
+                event_subject(service, event.topic, event.org, event.about),
+                event.payload,
+                headers.of_event(service, event),
+            )
+            for event in self.broker.events[service].values()
         ]
 
 

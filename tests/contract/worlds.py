@@ -1,4 +1,4 @@
-"""The two worlds that the store's contract is tested in: memory, and a real Postgres."""
+"""The worlds that the store's contract is tested in: memory, simulation, a real Postgres."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any, Protocol
 
 import psycopg
@@ -17,6 +18,8 @@ from libs.eventstore.ports import LEASE_SECONDS, EventStore
 from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
 from tests.contract.ledger import TABLES
 from tests.servers import PostgresServer
+from tests.sim.network import Network
+from tests.sim.store import Client, Server, SimStore
 
 PASSWORD = "secret"
 DATABASE = "contract"
@@ -64,6 +67,20 @@ class MemoryWorld:
 
     async def pass_time(self) -> None:
         self.now += LEASE_SECONDS + 1
+
+
+class SimWorld(MemoryWorld):
+    """The store of the simulator, when nothing goes wrong in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = Server(self.database, Network(Random(1)))
+
+    def store(self, holder: str = "process-1") -> EventStore:
+        return SimStore(Client(self.server, holder, None), "ledger", holder)
+
+    def follower(self, holder: str = "follower-1") -> EventStore:
+        return SimStore(Client(self.server, holder, None), "follower", holder)
 
 
 class PostgresWorld:

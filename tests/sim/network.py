@@ -13,6 +13,7 @@ from tests.sim.loop import Lane
 
 STORE, BUS = "store", "bus"
 HOP_SECONDS = 0.0002
+APART_SECONDS = 1e-6  # what comes over one connection does not come at the same time
 SLOW_SECONDS_MAX = 0.4
 
 
@@ -91,19 +92,21 @@ class Network:
             delay += waits
         elif self.chance(self.weather.loss, "loss"):
             return False
-        loop = asyncio.get_running_loop()
+        now = asyncio.get_running_loop().time()
         pair = (source, target)
-        arrival = max(self.last_arrival.get(pair, 0.0), loop.time() + delay)
-        self.last_arrival[pair] = arrival
-        at(arrival - loop.time(), lane, callback, *args)
+        behind = self.last_arrival.get(pair, 0.0) + APART_SECONDS
+        self.last_arrival[pair] = arrival = max(behind, now + delay)
+        call_at(arrival, lane, callback, *args)
         return True
 
 
 def at(seconds: float, lane: Lane | None, callback: Callable[..., object], *args: Any) -> None:
     """Call something after a while: in a process, or out in the world."""
+    call_at(asyncio.get_running_loop().time() + seconds, lane, callback, *args)
+
+
+def call_at(when: float, lane: Lane | None, callback: Callable[..., object], *args: Any) -> None:
+    """Call something at a time of the running loop."""
     loop = asyncio.get_running_loop()
-    if lane is not None:
-        lane.later(seconds, callback, *args)
-    else:
-        world = getattr(loop, "world", None)
-        loop.call_later(seconds, callback, *args, context=world.context if world else None)
+    lane = lane or getattr(loop, "world", None)
+    loop.call_at(when, callback, *args, context=lane.context if lane else None)

@@ -88,7 +88,9 @@ class LogConsumer:
                     position = stored.position
             await self.move(position, page.seen_up_to)
         except StaleLease:
-            self.leadership.epoch = None
+            # Somebody moved it: another leader, or a move of ours that counted as lost. Whoever
+            # comes first goes on from there; a lease that is only forgotten is renewed for ever.
+            await self.leadership.give_back()
             return False
         except NotYet:
             return False

@@ -82,18 +82,20 @@ class Handlers:
 
     async def start_run(self, command: StartRun, work: Work) -> Accepted | Rejected:
         """Accept messages, and drive the run if it is its turn."""
-        if command.retry:
-            # Both times are the api's: this process's clock may be hours off.
-            since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
-            earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
-            if earlier:
-                return started(earlier, command.request_hash)
         agent, conversation = await asyncio.gather(
             work.load(Agent, command.agent_id),
             work.load(Conversation, main_conversation(command.agent_id)),
         )
         if agent.design is None:
             return missing(agent.id)
+        if command.retry:
+            # Looked for after the conversation is read: a try that is accepted from here on is a
+            # conflict, and this is decided again. Both times are the api's: the clock of this
+            # process may be hours off.
+            since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
+            earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
+            if earlier:
+                return started(earlier, command.request_hash)
         overtaken_by = conversation.overtaken_by(command)
         if overtaken_by:
             return started(overtaken_by, command.request_hash)

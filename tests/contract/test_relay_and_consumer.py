@@ -18,7 +18,7 @@ from libs.bus.relay import Relay
 from libs.bus.system import SystemClock
 from libs.contracts.message import Context, Event
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
-from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent
+from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent, StoreUnavailable
 from tests.contract.ledger import AT, Deposit, MoneyDeposited, context, deposit, deposited, opened
 from tests.contract.wires import Ledger, Wires
 from tests.waiting import wait_for
@@ -292,3 +292,40 @@ async def test_a_consumer_that_was_overtaken_stops(wires: Wires) -> None:
     await zombie.consumer.turn()
     assert zombie.consumer.leadership.epoch is None
     assert positions(ledger) == {"ledger": 1}
+
+
+class LateStore(MemoryEventStore):
+    """A store whose first commit counts as lost, and happens when the next one comes."""
+
+    lost: Commit | None = None
+    begun = False
+
+    async def commit(self, commit: Commit) -> int | None:
+        if not self.begun:
+            self.begun, self.lost = True, commit
+            raise StoreUnavailable("the outcome is not known")
+        if self.lost is not None:
+            late, self.lost = self.lost, None
+            await super().commit(late)
+        return await super().commit(commit)
+
+
+async def test_a_consumer_whose_move_happened_late_goes_on() -> None:
+    """Seed 356 of the simulator: it forgot its lease and renewed it for ever, so nobody ever
+    followed that log again."""
+    ledger = Ledger()
+    follower = Follower(ledger.database, MemoryBus(MemoryNetwork()))
+    follower.consumer.store = follower.consumer.leadership.store = store = LateStore(
+        ledger.database, "follower", "f"
+    )
+    await ledger.store.commit(money("a", 1, 1))
+    await ledger.store.number_log()
+    with pytest.raises(StoreUnavailable):
+        await follower.consumer.turn()
+    await follower.consumer.turn()
+    assert positions(ledger) == {"ledger": 1}
+    assert await store.renew_leases() == set()
+    await ledger.store.commit(money("a", 2, 2))
+    await ledger.store.number_log()
+    await follower.consumer.turn()
+    assert positions(ledger) == {"ledger": 2}

@@ -191,6 +191,30 @@ class TestRetries:
         assert again == Accepted(result={"run_id": "run-1", "request_hash": "h"})
         await process.idle()
 
+    async def test_of_a_first_try_and_its_retry_at_the_same_moment_one_runs(
+        self, world: World
+    ) -> None:
+        """Seed 942 of the simulator: the retry looked, the first try was accepted, the retry was
+        decided on a conversation that had it."""
+        await world.agent()
+        stand_still, reached, let_go = frozen()
+        process = world.process("p-1", stand_still, words())
+        look = world.queries.latest_run
+
+        async def look_and_be_overtaken(*asked: Any) -> str | None:
+            found = await look(*asked)
+            world.queries.latest_run = look  # type: ignore[method-assign]
+            await process.say("run-1", request_hash="h", seconds_ago=1)
+            await reached.wait()
+            return found
+
+        world.queries.latest_run = look_and_be_overtaken  # type: ignore[method-assign]
+        retry = await process.say("run-2", request_hash="h", retry=True)
+        assert retry == Accepted(result={"run_id": "run-1", "request_hash": "h"})
+        let_go.set()
+        await process.idle()
+        assert world.story().count("run.accepted") == 1
+
     async def test_a_retry_of_what_never_arrived_starts_a_run(self, world: World) -> None:
         await world.agent()
         process = world.process("p-1", words(), words())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -26,8 +27,10 @@ from tests.sim.bus import SimBus
 from tests.sim.model import HANDLE, KEEP
 from tests.sim.plan import APIS, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
+from tests.sim.story import Story
 
 HTTP_SECONDS_MAX = 30.0
+DROPS_MAX = 5
 BACKOFF_SECONDS = (0.3, 0.6, 1.2, 2.5, 4.0)
 SHARED_BLOCK = derived_id("block", "shared")
 RETRIED = frozenset({408, 409, 429})
@@ -60,6 +63,7 @@ class Told:
     status: int = 0
     body: Any = None
     attempts: int = 0
+    story: Story = field(default_factory=Story)
 
 
 @dataclass(slots=True)
@@ -173,7 +177,8 @@ class Clients:
         for attempt in range(told.say.attempts):
             told.attempts = attempt + 1
             try:
-                told.status, told.body, headers = await self.post(told.say, attempt)
+                ask = self.read_stream if told.say.streams else self.post
+                told.status, told.body, headers = await ask(told, attempt)
             except (TimeoutError, ConnectionError):
                 told.status, headers = 0, {}
             retried = told.status in RETRIED or told.status >= 500 or not told.status
@@ -183,13 +188,45 @@ class Clients:
             await asyncio.sleep(pause * (0.5 + loop.random.random()))
         told.answered_at = loop.now
 
-    async def post(self, say: Say, attempt: int) -> tuple[int, Any, dict[str, str]]:
-        """One attempt over HTTP."""
+    async def connected(self) -> Process:
+        """An api that listens."""
         network = self.shared.network
         await asyncio.sleep(network.hop())
         process = self.shared.running.get(network.random.choice(APIS))
         if process is None or not process.lane.alive:
             raise ConnectionError("nobody listens")
+        return process
+
+    async def read_stream(self, told: Told, attempt: int) -> tuple[int, Any, dict[str, str]]:
+        """One connection of a stream, which goes on where the one before broke off."""
+        process = await self.connected()
+        story = told.story
+        pushed: asyncio.Queue[Any] = asyncio.Queue()
+        process.readers.append(pushed.put_nowait)
+        request = http_request(told.say, attempt, last=story.last)
+        agent = agent_id(told.say.agent)
+        telling = process.lane.spawn(process.tell(request, agent, story.run_id, pushed.put_nowait))
+        try:
+            for count in itertools.count(1):
+                async with asyncio.timeout(HTTP_SECONDS_MAX):
+                    chunk = await pushed.get()
+                if isinstance(chunk, Exception):
+                    raise chunk
+                if isinstance(chunk, tuple):
+                    return chunk
+                if chunk is not None:
+                    story.hear(chunk)
+                if story.ended:
+                    return story.end()
+                if chunk is None or (count == told.say.drops_after and attempt < DROPS_MAX):
+                    raise ConnectionError("the stream broke off")
+        finally:
+            telling.cancel()
+        raise AssertionError("counting never ends")
+
+    async def post(self, told: Told, attempt: int) -> tuple[int, Any, dict[str, str]]:
+        """One attempt over HTTP."""
+        say, process = told.say, await self.connected()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         process.requests.add(answer)
         process.lane.spawn(self.served(process, answer, http_request(say, attempt), say.agent))
@@ -208,7 +245,7 @@ class Clients:
             answer.set_result(given)
 
 
-def http_request(say: Say, attempt: int) -> Any:
+def http_request(say: Say, attempt: int, *, last: int = 0) -> Any:
     """What the api sees of a request."""
     steps = [
         [[call.tool, call.label, f"{say.name} step {n} call {m}"] for m, call in enumerate(step)]
@@ -226,7 +263,13 @@ def http_request(say: Say, attempt: int) -> Any:
             message["otid"] = f"otid of {say.name}"
         case "nothing":
             headers["x-stainless-retry-count"] = str(attempt)
-    body = json.dumps({"messages": [message]}).encode()
+    asked: dict[str, Any] = {"messages": [message]}
+    if say.streams:
+        asked |= {"streaming": True, "background": True, "stream_tokens": say.streams == "tokens"}
+    body = json.dumps(asked).encode()
+    if last:
+        # Only what goes on is asked for: the rest of the request is not read again.
+        headers, body = {"last-event-id": str(last)}, b""
 
     async def read() -> bytes:
         return body

@@ -23,6 +23,7 @@ from tests.sim.loop import OWNER, Lane
 HANDLE = "sim/model"
 KEEP = "archival_memory_insert"  # its effect is in the ledger of the world; it may not run twice
 KEEPING_SECONDS = 0.3
+TOKEN_SECONDS = 0.05
 BUG = "planned bug"
 
 
@@ -59,9 +60,10 @@ class SimProvider:
         time = self.asked(asked_for["name"], step, self.holder)
         await asyncio.sleep(asked_for["thinks"])
         reply = answer(asked_for, step, time)
-        if reply.text and request.stream_tokens:
-            yield TextDelta(reply.text)
-            await asyncio.sleep(0.01)
+        if request.stream_tokens:
+            for piece in reply.text:
+                yield TextDelta(piece)
+                await asyncio.sleep(TOKEN_SECONDS)
         yield Finished(reply)
 
 

@@ -58,6 +58,8 @@ class Say:
     named_by: str = "key"
     copies: int = 1
     attempts: int = 40
+    streams: str = ""
+    drops_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ def says(dice: Random, agents: int) -> list[Say]:
                     named_by=dice.choice(("key", "otid", "nothing")),
                     copies=dice.choice((1, 1, 1, 2, 3)),
                     attempts=dice.choice((1, 2, 40, 40, 40, 40)),
+                    streams=dice.choice(("", "", "steps", "tokens", "tokens")),
+                    drops_after=dice.choice((0, 0, 1, 2, 3, 4)),
                 )
             )
     return found

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from services.agent import projections as agent_projections
 from services.api.http.messages import send_message
 from services.api.http.problems import as_problem
 from services.api.http.shared import Api
+from services.api.http.streams import resume_stream
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
 from tests.sim.bus import Broker, SimBus
@@ -95,6 +97,7 @@ class Process:
         self.service: Service | None = None
         self.drain: Callable[[], Awaitable[None]] | None = None
         self.requests: set[asyncio.Future[Any]] = set()
+        self.readers: list[Callable[..., Any]] = []
         PROCESS_OF[self.lane.number] = self
 
     def start(self) -> None:
@@ -137,18 +140,48 @@ class Process:
             if not answer.done():
                 answer.set_exception(ConnectionError("the api died"))
         self.requests.clear()
+        for push in self.readers:
+            push(ConnectionError("the api died"))
+        self.readers.clear()
 
     # The api
 
     async def answer(self, request: Any, agent_id: str) -> tuple[int, Any, dict[str, str]]:
         """What the api answers to POST /v1/agents/{id}/messages."""
-        request.app = SimpleNamespace(state=SimpleNamespace(api=self.api()))
         try:
-            response = await send_message.fn(request, agent_id)
+            response = await send_message.fn(self.received(request), agent_id)
             return 200, json.loads(response.content), {}
         except Exception as exception:
-            problem = as_problem(request, exception)
-            return problem.status, problem.body, problem.headers
+            return self.refusal(request, exception)
+
+    async def tell(
+        self, request: Any, agent_id: str, run_id: str, push: Callable[..., Any]
+    ) -> None:
+        """Answer with a stream: a new one, or the rest of one."""
+        self.received(request)
+        try:
+            if run_id:
+                response = await resume_stream.fn(request, run_id)
+            else:
+                response = await send_message.fn(request, agent_id)
+            async with aclosing(response.iterator) as chunks:
+                async for chunk in chunks:
+                    push(chunk)
+        except Exception as exception:
+            push(self.refusal(request, exception))
+        else:
+            push(None)
+
+    def received(self, request: Any) -> Any:
+        """The request as it is in this api."""
+        state = SimpleNamespace(api=self.api(), stopping=asyncio.Event(), ping_seconds=5.0)
+        request.app = SimpleNamespace(state=state)
+        return request
+
+    def refusal(self, request: Any, exception: Exception) -> tuple[int, Any, dict[str, str]]:
+        """What a client is told of something that went wrong."""
+        problem = as_problem(request, exception)
+        return problem.status, problem.body, problem.headers
 
     def api(self) -> Api:
         """The adapters of the api."""

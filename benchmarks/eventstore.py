@@ -21,9 +21,10 @@ import psycopg
 import uvloop
 
 from libs.contracts.message import JsonObject
+from libs.eventstore.database import Database, open_pool
 from libs.eventstore.migrations import migrate
 from libs.eventstore.ports import Commit, NewEvent
-from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
+from libs.eventstore.postgres import PostgresEventStore
 from tests.servers import PostgresServer
 from tests.waiting import wait_for
 

@@ -20,7 +20,8 @@ from libs.bus.service import Service
 from libs.bus.settings import ServiceSettings
 from libs.bus.system import RandomIds, SystemClock
 from libs.bus.vitals import Vitals
-from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
+from libs.eventstore.database import Database, open_pool
+from libs.eventstore.postgres import PostgresEventStore
 from libs.eventstore.work import Projection, Repository
 from libs.telemetry.settings import traced
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from libs.eventstore.postgres import POOL_CONNECTIONS_MAX
+from libs.eventstore.database import POOL_CONNECTIONS_MAX
 
 
 class MissingSetting(Exception):

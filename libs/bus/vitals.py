@@ -7,9 +7,10 @@ from contextlib import suppress
 from prometheus_client import Gauge
 
 from libs.bus.service import Service
+from libs.eventstore.database import Database
 from libs.eventstore.lag import consumer_lag, dead_letters, relay_lag
 from libs.eventstore.ports import StoreUnavailable
-from libs.eventstore.postgres import Database, PostgresEventStore
+from libs.eventstore.postgres import PostgresEventStore
 from libs.telemetry import metrics
 
 

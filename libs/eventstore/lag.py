@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.eventstore.postgres import Database
+from libs.eventstore.database import Database
 
 EVENTS_COUNTED_MAX = 100_000
 

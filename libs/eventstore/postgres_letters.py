@@ -8,7 +8,7 @@ from libs.contracts.message import PARKED
 from libs.eventstore.letters import Attempt, DeadLetter
 
 if TYPE_CHECKING:
-    from libs.eventstore.postgres import Database
+    from libs.eventstore.database import Database
 
 BEGIN = """
 with answered as (

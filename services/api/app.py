@@ -18,7 +18,7 @@ from libs.bus.settings import ServiceSettings
 from libs.bus.system import RandomIds, SystemClock
 from libs.bus.vitals import connections
 from libs.contracts.version import HEELER_VERSION
-from libs.eventstore.postgres import Database, open_pool
+from libs.eventstore.database import Database, open_pool
 from libs.telemetry.metrics import SERVICE_INFO
 from libs.telemetry.settings import traced
 from libs.telemetry.tracing import tracer

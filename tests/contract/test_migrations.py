@@ -10,8 +10,8 @@ import psycopg
 
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.message import DEFAULT_ORG
+from libs.eventstore.database import Database, open_pool
 from libs.eventstore.migrations import migrate
-from libs.eventstore.postgres import Database, open_pool
 from services.api.adapters.reads import Reads
 from tests.contract.examples import AGENT, CONFIG, CONVERSATION
 from tests.servers import PostgresServer

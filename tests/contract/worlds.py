@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 import psycopg
 
+from libs.eventstore.database import Database, open_pool
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
 from libs.eventstore.migrations import migrate
 from libs.eventstore.ports import LEASE_SECONDS, EventStore
-from libs.eventstore.postgres import Database, PostgresEventStore, open_pool
+from libs.eventstore.postgres import PostgresEventStore
 from tests.contract.ledger import TABLES
 from tests.servers import PostgresServer
 from tests.sim.network import Network

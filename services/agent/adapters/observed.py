@@ -17,7 +17,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.letta.kinds import StopReasonType
 from libs.contracts.message import Context, Event
-from libs.eventstore.postgres import Database
+from libs.eventstore.database import Database
 from libs.telemetry import conventions, metrics, tracing
 from libs.telemetry.tracing import UNSEEN, Attributes, Span
 from services.agent.adapters.queries import Queries

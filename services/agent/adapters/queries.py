@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.conversation import main_conversation
+from libs.eventstore.database import Database
 from libs.eventstore.gather import Gathered
-from libs.eventstore.postgres import Database
 from services.agent.domain.context import SeenBlock
 
 SWEPT_MAX = 64

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Container, Coroutine
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -16,26 +15,23 @@ from libs.bus.logs import correlation
 from libs.bus.ports import fresh_ids
 from libs.contracts.conversation import ToolCall, ToolCallStarted
 from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
-from libs.contracts.letta.messages import Envelope
 from libs.contracts.message import Context, Event
-from libs.contracts.served import assistant_parts
 from libs.contracts.told import NUMBERS_OF_AN_EPOCH, OPENING_NUMBER
 from libs.eventstore import failpoints
 from libs.eventstore.letters import Attempt, DeadLetter, park
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
-from services.agent.adapters.models.port import Finished, ModelFailed
+from services.agent.adapters.models.port import ModelFailed
 from services.agent.adapters.observed import RunSpans
 from services.agent.domain.agent import Agent, Design
 from services.agent.domain.context import ModelRequest, SeenBlock, rebuilt_prompt, shown_messages
-from services.agent.domain.conversation import Conversation, kept_calls, spoken_message
+from services.agent.domain.conversation import Conversation
 from services.agent.domain.turn import (
     AskModel,
-    ModelReply,
     RunTool,
-    Spoken,
     StartTool,
     Turn,
 )
+from services.agent.policies.asking import Asking
 from services.agent.policies.given_up import (
     DRIVES_MAX,
     FAILURES_MAX,
@@ -43,7 +39,6 @@ from services.agent.policies.given_up import (
     gave_up,
     letter_of_run,
 )
-from services.agent.policies.pieces import StepPieces
 from services.agent.policies.telling import RunTeller
 
 if TYPE_CHECKING:
@@ -75,6 +70,7 @@ class RunDriver:
         self.started_here: set[tuple[str, str]] = set()
         self.working: asyncio.Task[Any] | None = None
         self.teller = RunTeller(drivers.bus, context.org)
+        self.asking = Asking(drivers.models, self.teller, drivers.clock, drivers.ids)
         self.taken_over_run = ""
         self.drives = DriveCount(drivers.repository.store.letters, drivers.solitude)
         self.released = False
@@ -234,7 +230,9 @@ class RunDriver:
         )
         failpoints.met("ask_model", lambda: str(request.messages))
         try:
-            answer = await self.unless_cancelled(self.answer(request, step_id))
+            turn = self.conversation.running()
+            asking = self.asking.answer(request, turn, step_id, number=self.next_number(turn))
+            answer = await self.unless_cancelled(asking)
         except ModelFailed as failed:
             failure = failed.failure
             log.warning("the model failed: %s", failure.message)
@@ -256,39 +254,6 @@ class RunDriver:
                 at=self.all.clock.now(),
             )
         )
-
-    async def answer(self, request: ModelRequest, step_id: str) -> tuple[ModelReply, Spoken]:
-        """The model's answer to a step, told while it comes if that was asked for."""
-        message_id = self.all.ids.new("message")
-        if request.stream_tokens:
-            return await self.told_answer(request, step_id, message_id)
-        reply = await self.all.models.reply(request)
-        return reply, Spoken(message_id, self.all.clock.now())
-
-    async def told_answer(
-        self, request: ModelRequest, step_id: str, message_id: str
-    ) -> tuple[ModelReply, Spoken]:
-        """The model's answer, told piece by piece."""
-        turn, since = self.conversation.running(), self.all.clock.now()
-        run_id, after = turn.run.id, turn.told
-        envelope = Envelope(id=message_id, date=since, run_id=run_id, step_id=step_id)
-        step = StepPieces(envelope, parallel=request.parallel)
-        spoken = Spoken(message_id, since, self.next_number(turn), step.pieces)
-        self.teller.told = self.next_number(turn) - 1
-        async with aclosing(self.all.models.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, Finished):
-                    calls = kept_calls(event.reply, parallel=request.parallel)
-                    message = spoken_message(spoken, event.reply, calls)
-                    pieces = step.rest(assistant_parts(message, envelope))
-                else:
-                    pieces = step.of(event)
-                for piece in pieces:
-                    await self.teller.piece(run_id, piece, after=after)
-                    after = self.teller.told
-                if isinstance(event, Finished):
-                    return event.reply, spoken
-        raise AssertionError("a model's stream ends with the whole answer, or fails")
 
     def next_number(self, turn: Turn) -> int:
         """The number of the first piece of a step: beyond those of an attempt that is lost."""

@@ -10,8 +10,8 @@ from nats.errors import Error as NatsError
 from libs.bus.nats import NatsBus
 from libs.bus.ports import Clock
 from libs.contracts.streams import SERVICES
+from libs.eventstore.database import Database
 from libs.eventstore.ports import StoreUnavailable
-from libs.eventstore.postgres import Database
 from services.api.adapters.letters import OPEN_LETTERS
 
 LOOK_EVERY_SECONDS = 0.5

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from libs.contracts.told import Piece
-from libs.eventstore.postgres import Database
+from libs.eventstore.database import Database
 
 Order = Literal["asc", "desc"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from libs.eventstore.postgres import Database
+from libs.eventstore.database import Database
 
 
 class Holders(Protocol):

@@ -12,7 +12,7 @@ from deploy.embedded.one import CONNECTIONS_MAX, Part, PartEnded, parts, togethe
 from deploy.embedded.settings import LaunchError, read_settings
 from libs.bus.logs import WithContext
 from libs.bus.settings import MissingSetting
-from libs.eventstore.postgres import POOL_CONNECTIONS_MAX
+from libs.eventstore.database import POOL_CONNECTIONS_MAX
 from services.api.settings import UnsafeSettings
 
 ENVIRONMENT = {

@@ -15,7 +15,7 @@ from libs.contracts.letta.errors import handle_not_found
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.models import embedding_entry, model_entry
 from libs.contracts.message import NOT_FOUND, UNAVAILABLE, Rejected
-from libs.eventstore.postgres import Database
+from libs.eventstore.database import Database
 from services.agent.adapters.models.port import (
     Finished,
     ModelEvent,

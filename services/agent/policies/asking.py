@@ -1,0 +1,62 @@
+"""Ask a model for one step, and tell its answer while it comes."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+from libs.bus.ports import Clock, Ids
+from libs.contracts.letta.messages import Envelope
+from libs.contracts.served import assistant_parts
+from services.agent.adapters.models.port import Finished, Models
+from services.agent.domain.context import ModelRequest
+from services.agent.domain.conversation import kept_calls, spoken_message
+from services.agent.domain.turn import ModelReply, Spoken, Turn
+from services.agent.policies.pieces import StepPieces
+from services.agent.policies.telling import RunTeller
+
+
+class Asking:
+    """Asks the models for the steps of one conversation."""
+
+    def __init__(self, models: Models, teller: RunTeller, clock: Clock, ids: Ids) -> None:
+        self.models = models
+        self.teller = teller
+        self.clock = clock
+        self.ids = ids
+
+    async def answer(
+        self, request: ModelRequest, turn: Turn, step_id: str, *, number: int
+    ) -> tuple[ModelReply, Spoken]:
+        """The model's answer to a step, told from `number` on if tokens were asked for. Raises
+        ModelFailed."""
+        message_id = self.ids.new("message")
+        if not request.stream_tokens:
+            reply = await self.models.reply(request)
+            return reply, Spoken(message_id, self.clock.now())
+        since = self.clock.now()
+        envelope = Envelope(id=message_id, date=since, run_id=turn.run.id, step_id=step_id)
+        step = StepPieces(envelope, parallel=request.parallel)
+        spoken = Spoken(message_id, since, number, step.pieces)
+        reply = await self.told_reply(request, turn, step, spoken)
+        return reply, spoken
+
+    async def told_reply(
+        self, request: ModelRequest, turn: Turn, step: StepPieces, spoken: Spoken
+    ) -> ModelReply:
+        """The model's reply, told piece by piece."""
+        assert spoken.number is not None, "what is told has a number"
+        self.teller.told, after = spoken.number - 1, turn.told
+        async with aclosing(self.models.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    calls = kept_calls(event.reply, parallel=request.parallel)
+                    message = spoken_message(spoken, event.reply, calls)
+                    pieces = step.rest(assistant_parts(message, step.envelope))
+                else:
+                    pieces = step.of(event)
+                for piece in pieces:
+                    await self.teller.piece(turn.run.id, piece, after=after)
+                    after = self.teller.told
+                if isinstance(event, Finished):
+                    return event.reply
+        raise AssertionError("a model's stream ends with the whole answer, or fails")

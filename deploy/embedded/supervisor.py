@@ -252,7 +252,12 @@ def open_listener(settings: Settings) -> socket.socket:
 
 def python_command(settings: Settings, name: str, module: str, **environment: str) -> Command:
     inherited = {"HEELER_LOG_LEVEL": "info", **os.environ}
-    ours = {"PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+    # A service that comes back should not compile itself first: that is half of its start.
+    ours = {
+        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
     return Command(
         name=name,
         argv=[sys.executable, "-m", module],

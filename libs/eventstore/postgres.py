@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 
 import psycopg
 from psycopg.errors import DeadlockDetected, UniqueViolation
@@ -153,6 +154,7 @@ class PostgresEventStore:
         In a crowd, commits that touch different things share a statement. If it is refused, each
         is made by itself and learns its own outcome.
         """
+        began = time.monotonic()
         outcome = await self.commits.answer(commit)
         if commit.fence and isinstance(outcome, StaleLease):
             self.forget_lease(commit.fence)
@@ -160,6 +162,10 @@ class PostgresEventStore:
             raise outcome
         if commit.fence and commit.release_lease:
             self.forget_lease(commit.fence)
+        if commit.take_lease and outcome and time.monotonic() - began >= LEASE_SECONDS:
+            # The answer was so long on its way that the lease may be somebody else's by now.
+            await self.release_lease(Fence(commit.take_lease, outcome))
+            return None
         return self.took_lease(commit.take_lease, outcome)
 
     async def commit_many(self, commits: list[Commit]) -> list[Outcome]:

@@ -100,7 +100,10 @@ async def set_clock(world: NetworkWorld, name: str, seconds: int) -> None:
     """Let the clock of a process be wrong by so much from now on."""
     clock = world.clocks / f"{service_of(name)}.{await world.pid(name)}"
     assert clock.exists(), f"{name} has no clock of its own"
-    clock.write_text(f"{seconds:+d}\n")
+    # In one step: who reads half a time gives up, and its process with it.
+    draft = clock.with_suffix(".draft")
+    draft.write_text(f"{seconds:+d}\n")
+    draft.replace(clock)
 
 
 async def long_turns(workload: Workload) -> None:

@@ -19,7 +19,7 @@ MODEL = "openai/gpt-4o-mini"
 EMBEDDING = "openai/text-embedding-3-small"
 LEDGER_CHARS_MAX = 1_000_000
 CREATING_AT_ONCE = 8
-CREATING_SECONDS_MAX = 30.0
+CREATING_SECONDS_MAX = 120.0
 TOOL_SHARE = 0.3
 TWO_LANES_SHARE = 0.2  # so many agents get two messages at a time, and must queue one
 

@@ -189,6 +189,21 @@ async def test_a_plan_made_while_a_table_is_empty_does_not_read_all_of_it_later(
     assert "Seq Scan" not in {node["Node Type"] for node in plan}
 
 
+async def test_a_lease_whose_taking_took_longer_than_it_lasts_is_given_back(
+    postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.eventstore.postgres.LEASE_SECONDS", 0.05)
+    store, other = postgres.store(), postgres.store("process-2")
+    async with await psycopg.AsyncConnection.connect(postgres.admin_url) as slow:
+        await slow.execute(f"lock table {postgres.ledger}.leases in exclusive mode".encode())
+        late = asyncio.create_task(store.commit(Commit([opened("a")], take_lease="a")))
+        await asyncio.sleep(0.1)  # so much is already too late
+
+    assert await late is None
+    assert store.held == {}
+    assert await other.take_lease("a") is not None
+
+
 async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) -> None:
     url = postgres_server.create_database("migrated_twice")
     passwords = {"memory": "m", "agent": "a", "api": "p"}

@@ -22,7 +22,7 @@ from tests.chaos.world import Kill
 
 SECONDS = 11.5  # more than a lease lasts
 LONG_SECONDS = 30.0
-CALM_SECONDS = 2.0
+CALM_SECONDS = 1.0
 
 TO_SERVER, TO_CLIENT = frozenset({Way.TO_SERVER}), frozenset({Way.TO_CLIENT})
 

@@ -60,7 +60,7 @@ NETWORK_SCENARIOS = {
         unsure.r10_nobody_knows_whether_it_is_committed,
         Dose(50, 300, agents=20),
     ),
-    "R15": Scenario("partitions", partitions.r15_partitions, Dose(3, 150, agents=20)),
+    "R15": Scenario("partitions", partitions.r15_partitions, Dose(3, 100, agents=12)),
     "R16": Scenario("slow and lossy", unsure.r16_slow_and_lossy, Dose(1, 40, agents=10)),
     "R13-PAIRS": Scenario(
         "one of each pair freezes", replicas.r13_one_of_each_pair_freezes, Dose(1, 80, agents=15)

@@ -12,8 +12,8 @@ from tests.chaos.oracle import Verdict
 from tests.chaos.workload import Request, Workload
 from tests.waiting import wait_for
 
-SLOW_MS = 4_000
-TURNS = 6
+SLOW_MS = 3_000
+TURNS = 4
 LEFT_SECONDS_MAX = 60.0
 TAKE_OVER_SECONDS_MAX = 15.0
 

@@ -86,7 +86,8 @@ class Handlers:
             work.load(Agent, command.agent_id),
             work.load(Conversation, main_conversation(command.agent_id)),
         )
-        if agent.design is None:
+        # The two are read side by side: the agent may be deleted between.
+        if agent.design is None or conversation.state.deleted:
             return missing(agent.id)
         if command.retry:
             # Looked for after the conversation is read: a try that is accepted from here on is a

@@ -12,7 +12,7 @@ from libs.contracts.agent import DeleteAgent
 from libs.contracts.conversation import ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
 from libs.contracts.message import Accepted, Context, Rejected
-from libs.eventstore.ports import Commit
+from libs.eventstore.ports import Commit, History
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.conversation import INTERRUPTED
 from services.agent.domain.turn import Failure, ModelReply
@@ -608,6 +608,27 @@ class TestConflicts:
         assert world.story()[-1] == "conversation.deleted"
         assert world.schema.rows("messages") == []
         assert world.lease_is_free()
+
+    async def test_an_agent_that_is_deleted_while_a_message_comes_is_not_found(
+        self, world: World
+    ) -> None:
+        """Seed 1345 of the simulator: the agent was read before it was deleted, the conversation
+        after, and a run began that could never end."""
+        await world.agent()
+        process, other = world.process("p-1"), world.process("p-2")
+        load = process.store.load
+
+        async def agent_first(aggregate_id: str, after: int = 0) -> History:
+            if aggregate_id == CONVERSATION:
+                await other.tell(DeleteAgent(agent_id=AGENT), "delete")
+            return await load(aggregate_id, after)
+
+        process.store.load = agent_first  # type: ignore[method-assign]
+        reply = await process.say("run-1")
+        assert isinstance(reply, Rejected)
+        assert reply.code == "not_found"
+        assert world.story()[-1] == "conversation.deleted"
+        assert world.schema.rows("runs") == []
 
     async def test_of_an_agent_that_is_deleted_after_its_driver_died_no_lease_is_left(
         self, world: World

@@ -258,7 +258,9 @@ def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
             for event in events
             if event.topic == "message.appended" and event.message.role == "assistant"
         )
-        cancels = any(one.kind == "cancel" and one.agent == number for one in world.plan.chores)
+        cancels = any(
+            one.kind.startswith("cancel") and one.agent == number for one in world.plan.chores
+        )
         for told in [one for one in told_of(world) if one.say.agent == number]:
             yield from check_request(
                 told,

@@ -22,7 +22,7 @@ from libs.contracts.conversation import CancelRuns
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
-from libs.contracts.message import Accepted, Command, Context, Rejected
+from libs.contracts.message import DEFAULT_ORG, Accepted, Command, Context, Rejected
 from tests.sim.bus import SimBus
 from tests.sim.model import HANDLE, KEEP
 from tests.sim.plan import APIS, Chore, Plan, Say
@@ -31,6 +31,7 @@ from tests.sim.story import Story
 
 HTTP_SECONDS_MAX = 30.0
 DROPS_MAX = 5
+CANCELS_MAX = 60
 BACKOFF_SECONDS = (0.3, 0.6, 1.2, 2.5, 4.0)
 SHARED_BLOCK = derived_id("block", "shared")
 RETRIED = frozenset({408, 409, 429})
@@ -133,9 +134,23 @@ class Clients:
         if isinstance(made, Accepted):
             await self.send(f"{chore.name} goes", DeleteAgent(agent_id=agent))
 
+    async def cancel_one(self, chore: Chore) -> None:
+        """Cancel a run by its id, as soon as there is one; what waits behind it goes on."""
+        agent = agent_id(chore.agent)
+        keyed = [one for one in self.plan.says if one.agent == chore.agent]
+        keys = [f"key of {one.name}" for one in keyed if one.named_by == "key"]
+        run_ids = [derived_id("run", DEFAULT_ORG, agent, "key", key) for key in keys[:1]]
+        for attempt in range(CANCELS_MAX):
+            name = f"{chore.name}-{attempt}"
+            reply = await self.send(name, CancelRuns(agent_id=agent, run_ids=run_ids))
+            if isinstance(reply, Accepted) and "cancelled" in reply.result.values():
+                return
+            await asyncio.sleep(0.3)
+
     async def do(self, chore: Chore) -> None:
         """Something else that somebody wants."""
-        await asyncio.sleep(chore.at)
+        if chore.kind != "cancel one":
+            await asyncio.sleep(chore.at)
         if chore.kind == "make and leave":
             await self.make_and_leave(chore)
             return
@@ -143,6 +158,9 @@ class Clients:
             await self.come_and_go(chore)
             return
         await self.made[chore.agent].wait()
+        if chore.kind == "cancel one":
+            await self.cancel_one(chore)
+            return
         agent = agent_id(chore.agent)
         commands: dict[str, Command] = {
             "edit block": UpdateBlock(

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
+from libs.bus.background import Leadership
 from libs.bus.consumer import LogConsumer
 from libs.bus.relay import Relay
 from libs.bus.service import Service
@@ -18,9 +20,10 @@ from libs.eventstore.ports import Commit, Fence, Move, StaleLease, StoreUnavaila
 from libs.eventstore.work import Work
 from services.agent.adapters.tools import BaseToolRunner
 from services.agent.domain.conversation import Conversation
-from services.agent.handlers import Handlers
+from services.agent.handlers import RETRY_MEANS_SAME_SECONDS, Handlers, started
 from services.agent.policies.runs import RunDriver, RunDrivers
 from tests.sim.processes import PROCESS_OF
+from tests.sim.reads import SimQueries
 from tests.sim.store import Server
 
 Patch = tuple[Any, str, Any]
@@ -199,6 +202,23 @@ def creation_not_swept() -> list[Patch]:
     return [(Handlers, "sweep_creations", sweep_creations)]
 
 
+@mutant("A retry looks for its first try before it reads the conversation.")
+def retry_looks_too_early() -> list[Patch]:
+    real = Handlers.start_run
+
+    async def start_run(handlers: Handlers, command: Any, work: Work) -> Any:
+        if not command.retry:
+            return await real(handlers, command, work)
+        since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
+        look = handlers.queries.latest_run
+        earlier = await look(command.agent_id, command.request_hash, since)
+        if earlier:
+            return started(earlier, command.request_hash)
+        return await real(handlers, command.model_copy(update={"retry": False}), work)
+
+    return [(Handlers, "start_run", start_run)]
+
+
 # Driving runs
 
 
@@ -305,6 +325,43 @@ def no_renewal() -> list[Patch]:
     return [(Service, "renew", renew)]
 
 
+@mutant("A cancelled run leaves its open tool calls without results.")
+def cancel_leaves_calls() -> list[Patch]:
+    real = Conversation.cancel
+
+    def cancel(talk: Conversation, *what: Any, **how: Any) -> Any:
+        with mock.patch.object(Conversation, "interrupt_all"):
+            return real(talk, *what, **how)
+
+    return [(Conversation, "cancel", cancel)]
+
+
+@mutant("After a cancelled run nobody starts the next.")
+def cancel_starts_nothing() -> list[Patch]:
+    real = Conversation.cancel
+
+    def cancel(talk: Conversation, *what: Any, **how: Any) -> Any:
+        with mock.patch.object(Conversation, "start_next"):
+            return real(talk, *what, **how)
+
+    return [(Conversation, "cancel", cancel)]
+
+
+@mutant("Whoever takes a streamed step over uses the numbers of the attempt that was lost.")
+def numbers_used_twice() -> list[Patch]:
+    return [(RunDriver, "next_number", lambda driver, turn: turn.told + 1)]
+
+
+@mutant("The lease of a deleted conversation is not cleared away.")
+def deleted_lease_left() -> list[Patch]:
+    real = SimQueries.orphaned_turns
+
+    async def orphaned_turns(queries: SimQueries) -> list[Any]:
+        return [orphan for orphan in await real(queries) if orphan.org]
+
+    return [(SimQueries, "orphaned_turns", orphaned_turns)]
+
+
 # The relay and the consumers
 
 
@@ -374,3 +431,11 @@ def takes_gaps() -> list[Patch]:
         return bool(page.events)
 
     return [(LogConsumer, "react_to_page", react_to_page)]
+
+
+@mutant("A consumer that was overtaken lets go of its job, but not of the lease.")
+def lease_only_forgotten() -> list[Patch]:
+    async def give_back(leadership: Leadership) -> None:
+        leadership.epoch = None
+
+    return [(Leadership, "give_back", give_back)]

@@ -185,7 +185,7 @@ def chores(dice: Random, agents: int) -> list[Chore]:
     """What else clients do."""
     kinds = (
         *("edit block", "rename agent", "detach", "attach", "delete agent", "delete shared"),
-        *("cancel", "cancel"),
+        *("cancel", "cancel one"),
         *("make and leave", "make and leave", "come and go", "come and go", "come and go"),
     )
     together = 20 * dice.random()

@@ -336,17 +336,6 @@ def cancel_leaves_calls() -> list[Patch]:
     return [(Conversation, "cancel", cancel)]
 
 
-@mutant("After a cancelled run nobody starts the next.")
-def cancel_starts_nothing() -> list[Patch]:
-    real = Conversation.cancel
-
-    def cancel(talk: Conversation, *what: Any, **how: Any) -> Any:
-        with mock.patch.object(Conversation, "start_next"):
-            return real(talk, *what, **how)
-
-    return [(Conversation, "cancel", cancel)]
-
-
 @mutant("Whoever takes a streamed step over uses the numbers of the attempt that was lost.")
 def numbers_used_twice() -> list[Patch]:
     return [(RunDriver, "next_number", lambda driver, turn: turn.told + 1)]

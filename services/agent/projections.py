@@ -69,7 +69,6 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationDeleted():
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
-            rows.delete(RUNS, "conversation_id", event.originator_id)
         case RunAccepted() | RunStarted() | RunCompleted() | RunFailed() | RunCancelled():
             project_run(event, org, rows)
 
@@ -105,6 +104,8 @@ def project_agent(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(AGENTS, agent_fields(event.config, event.tools, event.tags, event.block_ids))
         case AgentDeleted():
             rows.delete(AGENTS, "id", agent_id)
+            # By agent, because there is an index for that; a conversation goes with its agent.
+            rows.delete(RUNS, "agent_id", agent_id)
         case BlockAttached() | BlockDetached():
             rows.patch(AGENTS, {"id": agent_id, "block_ids": listed(event.block_ids)})
 

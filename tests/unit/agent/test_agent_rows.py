@@ -150,7 +150,7 @@ class TestAgents:
 
     def test_a_deleted_agent_leaves_no_row(self) -> None:
         rows = rows_of(EXAMPLES[AgentDeleted])
-        assert rows.deletions == [(AGENTS, "id", AGENT)]
+        assert rows.deletions == [(AGENTS, "id", AGENT), (RUNS, "agent_id", AGENT)]
         assert (rows.upserts, rows.patches) == ({}, {})
 
 
@@ -220,12 +220,9 @@ class TestMessages:
         assert row == {"id": SYSTEM.id, "text": SYSTEM.content}
         assert (doc["message_type"], doc["content"]) == ("system_message", SYSTEM.content)
 
-    def test_a_deleted_conversation_takes_its_messages_and_runs_along(self) -> None:
+    def test_a_deleted_conversation_takes_its_messages_along(self) -> None:
         rows = rows_of(EXAMPLES[ConversationDeleted])
-        assert rows.deletions == [
-            (MESSAGES, "conversation_id", CONVERSATION),
-            (RUNS, "conversation_id", CONVERSATION),
-        ]
+        assert rows.deletions == [(MESSAGES, "conversation_id", CONVERSATION)]
 
 
 class TestRuns:

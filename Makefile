@@ -21,6 +21,9 @@ ifdef HEELER_PROCESSES
 export HEELER_PROCESSES
 endif
 
+# How many processes run the tests; most of them wait for something.
+TEST_WORKERS ?= 2
+
 .DEFAULT_GOAL := help
 .PHONY: help up down status watch logs wheels psql test check unit bench bench-memory bench-store chaos sim sim-score clean wipe
 
@@ -61,7 +64,7 @@ psql: ## Open the database (ARGS='-c "select 1"')
 test: ## Check the code and run all tests (TEST_SERVERS=containers: on real images)
 	@deploy/bootstrap.sh --dev
 	@$(MAKE) --no-print-directory check
-	@$(PYTHON) -m pytest $(ARGS)
+	@$(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile $(ARGS)
 
 check: ## Lint, format, types, and who may import whom
 	@deploy/bootstrap.sh --dev

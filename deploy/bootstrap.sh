@@ -80,6 +80,9 @@ sync_from_mirror() { # uv.lock names files by address; where only a mirror is re
         "$uv" pip sync --quiet --require-hashes --default-index "$index" --python .venv/bin/python -
 }
 
+# Trust what the machine trusts: behind a proxy of one's own that is more than uv brings along.
+export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-1}" UV_NATIVE_TLS="${UV_NATIVE_TLS:-1}"
+
 wanted=run
 if [ "${1:-}" = --dev ]; then wanted=dev; fi
 have=none

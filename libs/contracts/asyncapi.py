@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from inspect import cleandoc
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -195,7 +196,7 @@ def message(kind: type[BaseModel], headers: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": kind.__name__,
         "title": summary(kind),
-        "description": "\n".join(line.strip() for line in (kind.__doc__ or "").splitlines()),
+        "description": cleandoc(kind.__doc__ or ""),
         "payload": {"$ref": SCHEMA.format(model=kind.__name__)},
     }
     if headers:

@@ -118,14 +118,16 @@ class Reads:
         await self.place_cursors(view, found, part, alias, sort)
         backwards = part.before is not None and part.after is None
         order = OTHER_ORDER[part.order] if backwards else part.order
-        turned = " order by page.number desc" if backwards else ""
+        ordered = f"{sort} {order}, {alias}.id {order}"
+        turned = "desc" if backwards else "asc"
         # One text, not a row for each document: rows come in pieces of 8 kB, and the client waits
         # for each of them.
         page = await self.one(
-            f"select coalesce(string_agg(page.document, ','{turned}), '') from ("
-            f" select ({document})::text as document, row_number() over () as number"
-            f" from {view} {alias} where {found.sql}"
-            f" order by {sort} {order}, {alias}.id {order} limit %(limit)s) page",
+            "select coalesce("
+            f" string_agg(page.document, ',' order by page.number {turned}), '') from ("
+            f" select ({document})::text as document,"
+            f" row_number() over (order by {ordered}) as number"
+            f" from {view} {alias} where {found.sql} order by {ordered} limit %(limit)s) page",
             {**found.values, "limit": part.limit},
         )
         assert page is not None

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
@@ -63,6 +63,21 @@ class Given:
     first_at: datetime | None
     at: datetime
 
+    def letter(self, context: Context, /, **own: Any) -> DeadLetter:
+        """The letter of a message; `own` is what its kind says of it, `message_id` included."""
+        return DeadLetter(
+            id=letter_id(self.service, own["message_id"]),
+            created_at=self.at,
+            service=self.service,
+            attempts=self.attempts,
+            first_at=self.first_at or self.at,
+            last_at=self.at,
+            error_class=self.problem.error_class,
+            error_text=self.problem.error_text,
+            correlation_id=context.correlation_id,
+            **own,
+        )
+
 
 DIED = Problem(
     "ProcessDied",
@@ -88,11 +103,9 @@ def letter_of(incoming: IncomingCommand, given: Given) -> DeadLetter:
     """The letter of a command."""
     context = incoming.context
     payload, text = readable(incoming.payload)
-    return DeadLetter(
-        id=letter_id(given.service, context.message_id),
+    return given.letter(
+        context,
         org=context.org,
-        created_at=given.at,
-        service=given.service,
         kind="command",
         name=incoming.name,
         subject=incoming.subject,
@@ -100,12 +113,6 @@ def letter_of(incoming: IncomingCommand, given: Given) -> DeadLetter:
         payload=payload,
         payload_text=text,
         context=asdict(context),
-        attempts=given.attempts,
-        first_at=given.first_at or given.at,
-        last_at=given.at,
-        error_class=given.problem.error_class,
-        error_text=given.problem.error_text,
-        correlation_id=context.correlation_id,
     )
 
 
@@ -114,25 +121,16 @@ def letter_of_event(
 ) -> DeadLetter:
     """The letter of an event that a consumer could not digest."""
     where: JsonObject = {"upstream": upstream, "position": event.position}
-    message_id = f"{upstream}.{context.message_id}"
-    return DeadLetter(
-        id=letter_id(given.service, message_id),
+    return given.letter(
+        context,
         org=event.org,
-        created_at=given.at,
-        service=given.service,
         kind="event",
         name=f"{upstream}.{event.topic}",
         subject=event_subject(upstream, event.topic, event.org, event.about),
-        message_id=message_id,
+        message_id=f"{upstream}.{context.message_id}",
         payload=event.payload,
         payload_text=None,
         context={**asdict(context), **where},
-        attempts=given.attempts,
-        first_at=given.first_at or given.at,
-        last_at=given.at,
-        error_class=given.problem.error_class,
-        error_text=given.problem.error_text,
-        correlation_id=context.correlation_id,
     )
 
 

@@ -179,7 +179,7 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
                     "status": RunStatus.created.value,
                     "background": event.run.background,
                     "request_hash": event.request_hash,
-                    "streams_tokens": event.stream_tokens,
+                    "stream_tokens": event.stream_tokens,
                     "doc": run_state(event.run),
                 },
             )

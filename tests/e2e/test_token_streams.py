@@ -200,6 +200,18 @@ def test_the_same_otids_attach_to_the_run_that_is_there(
     assert [one["message_type"] for one in history(http, agent.id)].count("user_message") == 1
 
 
+@STREAM
+def test_the_number_of_another_stream_hides_nothing_of_a_new_one(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    path = f"/v1/agents/{agent.id}/messages/stream"
+
+    answer = http.post(path, json={"messages": says("Hello")}, headers={"last-event-id": "7"})
+
+    assert kinds(without_keepalives(lines_of(answer.text)))[:2] == ["ping", "assistant_message"]
+
+
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages/async")
 def test_an_async_message_answers_with_its_run(
     letta: Letta, http: httpx.Client, new_agent: NewAgent

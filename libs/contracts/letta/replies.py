@@ -78,13 +78,13 @@ def error_message(
 
 
 def letta_response(
-    messages: Sequence[JsonObject], reason: StopReasonType, usage: Usage
+    messages: Sequence[JsonObject], reason: StopReasonType, usage: JsonObject
 ) -> JsonObject:
-    """The reply to a turn that was not streamed."""
+    """The reply to a turn that was not streamed; `usage` as `usage_statistics` gives it."""
     return {
         "messages": [*messages],
         "stop_reason": stop_reason(reason),
-        "usage": usage_statistics(usage),
+        "usage": usage,
         "logprobs": None,
         "turns": None,
     }

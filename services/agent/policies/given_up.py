@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import asdict
 
-from libs.bus.dead_letters import Given, letter_id
+from libs.bus.dead_letters import Given
 from libs.bus.solitude import Solitude, Ticket
 from libs.contracts.conversation import SERVICE, RunFailed
 from libs.contracts.message import Context, event_subject
@@ -31,11 +31,9 @@ def letter_of_run(conversation: Conversation, context: Context, given: Given) ->
     """What is kept of a run that is given up; it cannot be replayed, only read."""
     turn = conversation.running()
     name = RunFailed.topic
-    return DeadLetter(
-        id=letter_id(SERVICE, turn.run.id),
+    return given.letter(
+        context,
         org=context.org,
-        created_at=given.at,
-        service=SERVICE,
         kind="run",
         name=f"{SERVICE}.{name}",
         subject=event_subject(SERVICE, name, context.org, turn.run.id),
@@ -48,12 +46,6 @@ def letter_of_run(conversation: Conversation, context: Context, given: Given) ->
         },
         payload_text=None,
         context=asdict(context),
-        attempts=given.attempts,
-        first_at=given.first_at or given.at,
-        last_at=given.at,
-        error_class=given.problem.error_class,
-        error_text=given.problem.error_text,
-        correlation_id=context.correlation_id,
     )
 
 

@@ -260,7 +260,7 @@ class Reads:
     async def run_end(self, run_id: str) -> RunRow | None:
         """Where a run stands."""
         row = await self.database.fetch_one(
-            "select status, stop_reason, usage, error, background, streams_tokens"
+            "select status, stop_reason, usage, error, background, stream_tokens"
             " from agent.run_view where id = %s",
             [run_id],
         )
@@ -286,7 +286,7 @@ class RunRow:
     usage: dict[str, Any] | None
     error: dict[str, Any] | None
     background: bool
-    streams_tokens: bool
+    stream_tokens: bool
 
 
 def agent_document(include: frozenset[str]) -> str:

@@ -150,7 +150,7 @@ class RunFollower:
             yield Ended("failed", "error", {}, GONE)
         elif row.status in TERMINAL:
             yield Ended(row.status, row.stop_reason or "error", row.usage or {}, row.error)
-        elif row.streams_tokens:
+        elif row.stream_tokens:
             for payload in await self.bus.kept_deltas(self.tokens):
                 event = self.next(json.loads(payload))
                 if event is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from litestar import Response, get, post
@@ -129,35 +128,26 @@ async def whole_answer(request: AnyRequest, asked: MessageRequest) -> JsonObject
                     raise run_failed(event.error)
                 if in_pieces:
                     messages = await follower.messages()
-                return answered(event, messages, asked.request.include_return_message_types)
+                shown = only_types(messages, asked.request.include_return_message_types)
+                reason = StopReasonType(event.stop_reason)
+                return replies.letta_response(shown, reason, event.usage)
     finally:
         await follower.__aexit__()
     raise AssertionError("following a run ends with its end")
-
-
-def answered(
-    end: Ended, messages: list[JsonObject], types: Sequence[MessageType] | None
-) -> JsonObject:
-    """The reply to a turn that was not streamed."""
-    return {
-        "messages": [*only_types(messages, types)],
-        "stop_reason": replies.stop_reason(StopReasonType(end.stop_reason)),
-        "usage": end.usage,
-        "logprobs": None,
-        "turns": None,
-    }
 
 
 async def stream(request: AnyRequest, asked: MessageRequest) -> Stream:
     """Start the run and answer with its events. What is refused is refused before the stream."""
     seen = last_event(request)
     follower = await begun(request, asked)
-    follower.told = seen
+    again = asked.look_first(follower)
+    # A run that begins with this request has told nothing that could have been seen.
+    follower.told = seen if again else 0
     body = asked.request
     showing = Showing(
         numbered=body.background,
         pings=body.include_pings,
-        look_first=asked.look_first(follower),
+        look_first=again,
         types=body.include_return_message_types,
     )
     return events_of(request, follower, showing)

@@ -241,7 +241,7 @@ class TestRuns:
             "status": "created",
             "background": True,
             "request_hash": "sha256-of-the-request",
-            "streams_tokens": True,
+            "stream_tokens": True,
             "doc": run_state(RUN_CONFIG),
         }
 

@@ -147,7 +147,8 @@ def test_a_reply_is_rebuilt_as_recorded_and_the_sdk_reads_it(name: str) -> None:
     recorded = one(body(name))
     messages = [rebuilt(message) for message in many(recorded["messages"])]
     reason = StopReasonType(str(one(recorded["stop_reason"])["stop_reason"]))
-    built = letta_response(messages, reason, usage(one(recorded["usage"])))
+    tokens = usage_statistics(usage(one(recorded["usage"])))
+    built = letta_response(messages, reason, tokens)
     assert differences(built, recorded) == []
     read = LettaResponse.model_validate(built)
     for message, wire in zip(read.messages, messages, strict=True):

@@ -11,8 +11,8 @@ create or replace view {schema}.message_view as
            sent, in_context, text, docs, number, pieces
     from {schema}.messages;
 
-alter table {schema}.runs add streams_tokens boolean not null default false;
+alter table {schema}.runs add stream_tokens boolean not null default false;
 create or replace view {schema}.run_view as
     select id, org, agent_id, conversation_id, created_at, status, stop_reason, background,
-           request_hash, error, usage, doc, streams_tokens
+           request_hash, error, usage, doc, stream_tokens
     from {schema}.runs;

@@ -14,13 +14,11 @@ SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.1"
 
 # Operations
 CHAT: Final = "chat"
-EMBEDDINGS: Final = "embeddings"
 EXECUTE_TOOL: Final = "execute_tool"
 INVOKE_AGENT: Final = "invoke_agent"
 CREATE_MEMORY: Final = "create_memory"
 UPDATE_MEMORY: Final = "update_memory"
 DELETE_MEMORY: Final = "delete_memory"
-SEARCH_MEMORY: Final = "search_memory"
 
 # GenAI
 OPERATION: Final = "gen_ai.operation.name"

@@ -1,7 +1,8 @@
 """The shell around the command handlers of a service: load, decide, save, reply; exactly once.
 
 A handler only decides. The shell commits what it decided together with the reply, decides again
-when somebody else wrote first, and gives a message that comes twice the answer it got before.
+when somebody else wrote first, and gives a message that comes twice the answer it got before. The
+first decision is made on what is cached, if it can be: the commit says whether that was current.
 """
 
 from __future__ import annotations
@@ -48,10 +49,12 @@ class CommandShell:
             raise UnknownCommand(incoming.name)
         failpoints.met(f"command.{incoming.name}", incoming.payload.decode)
         command = kind.model_validate_json(incoming.payload)
-        for _ in range(DECISIONS_MAX):
-            work = self.repository.work(incoming.context)
+        for decision in range(DECISIONS_MAX):
+            work = self.repository.work(incoming.context, trusting=decision == 0)
             try:
                 reply = await self.handlers[kind](command, work)
+                if isinstance(reply, Rejected) and work.trusted:
+                    continue
                 if isinstance(reply, Rejected):
                     return await self.earlier_answer(incoming.context.message_id) or reply
                 await work.commit(reply=reply)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import Any
 
 import psycopg
@@ -29,11 +30,21 @@ SESSION_OPTIONS = (
 )
 
 
+class WarmestFirst(deque[Any]):
+    """Free connections, of which the one that was used last is taken first. The pool would let all
+    have their turn; but behind each is a process of Postgres, whose caches go cold while it is
+    idle: that cost a tenth of Postgres' CPU."""
+
+    def append(self, connection: Any) -> None:
+        """Take this one next: connections are taken from the left."""
+        self.appendleft(connection)
+
+
 def open_pool(
     url: str, *, connections_max: int = POOL_CONNECTIONS_MAX
 ) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
     """A small pool of autocommit connections; open it with `async with` or `open()`."""
-    return AsyncConnectionPool(
+    pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
         url,
         min_size=1,
         max_size=connections_max,
@@ -47,6 +58,8 @@ def open_pool(
             "options": SESSION_OPTIONS,
         },
     )
+    pool._pool = WarmestFirst()
+    return pool
 
 
 class Database:

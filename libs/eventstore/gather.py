@@ -10,53 +10,49 @@ from contextvars import Context
 from libs.telemetry.tracing import statement, tracer
 
 QUESTIONS_MAX = 128
-ALONE = ""
 
 
 class Gathered[Q, A]:
     """Questions of one kind. `ask` gets a list of questions and gives their answers, in order.
 
-    At most `lanes` queries run at a time. Traces see each question, by what `called` says, for as
-    long as it waited for its answer. `touches` names what a question must have for itself:
-    of two that touch the same thing the later one waits for another query; None asks to be alone.
+    One query runs at a time. Traces see each question, by what `called` says, for as long as it
+    waited for its answer. `touches` names what a question must have for itself: of two that touch
+    the same thing the later one waits for another query.
     """
 
     def __init__(
         self,
         ask: Callable[[list[Q]], Awaitable[list[A]]],
         *,
-        lanes: int = 1,
-        touches: Callable[[Q], set[str] | None] = lambda _: set(),
+        touches: Callable[[Q], set[str]] = lambda _: set(),
         called: Callable[[Q], str],
     ) -> None:
         self.ask = ask
-        self.lanes = lanes
         self.touches = touches
         self.called = called
         self.waiting: list[tuple[Q, asyncio.Future[A]]] = []
-        self.asking: set[asyncio.Task[None] | None] = set()
+        self.asking: asyncio.Task[None] | None = None
 
     async def answer(self, question: Q) -> A:
         """The answer to one question; whatever the query raises, everybody in it gets."""
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self.waiting.append((question, future))
-        if len(self.asking) < self.lanes:
+        if self.asking is None:
             # In a context of its own: it will ask for others than who happened to begin it.
-            task = asyncio.create_task(self.ask_all(), context=Context())
-            self.asking.add(task)
+            self.asking = asyncio.create_task(self.ask_all(), context=Context())
         if tracer() is None:
             return await future
         with statement(self.called(question)):
             return await future
 
     async def ask_all(self) -> None:
-        """Ask until nobody waits. The lane is free in the same moment in which nobody does, so that
-        whoever asks next is not left to a lane that has stopped looking."""
+        """Ask until nobody waits. It counts as over in the same moment in which nobody does, so
+        that whoever asks next is not left to a task that has stopped looking."""
         try:
             while self.waiting:
                 await self.ask_batch(self.next_batch())
         finally:
-            self.asking.discard(asyncio.current_task())
+            self.asking = None
 
     def next_batch(self) -> list[tuple[Q, asyncio.Future[A]]]:
         """Those that wait and can go together, the longest waiting first."""
@@ -65,13 +61,10 @@ class Gathered[Q, A]:
         touched: set[str] = set()
         for waiting in self.waiting:
             wants = self.touches(waiting[0])
-            if wants is None:
-                fits = not batch
-            else:
-                fits = len(batch) < QUESTIONS_MAX and ALONE not in touched and not wants & touched
+            fits = len(batch) < QUESTIONS_MAX and not wants & touched
             (batch if fits else left).append(waiting)
             if fits:
-                touched |= {ALONE} if wants is None else wants
+                touched |= wants
         self.waiting = left
         return batch
 

@@ -107,8 +107,12 @@ class MemoryEventStore:
         return await self.take_lease(commit.take_lease) if commit.take_lease else None
 
     def pass_gate(self, commit: Commit) -> None:
-        """Raise StaleLease where the condition of the commit does not hold."""
-        assert not (commit.fence and commit.move), "a commit has one condition"
+        """Raise StaleLease or VersionConflict where the condition of the commit does not hold."""
+        assert commit.conditions <= 1, "a commit has one condition"
+        for aggregate_id, version in commit.unchanged.items():
+            stream = self.schema.streams.get(aggregate_id, [])
+            if stream and stream[-1].version > version:
+                raise VersionConflict(aggregate_id)
         if commit.fence:
             lease = self.schema.leases.get(commit.fence.key)
             if lease is None or lease.epoch != commit.fence.epoch:

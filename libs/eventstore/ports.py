@@ -119,23 +119,33 @@ class Move:
 class Commit:
     """One decision: everything in it becomes durable together, or nothing does.
 
-    It has a `fence` or a `move`, not both.
+    `unchanged` are the aggregates that it relied on as they were at a version, and that nothing
+    happens to in it: one that has gone on since is a conflict. A commit has one condition at most:
+    `unchanged`, a `fence` or a `move`.
     """
 
     events: list[NewEvent] = field(default_factory=list)
     rows: RowWrites = field(default_factory=RowWrites)
     inbox: InboxEntry | None = None
     snapshots: list[Snapshot] = field(default_factory=list)
+    unchanged: dict[str, int] = field(default_factory=dict)
     fence: Fence | None = None
     move: Move | None = None
     take_lease: str | None = None
     release_lease: bool = False
 
-    def touches(self) -> set[str] | None:
-        """What two commits that are made together must not share; None for one that must be made
-        alone, because what it writes to is not known by key."""
-        if self.move or self.rows.deletions:
-            return None
+    @property
+    def conditions(self) -> int:
+        """How many kinds of conditions it has."""
+        return sum(1 for one in (self.unchanged, self.fence, self.move) if one)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is made alone, because what it writes to is not known by key."""
+        return bool(self.move or self.rows.deletions)
+
+    def touches(self) -> set[str]:
+        """What two commits that are made together must not share."""
         written = [*self.rows.upserts.items(), *self.rows.patches.items()]
         keys = {f"{table.name}/{key}" for table, rows in written for key in rows}
         named = [self.take_lease, self.fence and self.fence.key]
@@ -146,7 +156,7 @@ class Commit:
 
 
 class VersionConflict(Exception):
-    """Somebody else appended to the aggregate first: load it again and decide again."""
+    """Somebody else appended to an aggregate first: load it again and decide again."""
 
 
 class DuplicateMessage(Exception):

@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 
 type Outcome = int | BaseException | None
 
-COMMIT_LANES = 4
-
 HISTORIES = """
 select wanted.n, history.* from unnest(%(ids)s::text[], %(afters)s::int[]) with ordinality
     as wanted(id, after, n)
@@ -113,9 +111,7 @@ class PostgresEventStore:
         self.holder = holder
         self.histories_sql = HISTORIES.format(schema=schema)
         self.histories = Gathered(self.load_many, called=lambda _: f"load {schema} history")
-        self.commits = Gathered(
-            self.commit_many, lanes=COMMIT_LANES, touches=Commit.touches, called=self.called
-        )
+        self.commits = Gathered(self.commit_many, touches=Commit.touches, called=self.called)
         self.letters = PostgresLetters(database, schema)
         self.held: dict[str, int] = {}
 
@@ -152,10 +148,12 @@ class PostgresEventStore:
         """Make a decision durable; see `ports.EventStore.commit`.
 
         In a crowd, commits that touch different things share a statement. If it is refused, each
-        is made by itself and learns its own outcome.
+        is made by itself and learns its own outcome. One that deletes may take long: nobody waits
+        for it, and it waits for nobody.
         """
         began = time.monotonic()
-        outcome = await self.commits.answer(commit)
+        crowd = Gathered(self.commit_many, called=self.called) if commit.alone else self.commits
+        outcome = await crowd.answer(commit)
         if commit.fence and isinstance(outcome, StaleLease):
             self.forget_lease(commit.fence)
         if isinstance(outcome, BaseException):
@@ -173,7 +171,7 @@ class PostgresEventStore:
         if len(commits) > 1:
             try:
                 return await self.commit_together(commits)
-            except (psycopg.Error, StaleLease) as refused:
+            except (psycopg.Error, StaleLease, VersionConflict) as refused:
                 log.debug("%d commits are made one by one: %s", len(commits), refused)
         return [*await asyncio.gather(*map(self.commit_alone, commits), return_exceptions=True)]
 
@@ -185,7 +183,7 @@ class PostgresEventStore:
             failpoints.reached(f"before_commit.{topic}")
         row = await self.database.fetch_one(statement, parameters)
         if row is None:
-            raise StaleLease(", ".join(one.fence.key for one in commits if one.fence) or "position")
+            raise refusal(commits)
         for topic in topics:
             failpoints.reached(f"after_commit.{topic}")
         epochs: dict[str, int] = row[0] or {}
@@ -335,3 +333,11 @@ class PostgresEventStore:
             )
             return await self.position(upstream)
         return int(row[0])
+
+
+def refusal(commits: list[Commit]) -> Exception:
+    """What it means that the gate of these commits was shut."""
+    relied_on = [aggregate_id for one in commits for aggregate_id in one.unchanged]
+    if relied_on:
+        return VersionConflict(", ".join(relied_on))
+    return StaleLease(", ".join(one.fence.key for one in commits if one.fence) or "position")

@@ -85,11 +85,11 @@ def commit_statement(
 
 def gate(schema: str, commits: Sequence[Commit], parameters: dict[str, Any]) -> str:
     """The condition of everything, as a query with one row or none."""
+    assert all(commit.conditions <= 1 for commit in commits), "a commit has one condition"
     moves = [commit.move for commit in commits if commit.move]
     fences = sorted((commit.fence for commit in commits if commit.fence), key=lambda one: one.key)
     if moves:
         assert len(commits) == 1, "a consumer's commit is made alone"
-        assert not fences, "a commit has one condition"
         parameters |= asdict(moves[0])
         return (
             f"update {schema}.positions set position = %(to)s"
@@ -97,17 +97,36 @@ def gate(schema: str, commits: Sequence[Commit], parameters: dict[str, Any]) -> 
         )
     if len(commits) == 1 and fences:
         return gate_of_one(schema, commits[0], parameters)
-    if fences:
-        parameters["fence_keys"] = [fence.key for fence in fences]
-        parameters["fence_epochs"] = [fence.epoch for fence in fences]
-        parameters["fences"] = len(fences)
-        return (
-            f"select 1 from (select count(*) as held from (select 1 from {schema}.leases l"
-            " join unnest(%(fence_keys)s::text[], %(fence_epochs)s::bigint[]) as f(key, epoch)"
-            " on l.key = f.key and l.epoch = f.epoch order by l.key for update of l) locked) c"
-            " where c.held = %(fences)s"
-        )
-    return "select 1"
+    relied_on = [known for commit in commits for known in commit.unchanged.items()]
+    unchanged = unchanged_text(schema, relied_on, parameters) if relied_on else "true"
+    if not fences:
+        return f"select 1 where {unchanged}"
+    parameters["fence_keys"] = [fence.key for fence in fences]
+    parameters["fence_epochs"] = [fence.epoch for fence in fences]
+    parameters["fences"] = len(fences)
+    return (
+        f"select 1 from (select count(*) as held from (select 1 from {schema}.leases l"
+        " join unnest(%(fence_keys)s::text[], %(fence_epochs)s::bigint[]) as f(key, epoch)"
+        " on l.key = f.key and l.epoch = f.epoch order by l.key for update of l) locked) c"
+        f" where c.held = %(fences)s and {unchanged}"
+    )
+
+
+def unchanged_text(
+    schema: str, relied_on: list[tuple[str, int]], parameters: dict[str, Any]
+) -> str:
+    """The condition that nothing has happened to these aggregates since these versions."""
+    if len(relied_on) == 1:
+        [(parameters["known_id"], parameters["known_version"])] = relied_on
+        known = "e.aggregate_id = %(known_id)s and e.version = %(known_version)s + 1"
+        return f"not exists (select from {schema}.events e where {known})"
+    parameters["known_ids"] = [aggregate_id for aggregate_id, _ in relied_on]
+    parameters["known_versions"] = [version for _, version in relied_on]
+    return (
+        "not exists (select from unnest(%(known_ids)s::text[], %(known_versions)s::int[])"
+        f" as known(id, version) join {schema}.events e"
+        " on e.aggregate_id = known.id and e.version = known.version + 1)"
+    )
 
 
 def gate_of_one(schema: str, commit: Commit, parameters: dict[str, Any]) -> str:
@@ -143,7 +162,7 @@ def folded(commits: Sequence[Commit]) -> RowWrites:
         return commits[0].rows
     together = RowWrites()
     for commit in commits:
-        assert not commit.rows.deletions, "a commit that deletes is made alone"
+        assert not commit.alone, "a commit that deletes is made alone"
         for table, upserts in commit.rows.upserts.items():
             together.upserts.setdefault(table, {}).update(upserts)
         for table, patches in commit.rows.patches.items():

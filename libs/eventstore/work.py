@@ -17,11 +17,13 @@ from libs.eventstore.ports import (
     NewEvent,
     Snapshot,
     StoredEvent,
+    VersionConflict,
 )
 from libs.eventstore.rows import RowWrites
 
 SNAPSHOT_EVERY_EVENTS = 100
 CACHED_AGGREGATES_MAX = 2_000
+DISTRUSTFUL_DECISIONS = 1_000
 
 Projection = Callable[[Event, str, RowWrites], None]
 
@@ -29,9 +31,13 @@ Projection = Callable[[Event, str, RowWrites], None]
 class Repository:
     """Aggregates of one service, with the recently used ones kept in memory.
 
-    A cached aggregate is never trusted: it is brought up to the stored version on every load,
-    because another process may have written. It leaves the cache while somebody works on it, so
-    an object that was changed by a failed decision is never seen again.
+    Another process may have written, so a cached aggregate is brought up to the stored version on
+    every load. Only a trusting decision takes it as it is; then its commit is refused if the
+    aggregate has gone on. Where that happens, several processes write, and for the next
+    `DISTRUSTFUL_DECISIONS` nothing is trusted: it would cost more than it saves.
+
+    An aggregate leaves the cache while somebody works on it, so an object that was changed by a
+    failed decision is never seen again.
     """
 
     def __init__(self, store: EventStore, service: str, project: Projection) -> None:
@@ -40,6 +46,7 @@ class Repository:
         self.project = project
         self.cache: OrderedDict[str, Aggregate[Any]] = OrderedDict()
         self.watchers: list[Callable[[Event], None]] = []
+        self.distrustful = 0
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
         """The aggregate as of now; blank (version 0) if nothing ever happened to it."""
@@ -63,17 +70,25 @@ class Repository:
         while len(self.cache) > CACHED_AGGREGATES_MAX:
             self.cache.popitem(last=False)
 
-    def work(self, context: Context) -> Work:
-        """A new decision in the name of a message."""
-        return Work(self, context)
+    def work(self, context: Context, *, trusting: bool = False) -> Work:
+        """A new decision in the name of a message.
+
+        A trusting one is made on what is cached, if that can be expected to be up to date. What it
+        decides counts once it is committed, so a refusal has to be decided again without trust.
+        """
+        if trusting:
+            self.distrustful = max(self.distrustful - 1, 0)
+        return Work(self, context, trusting=trusting and not self.distrustful)
 
 
 class Work:
     """One decision: the aggregates it loaded, and what its commit holds besides their events."""
 
-    def __init__(self, repository: Repository, context: Context) -> None:
+    def __init__(self, repository: Repository, context: Context, *, trusting: bool = False) -> None:
         self.repository = repository
         self.context = context
+        self.trusting = trusting
+        self.trusted: set[str] = set()
         self.loaded: dict[str, Aggregate[Any]] = {}
         self.events: list[Event] = []
         self.rows = RowWrites()
@@ -84,9 +99,13 @@ class Work:
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
         """The aggregate as of now, watched: what happens to it is part of this decision."""
         aggregate = self.loaded.get(aggregate_id)
+        if aggregate is None and self.trusting:
+            aggregate = self.repository.claim(kind, aggregate_id)
+            if aggregate is not None:
+                self.trusted.add(aggregate_id)
         if aggregate is None:
             aggregate = await self.repository.load(kind, aggregate_id)
-            self.loaded[aggregate_id] = aggregate
+        self.loaded[aggregate_id] = aggregate
         assert isinstance(aggregate, kind)
         return aggregate
 
@@ -110,6 +129,8 @@ class Work:
         for aggregate in self.loaded.values():
             fresh = aggregate.collected()
             self.events += fresh
+            if not fresh and aggregate.id in self.trusted:
+                commit.unchanged[aggregate.id] = aggregate.version
             if fresh and crosses_snapshot(aggregate.version, len(fresh)):
                 commit.snapshots.append(snapshot_of(aggregate))
         for event in self.events:
@@ -118,7 +139,12 @@ class Work:
         if reply is not None:
             commit.inbox = InboxEntry(self.context.message_id, reply.model_dump_json())
         commit.take_lease = self.take_lease
-        epoch = await self.repository.store.commit(commit)
+        try:
+            epoch = await self.repository.store.commit(commit)
+        except VersionConflict:
+            if self.trusted:
+                self.repository.distrustful = DISTRUSTFUL_DECISIONS
+            raise
         for aggregate in self.loaded.values():
             if aggregate.id != self.private:
                 self.repository.keep(aggregate)

@@ -339,6 +339,32 @@ async def test_a_refused_commit_takes_and_releases_no_lease(world: World) -> Non
     assert await second.take_lease("next") is not None
 
 
+# What a commit relied on
+
+
+async def test_a_commit_that_relied_on_what_has_gone_on_writes_nothing(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("known", 1), opened("known", 2)]))
+    relying = full_commit(1, "m1")
+    relying.unchanged = {"known": 1, "never there": 0}
+    assert await outcome(store, relying) is VersionConflict
+    assert (await versions(store), await world.rows()) == ([], [])
+    assert await store.stored_reply("m1") is None
+    relying.unchanged = {"known": 2, "never there": 0}
+    assert await outcome(store, relying) is None
+    assert await versions(store) == [1]
+    assert await versions(store, "known") == [1, 2]
+
+
+async def test_a_commit_without_events_may_rely_on_something_too(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("known")]))
+    for version, expected in ((0, VersionConflict), (1, None)):
+        answer = Commit(inbox=InboxEntry("m1", '"done"'), unchanged={"known": version})
+        assert await outcome(store, answer) is expected
+    assert await store.stored_reply("m1") == '"done"'
+
+
 # A consumer's position
 
 
@@ -367,22 +393,33 @@ async def test_in_a_crowd_each_commit_has_its_own_outcome(world: World) -> None:
     held = await rival.take_lease("held")
     fine = [
         Commit([opened(f"a{n}")], inbox=InboxEntry(f"m{n}", f'"{n}"'), take_lease=f"lease-{n}")
-        for n in range(40)
+        for n in range(30)
+    ]
+    fine += [
+        Commit(
+            [opened(f"a{n}")],
+            inbox=InboxEntry(f"m{n}", f'"{n}"'),
+            take_lease=f"lease-{n}",
+            unchanged={"taken": 1},
+        )
+        for n in range(30, 40)
     ]
     wrong = [
         Commit([opened("taken")]),
         Commit([opened("b")], inbox=InboxEntry("seen", '"second"')),
         Commit([opened("c")], fence=Fence("held", -1)),
-        Commit([opened("d")], take_lease="held"),
+        Commit([opened("d")], unchanged={"taken": 0}),
+        Commit([opened("e")], take_lease="held"),
     ]
     crowd = [*fine[:20], *wrong, *fine[20:]]
     outcomes = dict(zip(map(id, crowd), await gathered(store, crowd), strict=True))
-    assert [type(outcomes[id(one)]) for one in wrong[:3]] == [
+    assert [type(outcomes[id(one)]) for one in wrong[:4]] == [
         VersionConflict,
         DuplicateMessage,
         StaleLease,
+        VersionConflict,
     ]
-    assert outcomes[id(wrong[3])] is None
+    assert outcomes[id(wrong[4])] is None
     assert held is not None
     epochs = [outcomes[id(one)] for one in fine]
     assert len(set(epochs)) == 40
@@ -390,7 +427,7 @@ async def test_in_a_crowd_each_commit_has_its_own_outcome(world: World) -> None:
     for n in range(40):
         assert await versions(store, f"a{n}") == [1]
         assert await store.stored_reply(f"m{n}") == f'"{n}"'
-    assert [await versions(store, name) for name in "bcd"] == [[], [], [1]]
+    assert [await versions(store, name) for name in "bcde"] == [[], [], [], [1]]
     assert await store.renew_leases() == {f"lease-{n}" for n in range(40)}
 
 

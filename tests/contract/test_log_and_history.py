@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.message import Accepted
 from libs.eventstore.ports import Commit, Fence, StaleLease, StoredEvent, VersionConflict
-from libs.eventstore.work import SNAPSHOT_EVERY_EVENTS, Repository
+from libs.eventstore.work import DISTRUSTFUL_DECISIONS, SNAPSHOT_EVERY_EVENTS, Repository
 from tests.contract.ledger import AT, Account, context, deposited, opened, project
 from tests.contract.worlds import World
 
@@ -200,6 +200,43 @@ async def test_a_failed_commit_leaves_no_trace_in_the_cache(
     loaded = await here.load(Account, "a")
     assert loaded is not account
     assert loaded.state.cents == (1 if fence else 11)
+
+
+async def test_a_trusting_decision_takes_what_is_cached_without_asking(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Repository(world.store(), "ledger", project)
+    await bring(here, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(here.store, "load", None)
+        work = here.work(context("m1"), trusting=True)
+        (await work.load(Account, "a")).deposit(5)
+    await work.commit()
+    assert (await here.load(Account, "a")).state.cents == 6
+
+
+@pytest.mark.parametrize("changes", [True, False])
+async def test_a_trusting_decision_on_what_has_gone_on_is_refused_and_ends_the_trust(
+    world: World, changes: bool
+) -> None:
+    here = Repository(world.store("process-1"), "ledger", project)
+    await bring(here, 1)
+    await bring(Repository(world.store("process-2"), "ledger", project), 10)
+    work = here.work(context("m1"), trusting=True)
+    account = await work.load(Account, "a")
+    assert account.state.cents == 1
+    if changes:
+        account.deposit(5)
+    with pytest.raises(VersionConflict):
+        await work.commit(reply=Accepted())
+    for _ in range(DISTRUSTFUL_DECISIONS - 1):
+        again = here.work(context("m2"), trusting=True)
+        assert (await again.load(Account, "a")).state.cents == 11
+        await again.commit()
+        assert not again.trusted
+    trusting = here.work(context("m3"), trusting=True)
+    await trusting.load(Account, "a")
+    assert trusting.trusted == {"a"}
 
 
 async def test_an_aggregate_in_work_is_not_shared_by_two_decisions(world: World) -> None:

@@ -189,6 +189,29 @@ async def test_a_plan_made_while_a_table_is_empty_does_not_read_all_of_it_later(
     assert "Seq Scan" not in {node["Node Type"] for node in plan}
 
 
+async def test_the_connection_that_was_used_last_is_used_next(postgres: PostgresWorld) -> None:
+    database = postgres.databases["ledger"]
+    await asyncio.gather(*(database.fetch("select pg_sleep(0.1)") for _ in range(4)))
+    assert len(database.pool._pool) == 4
+    backends = [await database.fetch_one("select pg_backend_pid()") for _ in range(8)]
+    assert len(set(backends)) == 1
+
+
+async def test_a_great_deletion_holds_nobody_up(postgres: PostgresWorld) -> None:
+    store = postgres.store()
+    rows = RowWrites()
+    rows.delete(ACCOUNTS, "owner", "Ada")
+    async with await psycopg.AsyncConnection.connect(postgres.admin_url) as slow:
+        await slow.execute(f"lock table {postgres.ledger}.accounts in exclusive mode".encode())
+        deletion = asyncio.create_task(store.commit(Commit([opened("a")], rows)))
+        await asyncio.sleep(0.1)
+        for number in range(3):
+            await store.commit(Commit([opened(f"b{number}")]))
+        assert not deletion.done()
+    await deletion
+    assert [event.version for event in (await store.load("a")).events] == [1]
+
+
 async def test_a_lease_whose_taking_took_longer_than_it_lasts_is_given_back(
     postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

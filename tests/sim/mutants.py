@@ -95,6 +95,18 @@ def no_epoch_check() -> list[Patch]:
     return [(MemoryEventStore, "commit", commit)]
 
 
+@mutant("A decision on what is cached is made durable though that has gone on.")
+def cache_believed() -> list[Patch]:
+    async def load(work: Work, kind: type[Any], aggregate_id: str) -> Any:
+        if aggregate_id not in work.loaded:
+            cached = work.repository.claim(kind, aggregate_id) if work.trusting else None
+            fresh = cached or await work.repository.load(kind, aggregate_id)
+            work.loaded[aggregate_id] = fresh
+        return work.loaded[aggregate_id]
+
+    return [(Work, "load", load)]
+
+
 @mutant("A handled message is not remembered in the inbox.")
 def no_inbox() -> list[Patch]:
     real = MemoryEventStore.commit

@@ -184,7 +184,8 @@ def model_failure(dice: Random) -> str:
 def chores(dice: Random, agents: int) -> list[Chore]:
     """What else clients do."""
     kinds = (
-        *("edit block", "rename agent", "detach", "attach", "delete agent", "delete shared"),
+        *("edit block", "rename agent", "detach", "attach", "delete agent"),
+        *("delete shared", "delete shared", "delete shared"),
         *("cancel", "cancel one"),
         *("make and leave", "make and leave", "come and go", "come and go", "come and go"),
     )

@@ -17,6 +17,7 @@ from libs.bus.runtime import Runtime
 from libs.bus.service import Service
 from libs.contracts.ids import derived_id
 from libs.eventstore import failpoints
+from libs.eventstore import work as eventstore_work
 from libs.eventstore.work import Repository
 from services.agent import app as agent_app
 from services.agent import projections as agent_projections
@@ -222,6 +223,7 @@ def simulated_adapters() -> Iterator[None]:
             (agent_app, "providers", lambda _: [me().provider]),
             (memory_app, "PostgresHolders", SimHolders),
             (failpoints, "reached", reached),
+            (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
         ):
             stack.enter_context(mock.patch.object(target, name, value))
         yield

@@ -17,9 +17,8 @@ from tests.sim.world import Outcome, run
 
 WORLDS_FOR_A_MUTANT = 100
 RARELY_FOUND = {  # it may take hundreds: `make sim-score`
-    "cancel-leaves-calls",
+    "cache-believed",
     "creation-not-swept",
-    "deleted-lease-left",
     "lease-only-forgotten",
     "moves-first",
     "numbers-used-twice",

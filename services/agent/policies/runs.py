@@ -23,6 +23,7 @@ from services.agent.adapters.models.port import Models
 from services.agent.adapters.queries import Queries
 from services.agent.adapters.tools import Tools
 from services.agent.domain.agent import Design
+from services.agent.domain.context import SeenBlock
 from services.agent.policies.driver import FreshLook, RunDriver
 from services.agent.policies.telling import RunTeller
 
@@ -83,10 +84,15 @@ class RunDrivers:
 
     def look(self, design: Design) -> FreshLook:
         """Begin to read the blocks of an agent while its turn is being committed."""
-        blocks = asyncio.ensure_future(self.queries.seen_blocks(design.block_ids))
+        blocks = asyncio.ensure_future(self.seen_soon(design.block_ids))
         # If the commit is refused nobody asks what came of it.
         blocks.add_done_callback(lambda done: done.cancelled() or done.exception())
         return FreshLook(design, blocks)
+
+    async def seen_soon(self, block_ids: list[str]) -> list[SeenBlock]:
+        """Blocks as they are now; the commit goes first, which whoever asked waits for."""
+        await asyncio.sleep(0)
+        return await self.queries.seen_blocks(block_ids)
 
     def forget(self, conversation_id: str, done: asyncio.Task[None]) -> None:
         """A drive has ended."""

@@ -1,0 +1,81 @@
+"""The command shell: what it does with decisions that were made on something out of date."""
+
+from __future__ import annotations
+
+from libs.bus.ports import IncomingCommand
+from libs.bus.shell import Handler
+from libs.contracts.message import UNPROCESSABLE, Accepted, Rejected
+from libs.eventstore.memory import MemoryDatabase
+from libs.eventstore.work import Work
+from tests.contract.ledger import Account, Deposit, context
+from tests.contract.wires import Ledger
+
+FULL = 10
+
+
+async def fill(command: Deposit, work: Work) -> Accepted | Rejected:
+    """Bring money until there is enough."""
+    account = await work.load(Account, command.account_id)
+    if account.state.cents >= FULL:
+        return Rejected(code=UNPROCESSABLE, reason=f"there are {account.state.cents} cents")
+    if command.cents:
+        account.deposit(command.cents)
+    return Accepted(result={"cents": account.state.cents})
+
+
+async def top_up(command: Deposit, work: Work) -> Accepted | Rejected:
+    """Bring money to an account that has some."""
+    account = await work.load(Account, command.account_id)
+    if account.state.cents < FULL:
+        return Rejected(code=UNPROCESSABLE, reason=f"there are only {account.state.cents} cents")
+    account.deposit(command.cents)
+    return Accepted(result={"cents": account.state.cents})
+
+
+async def answer(ledger: Ledger, message_id: str, cents: int) -> Accepted | Rejected:
+    command = Deposit(account_id="a", cents=cents)
+    name, payload = "ledger.money.deposit", command.model_dump_json().encode()
+    return await ledger.shell.answer(IncomingCommand(name, payload, context(message_id), ""))
+
+
+def two_processes(here: Handler, there: Handler) -> tuple[Ledger, Ledger]:
+    database: MemoryDatabase = Ledger().database
+    return Ledger(here, database), Ledger(there, database)
+
+
+async def test_what_is_cached_is_believed_as_long_as_it_is_current() -> None:
+    ledger = Ledger(fill)
+    assert await answer(ledger, "m1", 3) == Accepted(result={"cents": 3})
+    loads: list[str] = []
+    real = ledger.store.load
+
+    async def load(aggregate_id: str, after: int = 0) -> object:
+        loads.append(aggregate_id)
+        return await real(aggregate_id, after)
+
+    ledger.store.load = load  # type: ignore[method-assign, assignment]
+    for number in range(2, 5):
+        assert isinstance(await answer(ledger, f"m{number}", 1), Accepted)
+    assert loads == []
+    assert await ledger.cents("a") == [3, 1, 1, 1]
+
+
+async def test_what_another_process_wrote_is_seen_before_anything_is_answered() -> None:
+    here, there = two_processes(fill, fill)
+    assert await answer(here, "m1", 3) == Accepted(result={"cents": 3})
+    assert await answer(there, "m2", 4) == Accepted(result={"cents": 7})
+    assert await answer(here, "m3", 0) == Accepted(result={"cents": 7}), "nothing to write"
+    assert await answer(there, "m4", 1) == Accepted(result={"cents": 8})
+    assert await answer(here, "m5", 2) == Accepted(result={"cents": 10})
+    assert isinstance(await answer(there, "m6", 1), Rejected)
+    assert await here.cents("a") == [3, 4, 1, 2]
+
+
+async def test_a_refusal_is_decided_on_what_is_stored() -> None:
+    here, there = two_processes(top_up, fill)
+    assert isinstance(await answer(there, "m1", 3), Accepted)
+    await here.repository.load(Account, "a")
+    here.repository.keep(await here.repository.load(Account, "a"))
+    assert isinstance(await answer(there, "m2", 7), Accepted)
+    assert await answer(here, "m3", 5) == Accepted(result={"cents": 15})
+    assert await here.cents("a") == [3, 7, 5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 
 from libs.bus.ports import Clock, Ids
@@ -57,6 +58,9 @@ class Asking:
                 for piece in pieces:
                     await self.teller.piece(turn.run.id, piece, after=after)
                     after = self.teller.told
+                    if after == spoken.number:
+                        # It may be sent before the others are looked at, which came with it.
+                        await asyncio.sleep(0)
                 if isinstance(event, Finished):
                     return event.reply
         raise AssertionError("a model's stream ends with the whole answer, or fails")

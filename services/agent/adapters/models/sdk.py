@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pydantic_core import to_json
+
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.message import JsonObject
 from services.agent.adapters.models.failures import MISSHAPEN, failed, misunderstood
@@ -133,9 +135,8 @@ class SdkProvider(ABC):
         """The answer in one response."""
         import httpx2
 
-        response = await self.client.post(
-            self.path, body=self.body(request), cast_to=httpx2.Response
-        )
+        content = to_json(self.body(request))
+        response = await self.client.post(self.path, content=content, cast_to=httpx2.Response)
         return self.reply(json.loads(response.content), request)
 
     async def pieces(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -163,7 +164,7 @@ class SdkProvider(ABC):
         # Asked for a stream of this type, the SDKs hand out the response with its body unread.
         response: httpx2.Response = await self.client.post(
             self.path,
-            body=self.body(request),
+            content=to_json(self.body(request)),
             cast_to=httpx2.Response,
             stream=True,
             options={"max_retries": retries_left},

@@ -21,6 +21,7 @@ LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 POOL_CONNECTIONS_MAX = 8
 POOL_WAIT_SECONDS_MAX = 5.0
 CONNECT_SECONDS_MAX = 3
+LOST_SECONDS_MAX = 10
 
 # Planning a commit anew each time would cost more than running it. Everything here is found by a
 # key: a plan that was made while a table was small must not read all of it when it has grown.
@@ -55,6 +56,11 @@ def open_pool(
             "autocommit": True,
             "prepare_threshold": 0,
             "connect_timeout": CONNECT_SECONDS_MAX,
+            # A network that swallows everything is noticed; the first of these counts in ms.
+            "tcp_user_timeout": LOST_SECONDS_MAX * 1_000,
+            "keepalives_idle": LOST_SECONDS_MAX // 2,
+            "keepalives_interval": LOST_SECONDS_MAX // 4,
+            "keepalives_count": 2,
             "options": SESSION_OPTIONS,
         },
     )

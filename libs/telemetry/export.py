@@ -124,6 +124,10 @@ class Tracer:
         """Say something about the span that is under way."""
         trace.get_current_span().set_attributes(attributes)
 
+    def failed(self, error_type: str) -> None:
+        """Say that the span that is under way went wrong."""
+        LiveSpan(trace.get_current_span()).failed(error_type)
+
     def close(self) -> None:
         """Send what is left, but do not let a collector that is away hold the process up."""
         last = threading.Thread(target=self.provider.shutdown, daemon=True)

@@ -94,6 +94,13 @@ def note(attributes: Attributes) -> None:
         tracing.note(attributes)
 
 
+def failed(error_type: str) -> None:
+    """Say that the span that is under way went wrong, if there is one."""
+    tracing = current.get()
+    if tracing is not None:
+        tracing.failed(error_type)
+
+
 def statement(name: str) -> Span:
     """A question to Postgres, as a part of whatever asks. Loops that ask for nobody leave no
     spans, or the traces would be about nothing else."""

@@ -135,7 +135,7 @@ def test_one_message_with_a_tool_call_is_one_tree_across_all_services(
     writing = [one for one in everything if not one.name.startswith(("load ", "SELECT "))]
     assert drawn(writing).strip() == TREE.strip()
     reads = {span.name for span in everything} - {span.name for span in writing}
-    assert reads == {"load agent history", "load memory history", "SELECT memory.block_view"}
+    assert reads == {"load agent history", "SELECT memory.block_view"}, "what is not cached"
     assert {one.attributes["db.system.name"] for one in everything if one.name in reads} == {
         "postgresql"
     }
@@ -229,6 +229,21 @@ def test_a_run_that_is_taken_over_goes_on_in_its_trace(
     assert run.attributes["heeler.run.stop_reason"] == "end_turn"
     assert any(one.parent_id == run.span_id and "chat" in one.name for one in spans)
     heeler.wait_healthy()
+
+
+def test_a_run_that_fails_is_a_failed_span(
+    collector: Collector, http: httpx.Client, agent: dict[str, Any], trace_id: str
+) -> None:
+    answer = http.post(
+        f"/v1/agents/{agent['id']}/messages",
+        json={"messages": says("FAIL:400")},
+        headers={"traceparent": f"00-{trace_id}-b7ad6b7169203331-01"},
+    )
+    assert answer.status_code >= 400, answer.text
+    spans = whole(collector, trace_id, "invoke_agent Ada")
+    [run] = [span for span in spans if span.name == "invoke_agent Ada"]
+    assert (run.failed, run.attributes["error.type"]) == (True, "llm_bad_request")
+    assert run.attributes["heeler.run.stop_reason"] == "llm_api_error"
 
 
 def scraped(http: httpx.Client) -> str:

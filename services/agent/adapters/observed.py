@@ -98,6 +98,8 @@ def count_run(event: Event) -> None:
         case RunCompleted() | RunFailed():
             count_end(event.stop_reason, event.total_duration_ns)
             tracing.note(ending(event))
+            if isinstance(event, RunFailed):
+                tracing.failed(event.error_type)
         case RunCancelled():
             count_end(StopReasonType.cancelled.value, event.total_duration_ns)
         case _:
@@ -112,14 +114,11 @@ def count_end(stop_reason: str, total_duration_ns: int) -> None:
 
 def ending(event: RunCompleted | RunFailed) -> Attributes:
     """What the span of a run says when the run has ended."""
-    end: dict[str, tracing.Value] = {
+    return {
         conventions.STOP_REASON: event.stop_reason,
         conventions.INPUT_TOKENS: event.usage.prompt_tokens,
         conventions.OUTPUT_TOKENS: event.usage.completion_tokens,
     }
-    if isinstance(event, RunFailed):
-        end[conventions.ERROR_TYPE] = event.error_type
-    return end
 
 
 class RunSpans:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -166,9 +167,23 @@ class NatsBus:
                 await self.declare()
             except (NatsError, TimeoutError, OSError) as problem:
                 log.warning("cannot declare streams: %s", problem)
+                self.revive()
                 await asyncio.sleep(DECLARE_RETRY_SECONDS)
             else:
                 return
+
+    def revive(self) -> None:
+        """Go on reconnecting where the client has stopped trying. Its attempt ends for good by an
+        exception that it does not expect: uvloop raises RuntimeError, not OSError, where it writes
+        to a connection that has just been lost again. A client that was closed by the server's
+        word cannot be opened again; then a new process has to do it."""
+        attempt = self.client._reconnection_task
+        if self.client.is_reconnecting and attempt is not None and attempt.done():
+            log.warning("nats is tried again: the last attempt broke off")
+            self.client._reconnection_task = asyncio.create_task(self.client._attempt_reconnect())
+        elif self.client.is_closed:
+            log.critical("nats closed the connection for good: %s", self.client.last_error)
+            signal.raise_signal(signal.SIGTERM)
 
     async def declare(self) -> None:
         """Make sure that every stream exists, and a consumer for each service served here."""

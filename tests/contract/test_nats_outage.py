@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -12,6 +13,7 @@ import pytest
 from libs.bus import consumer as consumers
 from libs.bus import relay as relays
 from libs.bus.background import forever
+from libs.bus.nats import NatsBus
 from libs.bus.ports import Bus, BusUnavailable
 from libs.bus.relay import Relay
 from libs.bus.system import SystemClock
@@ -129,6 +131,42 @@ async def all_is_well_again(
         return (await jetstream.stream_info(events_stream("ledger"))).state.messages > 0
 
     await wait_for("events in the stream", published, left())
+
+
+async def test_a_client_that_has_stopped_trying_to_reconnect_is_made_to_go_on(
+    own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with nats_wires(own_nats.url) as wires:
+        bus = await wires.process()
+        assert isinstance(bus, NatsBus)
+        broken = [True]
+        real = bus.client._process_connect_init
+
+        async def breaks_once() -> None:
+            if broken:
+                broken.clear()
+                raise RuntimeError("unable to perform operation on <TCPTransport closed=True>")
+            await real()
+
+        monkeypatch.setattr(bus.client, "_process_connect_init", breaks_once)
+        own_nats.kill9()
+        await wait_for("it is noticed", lambda: not bus.connected)
+        own_nats.start()
+        await wait_for("it is connected again", lambda: bus.connected, BACK_SECONDS_MAX)
+        assert not broken
+
+
+async def test_a_client_that_is_closed_for_good_ends_the_process(
+    own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[int] = []
+    monkeypatch.setattr(signal, "raise_signal", signals.append)
+    async with nats_wires(own_nats.url) as wires:
+        bus = await wires.process()
+        assert isinstance(bus, NatsBus)
+        await bus.client._process_err("'Authorization Violation'")
+        await wait_for("it gives up", lambda: bool(signals), BACK_SECONDS_MAX)
+    assert set(signals) == {signal.SIGTERM}
 
 
 async def test_a_request_without_nats_is_unavailable_in_time(

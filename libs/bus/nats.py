@@ -58,7 +58,7 @@ from libs.contracts.streams import (
     StreamSpec,
     streams,
 )
-from libs.eventstore.ports import StoredEvent
+from libs.eventstore.ports import StoredEvent, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -272,6 +272,10 @@ class NatsBus:
             await self.client.publish(message.reply, b"+ACK")
         except TryAgain as later:
             await self.ask_again(message, later.seconds)
+        except StoreUnavailable as problem:
+            delay = redelivery_delay(message.reply)
+            log.warning("command %s waits, again in %s s: %s", message.subject, delay, problem)
+            await self.ask_again(message, delay)
         except Exception:
             delay = redelivery_delay(message.reply)
             log.exception("command %s failed, again in %s s", message.subject, delay)

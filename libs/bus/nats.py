@@ -23,19 +23,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 from nats.errors import Error as NatsError
-from nats.js.api import (
-    AckPolicy as JetStreamAck,
-)
-from nats.js.api import (
-    ConsumerConfig,
-    DiscardPolicy,
-    RetentionPolicy,
-    StorageType,
-    StreamConfig,
-)
 from nats.js.errors import BadRequestError
 
 from libs.bus import headers
+from libs.bus.jetstream import commands_consumer, stream_config
 from libs.bus.observed import below, sending
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
@@ -49,13 +40,9 @@ from libs.bus.ports import (
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected, event_subject
 from libs.contracts.streams import (
-    COMMAND_ACK_WAIT_SECONDS,
     COMMANDS_STREAM,
-    COMMANDS_UNACKED_MAX,
     DELIVERIES_OF_COMMANDS,
-    EVENT_DEDUPLICATION_SECONDS,
     TOKENS_STREAM,
-    StreamSpec,
     streams,
 )
 from libs.eventstore.ports import StoredEvent, StoreUnavailable
@@ -401,31 +388,3 @@ def published(service: str, event: StoredEvent) -> tuple[str, bytes, str, dict[s
     """Subject, payload, reply subject (none) and headers of an event."""
     subject = event_subject(service, event.topic, event.org, event.about)
     return subject, event.payload_json.encode(), "", headers.of_event(service, event)
-
-
-def stream_config(spec: StreamSpec) -> StreamConfig:
-    """A declared stream in NATS terms."""
-    return StreamConfig(
-        name=spec.name,
-        subjects=list(spec.subjects),
-        retention=RetentionPolicy.WORK_QUEUE if spec.work_queue else RetentionPolicy.LIMITS,
-        max_age=spec.age_seconds_max,
-        max_bytes=spec.bytes_max,
-        max_msgs_per_subject=spec.messages_of_a_subject_max,
-        storage=StorageType.MEMORY if spec.in_memory else StorageType.FILE,
-        discard=DiscardPolicy.OLD,
-        duplicate_window=EVENT_DEDUPLICATION_SECONDS,
-    )
-
-
-def commands_consumer(service: str) -> ConsumerConfig:
-    """The push consumer that feeds the queue group of a service."""
-    return ConsumerConfig(
-        durable_name=service,
-        deliver_subject=DELIVERIES_OF_COMMANDS.format(service=service),
-        deliver_group=service,
-        filter_subject=f"{service}.command.>",
-        ack_policy=JetStreamAck.EXPLICIT,
-        ack_wait=COMMAND_ACK_WAIT_SECONDS,
-        max_ack_pending=COMMANDS_UNACKED_MAX,
-    )

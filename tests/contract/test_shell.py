@@ -74,7 +74,6 @@ async def test_what_another_process_wrote_is_seen_before_anything_is_answered() 
 async def test_a_refusal_is_decided_on_what_is_stored() -> None:
     here, there = two_processes(top_up, fill)
     assert isinstance(await answer(there, "m1", 3), Accepted)
-    await here.repository.load(Account, "a")
     here.repository.keep(await here.repository.load(Account, "a"))
     assert isinstance(await answer(there, "m2", 7), Accepted)
     assert await answer(here, "m3", 5) == Accepted(result={"cents": 15})

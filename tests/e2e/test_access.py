@@ -33,7 +33,7 @@ def guarded(heeler: HeelerInstance) -> Iterator[str]:
     wait_until("the api with a password", well, SECONDS_MAX)
     yield url
     process.terminate()
-    process.wait(30)
+    process.wait(10)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_sdk_brings_the_password_as_its_key(heeler: HeelerInstance) -> None:
         with pytest.raises(AuthenticationError):
             bad.agents.list()
     process.terminate()
-    process.wait(30)
+    process.wait(10)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ from libs.bus.runtime import Runtime
 from libs.contracts import memory
 from libs.contracts.conversation import RunCancelled
 from libs.telemetry import metrics
-from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.catalogue import Catalogue
 from services.agent.adapters.models.demo import DemoProvider
 from services.agent.adapters.models.observed import ObservedProvider
-from services.agent.adapters.models.openai import OpenAIProvider
 from services.agent.adapters.models.port import Provider
 from services.agent.adapters.observed import AgentCount, ObservedTools, count_run
 from services.agent.adapters.queries import PostgresQueries
@@ -66,11 +64,16 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
 
 
 def providers(settings: ProviderSettings) -> list[Provider]:
-    """The configured providers, and always the demo."""
+    """The configured providers, and always the demo. What one needs is imported if it is there."""
     configured: list[Provider] = [DemoProvider()]
     if settings.openai:
-        configured.append(OpenAIProvider(settings.openai.api_key, settings.openai.base_url))
+        from services.agent.adapters.models.openai import OpenAIProvider
+
+        endpoint = settings.openai
+        configured.append(OpenAIProvider(endpoint.api_key, endpoint.base_url, endpoint.headers))
     if settings.anthropic:
+        from services.agent.adapters.models.anthropic import AnthropicProvider
+
         endpoint = settings.anthropic
         configured.append(AnthropicProvider(endpoint.api_key, endpoint.base_url))
     return configured

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
+from libs.contracts.message import JsonObject
 from services.agent.adapters.models.port import (
     Finished,
     ModelDelta,
@@ -21,6 +24,30 @@ from services.agent.domain.turn import ModelReply
 from tests.contract.examples import CONFIG, LLM, SYSTEM, message
 
 SCHEMAS = [json_schema(BASE_TOOLS[name]) for name in ("memory_insert", "conversation_search")]
+
+
+class GivenWire:
+    """A wire whose answers are given: bodies, or the events of streams."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.closed = 0
+
+    async def post(self, path: str, content: bytes) -> bytes:
+        return json.dumps(self.answers.pop(0)).encode()
+
+    async def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
+        try:
+            for event in self.answers.pop(0):
+                yield json.dumps(event).encode()
+        finally:
+            self.closed += 1
+
+    async def get(self, path: str, parameters: JsonObject) -> bytes:
+        return json.dumps(self.answers.pop(0)).encode()
+
+    async def close(self) -> None:
+        pass
 
 
 def ask(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from services.agent.adapters.models.http_wire import HttpWire
+from services.agent.adapters.models.openai import OpenAIProvider
 from services.agent.app import providers
 from services.agent.settings import Endpoint, ProviderSettings
 
@@ -33,3 +35,15 @@ def test_anthropics_base_may_end_with_the_version_or_not(base: str) -> None:
 @pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
 def test_a_base_without_a_key_is_a_server_that_wants_none(name: str) -> None:
     assert configured(**{name: "http://a:1/v1/"}).openai == Endpoint("none", "http://a:1/v1")
+
+
+def test_a_key_of_several_organisations_says_which() -> None:
+    settings = configured(OPENAI_API_KEY="k", OPENAI_ORG_ID="org-1", OPENAI_PROJECT_ID="")
+    assert settings.openai == Endpoint(
+        "k", "https://api.openai.com/v1", {"OpenAI-Organization": "org-1"}
+    )
+    provider = providers(settings)[1]
+    assert isinstance(provider, OpenAIProvider)
+    assert isinstance(provider.wire, HttpWire)
+    assert provider.wire.headers["OpenAI-Organization"] == "org-1"
+    assert provider.wire.headers["Authorization"] == "Bearer k"

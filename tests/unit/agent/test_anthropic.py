@@ -11,7 +11,7 @@ import pytest
 
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_requests import JsonSchemaResponseFormat
-from services.agent.adapters.models import sdk
+from services.agent.adapters.models import provider as providers
 from services.agent.adapters.models.anthropic import AnthropicProvider
 from services.agent.adapters.models.anthropic_answer import (
     AnthropicAnswer,
@@ -27,7 +27,7 @@ from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.turn import ModelReply
 from tests.contract.examples import CALLED, RETURNED, SAID, SYSTEM, THOUGHT, message
 from tests.scripted_model import ScriptedModel, messages_validator
-from tests.unit.agent.asking import ask, check_sum, reply_to, streamed
+from tests.unit.agent.asking import GivenWire, ask, check_sum, reply_to, streamed
 
 SONNET = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 2048, "max_tokens": 8192}
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
@@ -344,15 +344,8 @@ class TestAnswers:
         ],
     )
     async def test_an_answer_of_another_shape_fails_the_run_and_is_no_bug(self, body: Any) -> None:
-        class Posted:
-            content = json.dumps(body).encode()
-
-        class Client:
-            async def post(self, *_: Any, **__: Any) -> Posted:
-                return Posted()
-
         provider = AnthropicProvider("k", "http://x")
-        provider.opened = Client()
+        provider.wire = GivenWire(body)
         with pytest.raises(ModelFailed) as raised:
             await reply_to(provider, ask(SYSTEM, user(1, "Hi"), **PLAIN))
         failure = raised.value.failure
@@ -411,43 +404,23 @@ class TestErrors:
         assert raised.value.failure.error_type == error_type
 
 
-class Streams:
-    """A client whose streams are given."""
-
-    def __init__(self, *streams: list[Any]) -> None:
-        self.streams = list(streams)
-        self.closed = 0
-
-    async def post(self, *_: Any, **__: Any) -> Streams:
-        return self
-
-    async def aiter_lines(self) -> AsyncIterator[str]:
-        for event in self.streams.pop(0):
-            yield f"event: {event['type']}"
-            yield f"data: {json.dumps(event)}"
-            yield ""
-
-    async def aclose(self) -> None:
-        self.closed += 1
-
-
 class TestOverload:
     async def test_it_is_waited_out_until_the_first_piece(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sdk, "RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(providers, "PAUSE_SECONDS", [0.0])
         provider = AnthropicProvider("k", "http://x")
         busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}
         hi = {"type": "content_block_start", "content_block": {"type": "text", "text": "Hi"}}
-        provider.opened = Streams([busy], [busy], [hi, {"type": "message_stop"}])
+        provider.wire = wire = GivenWire([busy], [busy], [hi, {"type": "message_stop"}])
         question = ask(SYSTEM, user(1, "Hi"), **PLAIN)
         assert (await streamed(provider, question))[1].text == "Hi"
-        assert provider.opened.closed == 3
+        assert (wire.answers, wire.closed) == ([], 3)
         for lost in ([[hi, busy]], [[busy]] * 3):
-            provider.opened = Streams(*lost)
+            provider.wire = wire = GivenWire(*lost)
             with pytest.raises(ModelFailed, match="Busy"):
                 await streamed(provider, question)
-            assert provider.opened.streams == []
+            assert wire.answers == []
 
 
 class TestModels:

@@ -13,6 +13,7 @@ from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.model_requests import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
 from libs.contracts.message import Rejected
 from libs.contracts.served import text_of
+from services.agent.adapters.models import provider as providers
 from services.agent.adapters.models.catalogue import RETRY_SECONDS, Catalogue
 from services.agent.adapters.models.demo import HANDLE, WHAT_I_AM, DemoProvider, answer
 from services.agent.adapters.models.failures import failure_of
@@ -28,7 +29,7 @@ from services.agent.domain.context import ModelRequest, SeenBlock, system_prompt
 from services.agent.domain.turn import Failure, ModelReply
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
 from tests.scripted_model import ScriptedModel
-from tests.unit.agent.asking import SCHEMAS, ask, check_sum, reply_to, script, streamed
+from tests.unit.agent.asking import SCHEMAS, GivenWire, ask, check_sum, reply_to, script, streamed
 from tests.unit.agent.world import FakeClock
 from tests.unit.given import NOW
 
@@ -50,8 +51,7 @@ async def provider(
     scripted: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[OpenAIProvider]:
     provider = OpenAIProvider("sk-test", scripted.base_url)
-    provider.opened = provider.client.with_options(timeout=0.5)
-    monkeypatch.setattr(type(provider.opened), "_calculate_retry_timeout", lambda *_: 0.0)
+    monkeypatch.setattr(providers, "PAUSE_SECONDS", [0.0])
     yield provider
     await provider.close()
 
@@ -209,15 +209,8 @@ class TestStandIns:
     async def test_an_answer_of_another_shape_fails_the_run_and_is_no_bug(
         self, body: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        class Posted:
-            content = json.dumps(body).encode()
-
-        class Client:
-            async def post(self, *_: Any, **__: Any) -> Posted:
-                return Posted()
-
         provider = OpenAIProvider("k", "http://x")
-        provider.opened = Client()  # type: ignore[assignment]
+        provider.wire = GivenWire(body)
         failed = await failure(provider, "Hi")
         assert (failed.error_type, failed.stop_reason) == ("llm_error", "invalid_llm_response")
         assert failed.detail

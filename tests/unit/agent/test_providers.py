@@ -10,8 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from services.agent.adapters.models import sdk
+from services.agent.adapters.models import provider as providers
 from services.agent.adapters.models.anthropic import AnthropicProvider
+from services.agent.adapters.models.anthropic_wire import AnthropicWire
+from services.agent.adapters.models.http_wire import HttpWire
 from services.agent.adapters.models.openai import OpenAIProvider
 from services.agent.adapters.models.port import (
     ModelDelta,
@@ -20,7 +22,7 @@ from services.agent.adapters.models.port import (
     ProviderUnreachable,
     ToolCallDelta,
 )
-from services.agent.adapters.models.sdk import SdkProvider
+from services.agent.adapters.models.provider import HttpProvider
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import ModelReply
 from tests.scripted_model import ScriptedModel
@@ -47,17 +49,24 @@ async def scripted() -> AsyncIterator[ScriptedModel]:
 @pytest.fixture
 async def provider(
     wire: str, scripted: ScriptedModel, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[SdkProvider]:
-    provider: SdkProvider
-    if wire == "openai":
-        provider = OpenAIProvider("sk-test", scripted.base_url)
-    else:
-        provider = AnthropicProvider("sk-test", scripted.anthropic_base_url)
-    provider.opened = provider.client.with_options(timeout=0.5)
-    monkeypatch.setattr(sdk, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(type(provider.opened), "_calculate_retry_timeout", lambda *_: 0.0)
+) -> AsyncIterator[HttpProvider]:
+    base_url = scripted.base_url if wire == "openai" else scripted.anthropic_base_url
+    provider = provider_at(wire, base_url)
+    monkeypatch.setattr(providers, "PAUSE_SECONDS", [0.0])
     yield provider
     await provider.close()
+
+
+def provider_at(wire: str, base_url: str) -> HttpProvider:
+    """A provider that has little patience."""
+    provider: HttpProvider
+    if wire == "openai":
+        provider = OpenAIProvider("sk-test", base_url)
+        provider.wire = HttpWire(base_url, {"Authorization": "Bearer sk-test"}, seconds_max=0.5)
+    else:
+        provider = AnthropicProvider("sk-test", base_url)
+        provider.wire = AnthropicWire(base_url, "sk-test", seconds_max=0.5)
+    return provider
 
 
 async def answer(provider: Provider, request: ModelRequest, *, in_pieces: bool) -> ModelReply:
@@ -181,15 +190,17 @@ class TestTheConnection:
         assert len(scripted.clients) == 1
 
     async def test_a_provider_that_is_not_there_fails_the_run_and_lists_nothing(
-        self, provider: SdkProvider
+        self, wire: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        provider.opened = provider.client.with_options(base_url="http://127.0.0.1:9")
+        monkeypatch.setattr(providers, "PAUSE_SECONDS", [0.0])
+        provider = provider_at(wire, "http://127.0.0.1:9")
         for ask_it in (reply_to, streamed):
             with pytest.raises(ModelFailed) as raised:
                 await ask_it(provider, script("Hi"))
             assert raised.value.failure.error_type == "llm_connection_error"
         with pytest.raises(ProviderUnreachable):
             await provider.models()
+        await provider.close()
 
 
 class TestPieces:

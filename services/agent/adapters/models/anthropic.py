@@ -6,15 +6,11 @@ from typing import Any
 
 from libs.contracts.letta.model_config import llm_config
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.contracts.message import JsonObject
+from libs.contracts.message import Json, JsonObject
 from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, failure_of, reply_of
 from services.agent.adapters.models.anthropic_request import body_of
-from services.agent.adapters.models.sdk import (
-    REQUEST_SECONDS_MAX,
-    RETRIES_MAX,
-    SdkProvider,
-    seed_of,
-)
+from services.agent.adapters.models.anthropic_wire import AnthropicWire
+from services.agent.adapters.models.provider import HttpProvider, seed_of
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
@@ -37,29 +33,14 @@ HANDLES = {
 }
 
 
-class AnthropicProvider(SdkProvider):
+class AnthropicProvider(HttpProvider):
     """Messages."""
 
     name = "anthropic"
     path = "/v1/messages"
 
-    def sdk(self) -> Any:
-        """The SDK's module."""
-        import anthropic
-
-        return anthropic
-
-    def connect(self) -> Any:
-        """A client of the SDK."""
-        from anthropic import AsyncAnthropic, DefaultAioHttpClient
-
-        return AsyncAnthropic(
-            api_key=self.api_key,
-            base_url=self.base_url,
-            max_retries=RETRIES_MAX,
-            timeout=REQUEST_SECONDS_MAX,
-            http_client=DefaultAioHttpClient(),
-        )
+    def __init__(self, api_key: str, base_url: str) -> None:
+        super().__init__(base_url, AnthropicWire(base_url, api_key))
 
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""
@@ -73,7 +54,7 @@ class AnthropicProvider(SdkProvider):
         """What reads an answer that comes in pieces."""
         return AnthropicAnswer(seed_of(request))
 
-    def refusal(self, status: int, body: object, text: str) -> Failure:
+    def refusal(self, status: int, body: Json, text: str) -> Failure:
         """An HTTP error in our words."""
         return failure_of(status, body, text)
 

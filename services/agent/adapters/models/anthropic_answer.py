@@ -67,7 +67,7 @@ class AnthropicAnswer:
         self.signature: str | None = None
         self.block = ""
 
-    def read(self, data: str) -> list[ModelDelta]:
+    def read(self, data: bytes | str) -> list[ModelDelta]:
         """The pieces of one event."""
         event = json.loads(data)
         match event["type"]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from libs.contracts.letta.model_config import embedding_config, llm_config
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.contracts.message import JsonObject
+from libs.contracts.message import Json, JsonObject
 from services.agent.adapters.models.failures import failure_of
+from services.agent.adapters.models.http_wire import HttpWire
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of
-from services.agent.adapters.models.sdk import (
-    REQUEST_SECONDS_MAX,
-    RETRIES_MAX,
-    SdkProvider,
-    seed_of,
-)
+from services.agent.adapters.models.provider import HttpProvider, seed_of
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
@@ -43,29 +40,17 @@ NOT_FOR_CHAT = ("audio", "dall-e", "image", "moderation", "realtime", "sora", "t
 EMBEDDINGS = ("text-embedding-3-large", "text-embedding-3-small", "text-embedding-ada-002")
 
 
-class OpenAIProvider(SdkProvider):
+class OpenAIProvider(HttpProvider):
     """Chat completions."""
 
     name = "openai"
     path = "/chat/completions"
 
-    def sdk(self) -> Any:
-        """The SDK's module."""
-        import openai
-
-        return openai
-
-    def connect(self) -> Any:
-        """A client of the SDK."""
-        from openai import AsyncOpenAI, DefaultAioHttpClient
-
-        return AsyncOpenAI(
-            api_key=self.api_key,
-            base_url=self.base_url,
-            max_retries=RETRIES_MAX,
-            timeout=REQUEST_SECONDS_MAX,
-            http_client=DefaultAioHttpClient(),
-        )
+    def __init__(
+        self, api_key: str, base_url: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        sent = {"Authorization": f"Bearer {api_key}", **(headers or {})}
+        super().__init__(base_url, HttpWire(base_url, sent))
 
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""
@@ -79,9 +64,10 @@ class OpenAIProvider(SdkProvider):
         """What reads an answer that comes in pieces."""
         return OpenAIAnswer(seed_of(request))
 
-    def refusal(self, status: int, body: object, text: str) -> Failure:
+    def refusal(self, status: int, body: Json, text: str) -> Failure:
         """An HTTP error in our words."""
-        return failure_of(status, body, text)
+        error = body.get("error", body) if isinstance(body, dict) else None
+        return failure_of(status, error, text)
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the endpoint lists, with the limits that are known of each."""

@@ -55,7 +55,7 @@ class OpenAIAnswer:
         """Whether the answer has come to its end."""
         return self.finish_reason is not None
 
-    def read(self, data: str) -> list[ModelDelta]:
+    def read(self, data: bytes | str) -> list[ModelDelta]:
         """The pieces of one event."""
         event = json.loads(data)
         if event.get("error"):

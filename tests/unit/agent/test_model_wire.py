@@ -1,0 +1,98 @@
+"""What travels to and from a provider, and when it is asked again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from services.agent.adapters.models.failures import failed
+from services.agent.adapters.models.http_wire import proxy_for
+from services.agent.adapters.models.provider import pause_before_another_try
+from services.agent.adapters.models.wire import EventReader, Lost, Refused
+
+
+def data_of(*chunks: bytes) -> list[bytes]:
+    reader = EventReader()
+    return [data for chunk in chunks for data in reader.read(chunk)]
+
+
+class TestEvents:
+    def test_they_may_come_in_any_chunks(self) -> None:
+        stream = (
+            b'event: piece\ndata: {"a": 1}\n\ndata:{"b": 2}\r\n\r\n: nothing\n\ndata: [DONE]\n\n'
+        )
+        whole = [b'{"a": 1}', b'{"b": 2}', b"[DONE]"]
+        assert data_of(stream) == whole
+        assert data_of(*(stream[i : i + 1] for i in range(len(stream)))) == whole
+
+    def test_what_unicode_calls_the_end_of_a_line_does_not_end_one(self) -> None:
+        data = '{"text": "one\u2028two\x85three\x0b"}'.encode()
+        assert data_of(b"data: " + data + b"\n\n") == [data]
+
+    def test_what_is_not_whole_is_not_read(self) -> None:
+        assert data_of(b'data: {"a": 1}') == []
+
+
+def pause(problem: BaseException, number: int = 1, error_type: str = "llm_error") -> float | None:
+    failure = failed(error_type, "No", problem)
+    failure.__cause__ = problem
+    return pause_before_another_try(failure, number)
+
+
+def refused(status: int, text: str = "", **headers: str) -> Refused:
+    return Refused(status, {name.replace("_", "-"): word for name, word in headers.items()}, text)
+
+
+class TestAnotherTry:
+    @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+    def test_what_passes_is_worth_it_a_little_later_each_time(self, status: int) -> None:
+        first, second = pause(refused(status)), pause(refused(status), number=2)
+        assert first is not None
+        assert second is not None
+        assert 0.375 <= first <= 0.625 < 0.75 <= second <= 1.25
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+    def test_what_stays_is_not(self, status: int) -> None:
+        assert pause(refused(status)) is None
+
+    def test_the_provider_knows_best(self) -> None:
+        assert pause(refused(500, x_should_retry="false")) is None
+        assert pause(refused(400, x_should_retry="true")) is not None
+
+    def test_it_says_when(self) -> None:
+        assert pause(refused(429, retry_after="7")) == 7.0
+        assert pause(refused(429, retry_after_ms="250", retry_after="7")) == 0.25
+        soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+        assert 25 < (pause(refused(503, retry_after=soon)) or 0) <= 30
+        past = format_datetime(datetime.now(UTC) - timedelta(seconds=30), usegmt=True)
+        assert pause(refused(503, retry_after=past)) == 0.0
+        assert 0 < (pause(refused(503, retry_after="tomorrow")) or 0) < 1
+
+    def test_too_late_is_never(self) -> None:
+        assert pause(refused(429, retry_after="3600")) is None
+
+    def test_a_lost_connection_and_a_silence_pass(self) -> None:
+        assert pause(Lost(ConnectionResetError())) is not None
+        assert pause(Lost(TimeoutError(), late=True)) is not None
+
+    def test_a_stream_may_say_that_it_breaks_off_for_now(self) -> None:
+        assert pause(ValueError(), 1, "llm_rate_limit") is not None
+        assert pause(ValueError(), 1, "llm_error") is None
+
+
+def test_the_proxy_is_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("https_proxy", "http_proxy", "no_proxy", "all_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,.local")
+    assert proxy_for("https://api.openai.com/v1") == "http://proxy:3128"
+    assert proxy_for("http://api.openai.com/v1") is None
+    assert proxy_for("https://127.0.0.1:8000/v1") is None
+    assert proxy_for("https://models.local/v1") is None
+
+
+def test_an_error_may_be_no_json() -> None:
+    assert refused(502, "<html>").body is None
+    assert refused(400, '{"error": {}}').body == {"error": {}}

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -66,6 +68,16 @@ class _ContainerServer(_Server):
         if self._container:
             self._container.get_wrapped_container().kill(signal="SIGKILL")
             self._container.get_wrapped_container().wait()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        assert self._container, "not running"
+        container = self._container.get_wrapped_container()
+        container.pause()
+        try:
+            yield
+        finally:
+            container.unpause()
 
     def forget(self) -> None:
         """Remove the container with its data."""

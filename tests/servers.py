@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +104,15 @@ class _Server:
     def pid(self) -> int:
         assert self._process, "not running"
         return self._process.pid
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stopped as by a debugger: connections stay, nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def close(self) -> None:
         self.stop()

@@ -217,6 +217,24 @@ class NatsBus:
             del self.replies[token]
         raise AssertionError("resending never ends")
 
+    async def answers(self, seconds_max: float) -> bool:
+        """Whether NATS brings back in time what this process sends itself.
+
+        A ping must not be given up on: a pong that finds nobody waiting ends the client's reading
+        for good, and the process is deaf until the client gives up the connection, 15 s later.
+        """
+        token = str(next(self.tokens))
+        echo: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.replies[token] = echo
+        try:
+            await self.client.publish(f"{self.inbox}.{token}", b"")
+            await asyncio.wait([echo], timeout=seconds_max)
+        except NatsError:
+            return False
+        finally:
+            del self.replies[token]
+        return echo.done()
+
     async def on_reply(self, message: Msg) -> None:
         """Wake the request that this answers; a second answer finds nobody, which is fine."""
         waiting = self.replies.get(message.subject.rpartition(".")[2])

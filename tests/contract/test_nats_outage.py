@@ -169,6 +169,32 @@ async def test_a_client_that_is_closed_for_good_ends_the_process(
     assert set(signals) == {signal.SIGTERM}
 
 
+async def test_a_process_that_looked_after_a_frozen_nats_is_not_deaf_afterwards(
+    own_nats: NatsServer, ledger_has_streams: None
+) -> None:
+    async with nats_wires(own_nats.url) as wires:
+        await wires.process(Ledger().serve)
+        client = await wires.process()
+        assert isinstance(client, NatsBus)
+        assert await client.answers(1.0)
+        with own_nats.frozen():
+            assert not await client.answers(0.3)
+        assert await client.answers(1.0)
+        # Longer than a late answer to anything above takes to arrive.
+        await asyncio.sleep(0.2)
+        command = Deposit(account_id="a", cents=1)
+        assert isinstance(await client.request(command, context("m"), seconds_max=3), Accepted)
+
+
+async def test_a_bus_without_nats_does_not_answer(own_nats: NatsServer) -> None:
+    async with nats_wires(own_nats.url) as wires:
+        client = await wires.process()
+        assert isinstance(client, NatsBus)
+        own_nats.kill9()
+        assert not await client.answers(0.3)
+        own_nats.start()
+
+
 async def test_a_request_without_nats_is_unavailable_in_time(
     own_nats: NatsServer, ledger_has_streams: None
 ) -> None:

@@ -63,12 +63,8 @@ class Health:
         return True
 
     async def nats(self) -> bool:
-        """Whether NATS answers a ping."""
-        try:
-            await self.bus.client.flush(timeout=ANSWER_SECONDS_MAX)  # type: ignore[arg-type]
-        except (NatsError, TimeoutError):
-            return False
-        return self.bus.connected
+        """Whether NATS brings back what is sent to it."""
+        return await self.bus.answers(ANSWER_SECONDS_MAX) and self.bus.connected
 
     async def service(self, name: str) -> bool:
         """Whether a process of a service answers the NATS micro protocol."""

@@ -122,7 +122,7 @@ class MemoryBus:
         for pattern, listening in list(self.network.deltas.items()):
             if matches(subject, pattern):
                 for deliver in list(listening):
-                    deliver(payload)
+                    deliver(subject, payload)
 
     async def kept_deltas(self, subject: str) -> list[bytes]:
         """The tokens of a subject."""

@@ -348,7 +348,7 @@ class NatsBus:
         """Hear the deltas of a subject from now on."""
 
         async def on_delta(message: Msg) -> None:
-            deliver(message.data)
+            deliver(message.subject, message.data)
 
         return DeltaSubscription(await self.client.subscribe(subject, cb=on_delta))
 

@@ -47,7 +47,7 @@ def outgoing(command: Command, context: Context) -> IncomingCommand:
 
 
 Answer = Callable[[IncomingCommand], Awaitable[Accepted | Rejected]]
-Deliver = Callable[[bytes], None]
+Deliver = Callable[[str, bytes], None]  # a delta's subject and payload
 Ring = Callable[[], None]
 
 

@@ -99,10 +99,14 @@ def document() -> dict[str, Any]:
             **{key(name): channel(kind, "command") for name, kind in commands},
             **{key(name): channel(kind, "event") for name, kind in events},
             "run_progress": {
-                "address": "agent.delta.run.{verb}.{org}.{id}",
+                "address": "agent.delta.run.{verb}.{org}.{mark}.{id}",
                 "description": summary(RunProgress),
                 "parameters": {
                     "verb": {"description": "What kind of telling it is."},
+                    "mark": {
+                        "description": "How the id ends: the same for all runs that one process of "
+                        "the api began with ids of its own."
+                    },
                     **PARAMETERS,
                 },
                 "messages": {

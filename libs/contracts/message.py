@@ -149,12 +149,24 @@ def register[M](registry: dict[str, type[M]], service: str, topic: str, cls: typ
     assert known.__qualname__ == cls.__qualname__, f"{key} is both {known} and {cls}"
 
 
+MARK_LENGTH = 12  # the last group of a UUID
+
+
 def event_subject(service: str, topic: str, org: str, about: str) -> str:
     """`<service>.event.<topic>.<org>.<about>`."""
     return f"{service}.event.{topic}.{org}.{about}"
 
 
 def delta_subject(service: str, aggregate: str, verb: str, org: str, about: str) -> str:
-    """`<service>.delta.<aggregate>.<verb>.<org>.<about>`: what a stream shows. `progress` tells
-    what is history already, `token` what is not yet, `*` means both."""
-    return f"{service}.delta.{aggregate}.{verb}.{org}.{about}"
+    """`<service>.delta.<aggregate>.<verb>.<org>.<mark>.<about>`: what a stream shows. `progress`
+    tells what is history already, `token` what is not yet, `*` means both.
+
+    The mark is how the id ends. A process that gives all that it begins the same mark can hear of
+    all of it by one subscription, and of nothing else: see `marked_deltas`.
+    """
+    return f"{service}.delta.{aggregate}.{verb}.{org}.{about[-MARK_LENGTH:]}.{about}"
+
+
+def marked_deltas(service: str, aggregate: str, mark: str) -> str:
+    """The subjects of all deltas about ids that end with a mark."""
+    return f"{service}.delta.{aggregate}.*.*.{mark}.*"

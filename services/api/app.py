@@ -24,6 +24,7 @@ from libs.telemetry.settings import traced
 from libs.telemetry.tracing import tracer
 from services.api.adapters.health import Health
 from services.api.adapters.reads import Reads, UnknownCursor
+from services.api.adapters.runs import RunInbox
 from services.api.http import (
     agents,
     blocks,
@@ -111,7 +112,9 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         bus = NatsBus(services.nats_url, ids.new("api"))
         await bus.start()
         database = Database(pool)
-        app.state.api = Api(Reads(database), bus, clock, ids)
+        inbox = RunInbox(bus, ids)
+        await inbox.open()
+        app.state.api = Api(Reads(database), bus, clock, ids, inbox)
         app.state.health = Health(database, bus, clock)
         app.state.reports = Reports(clock)
         await app.state.reports.listen(bus.client)

@@ -15,6 +15,7 @@ from libs.contracts.message import (
     Context,
     Rejected,
     delta_subject,
+    marked_deltas,
 )
 from libs.eventstore.work import Work
 from tests.contract.ledger import Account, Deposit, context, deposit
@@ -252,8 +253,8 @@ async def test_deltas_that_a_request_causes_are_heard_in_order(wires: Wires) -> 
     client = await wires.process()
     heard: list[bytes] = []
     also_heard: list[bytes] = []
-    subscription = await client.subscribe_deltas(subject, heard.append)
-    await client.subscribe_deltas(subject, also_heard.append)
+    subscription = await client.subscribe_deltas(subject, lambda _, sent: heard.append(sent))
+    await client.subscribe_deltas(subject, lambda _, sent: also_heard.append(sent))
     await client.request(Deposit(account_id="a", cents=1), context("m1"))
     await wait_for("all deltas", lambda: len(heard) == len(also_heard) == 300)
     assert heard == also_heard == [b"%d" % number for number in range(300)]
@@ -261,6 +262,31 @@ async def test_deltas_that_a_request_causes_are_heard_in_order(wires: Wires) -> 
     await client.request(Deposit(account_id="a", cents=1), context("m2"))
     await wait_for("the deltas of the one that stayed", lambda: len(also_heard) == 600)
     assert len(heard) == 300
+
+
+async def test_one_subscription_hears_of_all_ids_with_one_mark(wires: Wires) -> None:
+    mark = "0123456789ab"
+    marked = [
+        delta_subject("ledger", "run", "progress", "org-1", f"run-1-{mark}"),
+        delta_subject("ledger", "run", "token", "org-2", f"run-2-{mark}"),
+    ]
+    buses: list[Bus] = []
+
+    async def telling(command: Deposit, work: Work) -> Accepted | Rejected:
+        unmarked = delta_subject("ledger", "run", "token", "org-1", "run-1-ba9876543210")
+        for subject in marked:
+            await buses[0].publish_delta(unmarked, b"not for you")
+            await buses[0].publish_delta(subject, b"for you")
+        return Accepted()
+
+    buses.append(await wires.process(Ledger(telling).serve))
+    client = await wires.process()
+    heard: list[tuple[str, bytes]] = []
+    pattern = marked_deltas("ledger", "run", mark)
+    await client.subscribe_deltas(pattern, lambda subject, sent: heard.append((subject, sent)))
+    await client.request(Deposit(account_id="a", cents=1), context("m1"))
+    await wait_for("what is marked", lambda: len(heard) >= 2)
+    assert heard == [(subject, b"for you") for subject in marked]
 
 
 async def test_a_delta_that_nobody_hears_is_gone(wires: Wires) -> None:
@@ -274,7 +300,7 @@ async def test_tokens_are_kept_for_who_comes_later_and_other_deltas_are_not(wire
     told = delta_subject("ledger", "run", "progress", "org-1", "run-1")
     heard: list[bytes] = []
     both = delta_subject("ledger", "run", "*", "org-1", "run-1")
-    await client.subscribe_deltas(both, heard.append)
+    await client.subscribe_deltas(both, lambda _, sent: heard.append(sent))
     for number in range(300):
         await client.publish_delta(told if number % 100 == 0 else tokens, b"%d" % number)
     await client.publish_delta(delta_subject("ledger", "run", "token", "org-1", "run-2"), b"x")

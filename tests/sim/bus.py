@@ -276,7 +276,7 @@ class SimBus:
             for pattern, listening in self.broker.deltas.items():
                 if matches(subject, pattern):
                     for name, lane, deliver in listening:
-                        self.network.deliver(BUS, name, lane, deliver, payload)
+                        self.network.deliver(BUS, name, lane, deliver, subject, payload)
 
         self.leave(arrive)
 

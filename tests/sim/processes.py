@@ -21,6 +21,7 @@ from libs.eventstore import work as eventstore_work
 from libs.eventstore.work import Repository
 from services.agent import app as agent_app
 from services.agent import projections as agent_projections
+from services.api.adapters.runs import RunInbox
 from services.api.http.messages import send_message
 from services.api.http.problems import as_problem
 from services.api.http.shared import Api
@@ -93,6 +94,7 @@ class Process:
         self.clock.skew = shared.skews.get(name, 0.0)
         self.ids = SimIds(self.holder)
         self.bus = SimBus(shared.broker, name, self.lane)
+        self.inbox = RunInbox(self.bus, self.ids)
         self.client = Client(shared.server, name, self.lane)
         self.provider = SimProvider(self.holder, self.lane, shared.asked)
         self.service: Service | None = None
@@ -106,6 +108,8 @@ class Process:
         self.shared.running[self.name] = self
         if self.kind in WIRED:
             self.lane.spawn(self.serve())
+        else:
+            self.lane.spawn(self.inbox.open())
 
     async def serve(self) -> None:
         """What `runtime.running` does."""
@@ -186,7 +190,8 @@ class Process:
 
     def api(self) -> Api:
         """The adapters of the api."""
-        return Api(SimReads(self.client), self.bus, self.clock, self.ids)  # type: ignore[arg-type]
+        reads: Any = SimReads(self.client)
+        return Api(reads, self.bus, self.clock, self.ids, self.inbox)
 
 
 PROCESS_OF: dict[int, Process] = {}

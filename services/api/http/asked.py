@@ -65,7 +65,7 @@ async def read_request[R: LettaRequest](
             detail = f"`{field}` is not built yet: leave the field out"
             raise Problem(422, {"detail": detail})
     name = named_run(request, agent_id, body)
-    run_id = name or api.ids.new("run")
+    run_id = name or api.inbox.new_run()
     now = api.clock.now()
     in_the_background = isinstance(body, requests.LettaAsyncRequest)
     run = run_config(
@@ -135,7 +135,8 @@ async def started(request: AnyRequest, asked: Asked[Any]) -> str:
 async def begun(request: AnyRequest, asked: Asked[Any]) -> RunFollower:
     """Start the run, and follow the run that answers: maybe an earlier one."""
     api = api_of(request)
-    follower = RunFollower(api.reads, api.bus, ORG, asked.command.run.id)
+    inbox = None if asked.named_by_client else api.inbox
+    follower = RunFollower(api.reads, api.bus, ORG, asked.command.run.id, inbox=inbox)
     await follower.__aenter__()
     try:
         run_id = await started(request, asked)

@@ -11,6 +11,7 @@ from libs.contracts.ids import derived_id
 from libs.contracts.letta import errors
 from libs.contracts.message import DEFAULT_ORG, Accepted, Command, Rejected
 from services.api.adapters.reads import Reads, Slice, UnknownCursor
+from services.api.adapters.runs import RunInbox
 from services.api.http.problems import Problem, refused
 from services.api.http.reading import AnyRequest, Page, context_of
 
@@ -25,6 +26,7 @@ class Api:
     bus: Bus
     clock: Clock
     ids: Ids
+    inbox: RunInbox
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

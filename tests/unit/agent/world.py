@@ -296,7 +296,7 @@ class World:
         """Note the deltas of a run."""
         heard = self.deltas.setdefault(run_id, [])
         subject = delta_subject("agent", "run", "*", "org-1", run_id)
-        await process.bus.subscribe_deltas(subject, lambda sent: heard.append(json.loads(sent)))
+        await process.bus.subscribe_deltas(subject, lambda _, sent: heard.append(json.loads(sent)))
 
     def lease_expires(self) -> None:
         """Time passes in which nobody renews a lease."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -12,7 +13,7 @@ from libs.bus.memory import MemoryBus, MemoryNetwork
 from libs.contracts.message import JsonObject, delta_subject
 from services.api.adapters import runs
 from services.api.adapters.reads import AnswerPart, RunRow
-from services.api.adapters.runs import Ended, RunFollower, Told
+from services.api.adapters.runs import Ended, RunFollower, RunInbox, Told
 
 ORG, RUN = "org-1", "run-1"
 TEXT = "One two three four"
@@ -187,3 +188,46 @@ async def test_the_end_of_a_run_that_is_gone_says_so(scene: Scene) -> None:
     assert isinstance(end, Ended)
     assert end.error is not None
     assert "agent was deleted" in end.error["message"]
+
+
+class Ids:
+    """Ids like those of the api."""
+
+    def new(self, prefix: str) -> str:
+        return f"{prefix}-{uuid4()}"
+
+
+class TestInbox:
+    async def test_a_run_begun_here_is_followed_without_a_subscription_of_its_own(
+        self, scene: Scene
+    ) -> None:
+        inbox = RunInbox(scene.bus, Ids())
+        await inbox.open()
+        subscriptions = dict(scene.bus.network.deltas)
+        run_ids = [inbox.new_run() for _ in range(2)]
+        followers = [
+            RunFollower(scene.rows, scene.bus, ORG, run_id, inbox=inbox)  # type: ignore[arg-type]
+            for run_id in run_ids
+        ]
+        for follower in followers:
+            await follower.__aenter__()
+        assert scene.bus.network.deltas == subscriptions
+        for run_id, text in zip(run_ids, ("a", "b"), strict=True):
+            delta = {"number": 2, "after": 1, "message": doc(text)}
+            subject = delta_subject("agent", "run", "progress", ORG, run_id)
+            await scene.bus.publish_delta(subject, json.dumps(delta).encode())
+        for follower, text in zip(followers, ("a", "b"), strict=True):
+            async for event in follower.events():
+                assert event == Told(2, doc(text), is_piece=False)
+                break
+            await follower.__aexit__()
+        assert inbox.followers == {}
+        await scene.bus.publish_delta(subject, b"nobody follows it any more")
+
+    async def test_others_hear_of_such_a_run_too(self, scene: Scene) -> None:
+        run_id = RunInbox(scene.bus, Ids()).new_run()
+        async with RunFollower(scene.rows, scene.bus, ORG, run_id) as follower:  # type: ignore[arg-type]
+            delta = {"number": 2, "after": 1, "message": doc("a")}
+            subject = delta_subject("agent", "run", "progress", ORG, run_id)
+            await scene.bus.publish_delta(subject, json.dumps(delta).encode())
+            assert await anext(follower.events()) == Told(2, doc("a"), is_piece=False)

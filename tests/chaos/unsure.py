@@ -47,7 +47,7 @@ async def r16_slow_and_lossy(world: NetworkWorld, dose: Dose) -> Verdict:
     await world.restored()
     workload = Workload(world.client(), world.new_name("R16"))
     await workload.create_agents(dose.agents)
-    oracle = await Oracle(world, workload, "R16").begin()
+    oracle = await Oracle(world, workload, "R16", leases_run_out=True).begin()
     resets, began = world.switchboard.resets, time.monotonic()
     with world.switchboard.bad_weather(SLOW_AND_LOSSY):
         await workload.run(dose.messages, dose.messages / SLOW_MESSAGES_PER_SECOND, world.random)

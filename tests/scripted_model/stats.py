@@ -1,6 +1,7 @@
 """What the scripted model was asked and what it answered, in bounded memory."""
 
 import json
+import time
 from collections import Counter, deque
 from typing import Any
 
@@ -15,7 +16,8 @@ class Stats:
     """Counters, the last request bodies, and how often each step of each text was asked.
 
     `asked[text][step]` counts valid requests; `answered[text][step]` counts those whose reply
-    was handed to the client in full. The oldest texts are dropped beyond TEXTS_KEPT_MAX, and
+    was handed to the client in full; `last_asked[text][step]` is when it was asked last, in
+    seconds since 1970. The oldest texts are dropped beyond TEXTS_KEPT_MAX, and
     `texts_dropped` counts them, so that a test can assert that nothing is missing.
     """
 
@@ -23,6 +25,7 @@ class Stats:
         self.counts: Counter[str] = Counter()
         self.asked: Steps = {}
         self.answered: Steps = {}
+        self.last_asked: dict[str, dict[int, float]] = {}
         self.validation_errors = 0
         self.refusals: deque[dict[str, Any]] = deque(maxlen=REFUSALS_KEPT_MAX)
         self.requests: deque[bytes] = deque(maxlen=REQUESTS_KEPT_MAX)
@@ -33,10 +36,12 @@ class Stats:
         if text not in self.asked and len(self.asked) >= TEXTS_KEPT_MAX:
             oldest = next(iter(self.asked))
             del self.asked[oldest]
+            del self.last_asked[oldest]
             self.answered.pop(oldest, None)
             self.texts_dropped += 1
         steps = self.asked.setdefault(text, {})
         steps[step] = steps.get(step, 0) + 1
+        self.last_asked.setdefault(text, {})[step] = time.time()
 
     def answer(self, text: str, step: int) -> None:
         """Notes that the reply to this step was handed to the client in full."""
@@ -59,6 +64,7 @@ class Stats:
                 "counts": self.counts,
                 "by_text": asked,
                 "answered_by_text": answered,
+                "last_asked_by_text": self.last_asked,
                 "texts_dropped": self.texts_dropped,
                 "validation_errors": self.validation_errors,
                 "refusals": list(self.refusals),

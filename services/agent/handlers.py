@@ -105,7 +105,7 @@ class Handlers:
             return refused
         if conversation.running().run.id == command.run.id:
             work.take_lease = conversation.id
-            fresh = self.drivers.look(agent.design)
+            fresh = self.drivers.look(agent.design, conversation)
             work.after_commit.append(
                 lambda epoch: self.drivers.begin(conversation.id, epoch, work.context, fresh)
             )

@@ -4,16 +4,52 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
 
 from libs.bus.ports import Clock, Ids
+from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.served import assistant_parts
 from services.agent.adapters.models.port import Finished, Models
-from services.agent.domain.context import ModelRequest
-from services.agent.domain.conversation import kept_calls, spoken_message
+from services.agent.domain.agent import Design
+from services.agent.domain.context import (
+    ModelRequest,
+    SeenBlock,
+    rebuilt_prompt,
+    shown_messages,
+)
+from services.agent.domain.conversation import Conversation, kept_calls, spoken_message
+from services.agent.domain.talk import SystemPrompt
 from services.agent.domain.turn import ModelReply, Spoken, Turn
 from services.agent.policies.pieces import StepPieces
 from services.agent.policies.telling import RunTeller
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked for a step; it holds for the conversation at `version`. `rebuilt` is
+    the system message that it shows, if that is a new one."""
+
+    version: int
+    request: ModelRequest
+    rebuilt: SystemPrompt | None
+
+
+def question_of(
+    conversation: Conversation, design: Design, blocks: list[SeenBlock], *, at: datetime
+) -> Question:
+    """What the model is asked next by an agent whose blocks are these."""
+    talk, config = conversation.state, design.config
+    rebuilt = rebuilt_prompt(talk, config, blocks, at=at)
+    request = ModelRequest(
+        config=config,
+        messages=shown_messages(talk, rebuilt),
+        tools=[json_schema(BASE_TOOLS[name]) for name in design.tools],
+        parallel=bool(config.llm_config.parallel_tool_calls),
+        stream_tokens=conversation.running().stream_tokens,
+    )
+    return Question(conversation.version, request, rebuilt)
 
 
 class Asking:

@@ -14,7 +14,6 @@ from libs.bus.dead_letters import DIED, Given, Problem, problem_of
 from libs.bus.logs import correlation
 from libs.bus.ports import fresh_ids
 from libs.contracts.conversation import ToolCall, ToolCallStarted
-from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
 from libs.contracts.message import Context, Event
 from libs.contracts.told import NUMBERS_OF_AN_EPOCH, OPENING_NUMBER
 from libs.eventstore import failpoints
@@ -23,7 +22,6 @@ from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionCo
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.adapters.observed import RunSpans
 from services.agent.domain.agent import Agent, Design
-from services.agent.domain.context import ModelRequest, SeenBlock, rebuilt_prompt, shown_messages
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.turn import (
     AskModel,
@@ -31,7 +29,7 @@ from services.agent.domain.turn import (
     StartTool,
     Turn,
 )
-from services.agent.policies.asking import Asking
+from services.agent.policies.asking import Asking, Question, question_of
 from services.agent.policies.given_up import (
     DRIVES_MAX,
     FAILURES_MAX,
@@ -51,10 +49,11 @@ STORE_RETRY_SECONDS = (0.1, 0.3, 1.0, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class FreshLook:
-    """What was read of an agent after the message came that starts its turn."""
+    """What was read of an agent after the message came that starts its turn, and what its model
+    is asked then, prepared while the turn is being committed."""
 
     design: Design
-    blocks: asyncio.Future[list[SeenBlock]]
+    question: asyncio.Future[Question]
 
 
 class RunDriver:
@@ -75,7 +74,7 @@ class RunDriver:
         self.drives = DriveCount(drivers.repository.store.letters, drivers.solitude)
         self.released = False
         self.fresh_design = fresh.design if fresh else None
-        self.fresh_blocks = fresh.blocks if fresh else None
+        self.fresh_question = fresh.question if fresh else None
 
     async def drive(self) -> None:
         """Until nobody has the turn. A process edge: a bug is logged and the turn left to the
@@ -214,20 +213,12 @@ class RunDriver:
 
     async def ask_model(self, step_id: str) -> None:
         """Ask the model for a step and record its answer, or why there is none."""
-        talk = self.conversation.state
-        design = await self.design_of(talk.agent_id)
+        design = await self.design_of(self.conversation.state.agent_id)
         if design is None:
             await self.resume()
             return
-        blocks = await self.blocks_of(design)
-        rebuilt = rebuilt_prompt(talk, design.config, blocks, at=self.all.clock.now())
-        request = ModelRequest(
-            config=design.config,
-            messages=shown_messages(talk, rebuilt),
-            tools=[json_schema(BASE_TOOLS[name]) for name in design.tools],
-            parallel=bool(design.config.llm_config.parallel_tool_calls),
-            stream_tokens=self.conversation.running().stream_tokens,
-        )
+        question = await self.question_about(design)
+        request = question.request
         failpoints.met("ask_model", lambda: str(request.messages))
         try:
             turn = self.conversation.running()
@@ -250,7 +241,7 @@ class RunDriver:
                 reply,
                 spoken=spoken,
                 parallel=request.parallel,
-                rebuilt=rebuilt,
+                rebuilt=question.rebuilt,
                 at=self.all.clock.now(),
             )
         )
@@ -286,14 +277,17 @@ class RunDriver:
         turn = self.conversation.state.turn
         return turn.run.id if turn else ""
 
-    async def blocks_of(self, design: Design) -> list[SeenBlock]:
-        """The blocks of an agent as they are now."""
-        early, self.fresh_blocks = self.fresh_blocks, None
+    async def question_about(self, design: Design) -> Question:
+        """What the model is asked now: as it was prepared, if that is still it."""
+        early, self.fresh_question = self.fresh_question, None
         if early is not None:
-            with contextlib.suppress(StoreUnavailable):
-                return await early
+            with contextlib.suppress(StoreUnavailable, VersionConflict):
+                prepared = await early
+                if prepared.version == self.conversation.version:
+                    return prepared
         seen_blocks = self.all.queries.seen_blocks
-        return await self.once_answered(lambda: seen_blocks(design.block_ids))
+        blocks = await self.once_answered(lambda: seen_blocks(design.block_ids))
+        return question_of(self.conversation, design, blocks, at=self.all.clock.now())
 
     async def design_of(self, agent_id: str) -> Design | None:
         """The agent as it is now; None if it is gone."""

@@ -17,13 +17,14 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.solitude import Solitude
 from libs.contracts.message import Context
 from libs.contracts.told import NUMBER_MAX
-from libs.eventstore.ports import Fence, StoreUnavailable
+from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
 from libs.eventstore.work import Repository
 from services.agent.adapters.models.port import Models
 from services.agent.adapters.queries import Queries
 from services.agent.adapters.tools import Tools
 from services.agent.domain.agent import Design
-from services.agent.domain.context import SeenBlock
+from services.agent.domain.conversation import Conversation
+from services.agent.policies.asking import Question, question_of
 from services.agent.policies.driver import FreshLook, RunDriver
 from services.agent.policies.telling import RunTeller
 
@@ -82,17 +83,21 @@ class RunDrivers:
         self.driving[conversation_id] = driver
         task.add_done_callback(lambda done: self.forget(conversation_id, done))
 
-    def look(self, design: Design) -> FreshLook:
-        """Begin to read the blocks of an agent while its turn is being committed."""
-        blocks = asyncio.ensure_future(self.seen_soon(design.block_ids))
+    def look(self, design: Design, conversation: Conversation) -> FreshLook:
+        """Begin to prepare what the model is asked while the turn is being committed."""
+        question = asyncio.ensure_future(self.prepared(design, conversation, conversation.version))
         # If the commit is refused nobody asks what came of it.
-        blocks.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return FreshLook(design, blocks)
+        question.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return FreshLook(design, question)
 
-    async def seen_soon(self, block_ids: list[str]) -> list[SeenBlock]:
-        """Blocks as they are now; the commit goes first, which whoever asked waits for."""
+    async def prepared(self, design: Design, conversation: Conversation, version: int) -> Question:
+        """What the model is asked now; the commit goes first, which whoever asked waits for.
+        Raises VersionConflict if the conversation has gone on meanwhile."""
         await asyncio.sleep(0)
-        return await self.queries.seen_blocks(block_ids)
+        blocks = await self.queries.seen_blocks(design.block_ids)
+        if conversation.version != version:
+            raise VersionConflict(conversation.id)
+        return question_of(conversation, design, blocks, at=self.clock.now())
 
     def forget(self, conversation_id: str, done: asyncio.Task[None]) -> None:
         """A drive has ended."""

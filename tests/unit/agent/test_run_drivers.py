@@ -8,17 +8,21 @@ from typing import Any
 
 import pytest
 
+from libs.bus.ports import fresh_ids
 from libs.contracts.agent import DeleteAgent
-from libs.contracts.conversation import ModelReplied, ToolCall, Usage
+from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
 from libs.contracts.message import Accepted, Context, Rejected
-from libs.eventstore.ports import Commit, History
+from libs.eventstore.ports import Commit, History, VersionConflict
 from services.agent.adapters.models.port import ModelFailed
-from services.agent.domain.conversation import INTERRUPTED
+from services.agent.domain.agent import Agent
+from services.agent.domain.context import SeenBlock
+from services.agent.domain.conversation import INTERRUPTED, Conversation
 from services.agent.domain.turn import Failure, ModelReply
 from services.agent.policies.given_up import DRIVES_MAX, FAILURES_MAX
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.world import ASK, CONVERSATION, World
+from tests.unit.given import NOW
 
 USAGE = Usage(prompt_tokens=10, completion_tokens=2)
 TEA = ToolCall(
@@ -87,6 +91,30 @@ class TestTurns:
         assert all(
             one.metadata["actor"] == "user-1" for one in world.schema.streams[CONVERSATION][1:]
         )
+
+    async def test_a_question_about_a_turn_that_has_ended_meanwhile_is_not_asked(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1")
+        read, real = asyncio.Event(), world.queries.seen_blocks
+
+        async def slowly(block_ids: list[str]) -> list[SeenBlock]:
+            await read.wait()
+            return await real(block_ids)
+
+        monkeypatch.setattr(world.queries, "seen_blocks", slowly)
+        agent = await process.repository.load(Agent, AGENT)
+        conversation = await process.repository.load(Conversation, CONVERSATION)
+        assert agent.design is not None
+        assert conversation.accept(process.start_run("run-1"), at=NOW) is None
+        fresh = process.drivers.look(agent.design, conversation)
+        message_ids = fresh_ids(world.ids, "message")
+        conversation.cancel(CancelRuns(agent_id=AGENT), message_ids=message_ids, at=NOW)
+        await asyncio.sleep(0)
+        read.set()
+        with pytest.raises(VersionConflict):
+            await fresh.question
 
     async def test_a_tool_call_takes_effect_and_the_model_sees_it(self, world: World) -> None:
         await with_block(world)

@@ -223,13 +223,19 @@ class Process:
         self, run_id: str, text: str = "Hi", *, seconds_ago: int = 0, **fields: Any
     ) -> Accepted | Rejected:
         """Send one user message that the client asked for some time ago."""
+        command = self.start_run(run_id, text, seconds_ago=seconds_ago, **fields)
+        return await self.tell(command, f"say-{run_id}")
+
+    def start_run(
+        self, run_id: str, text: str = "Hi", *, seconds_ago: int = 0, **fields: Any
+    ) -> StartRun:
+        """What says one user message."""
         number = int(run_id.rpartition("-")[2])
         asked_at = RUN_CONFIG.created_at - timedelta(seconds=seconds_ago)
         run = RUN_CONFIG.model_copy(update={"id": run_id, "created_at": asked_at})
         said = message(100 + number, role="user", content=text)
         asked = {"max_steps": 50, "request_hash": f"hash of {run_id}", **fields}
-        command = StartRun(agent_id=AGENT, run=run, messages=[said], **asked)
-        return await self.tell(command, f"say-{run_id}")
+        return StartRun(agent_id=AGENT, run=run, messages=[said], **asked)
 
     async def idle(self) -> None:
         """Until nothing is driven here."""

@@ -24,10 +24,11 @@ CONNECT_SECONDS_MAX = 3
 LOST_SECONDS_MAX = 10
 
 # Planning a commit anew each time would cost more than running it. Everything here is found by a
-# key: a plan that was made while a table was small must not read all of it when it has grown.
+# key: a plan that was made while a table was small must not read all of it when it has grown, in
+# the order of its rows or of an index, to join it with a few others.
 SESSION_OPTIONS = (
     "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
-    " -c enable_seqscan=off"
+    " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off"
 )
 
 

@@ -96,9 +96,9 @@ returning 1"""
 # The leases that this process knows of, each at the epoch that it knows: what it does not know of
 # runs out, and is taken over.
 RENEW_LEASES = """
-update {schema}.leases l set expires_at = now() + make_interval(secs => %s)
-from unnest(%s::text[], %s::bigint[]) as mine(key, epoch)
-where l.key = mine.key and l.epoch = mine.epoch
+update {schema}.leases l set expires_at = now() + make_interval(secs => %(seconds)s)
+from unnest(%(keys)s::text[], %(epochs)s::bigint[]) as mine(key, epoch)
+where l.key = any(%(keys)s::text[]) and l.key = mine.key and l.epoch = mine.epoch
 returning l.key"""
 
 
@@ -266,7 +266,11 @@ class PostgresEventStore:
         if asked:
             rows = await self.database.fetch(
                 self.sql(RENEW_LEASES),
-                [LEASE_SECONDS, sorted(asked), [asked[key] for key in sorted(asked)]],
+                {
+                    "seconds": LEASE_SECONDS,
+                    "keys": sorted(asked),
+                    "epochs": [asked[key] for key in sorted(asked)],
+                },
             )
             for key in asked.keys() - {key for (key,) in rows}:
                 self.forget_lease(Fence(key, asked[key]))

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from libs.contracts.message import JsonObject
+from libs.contracts.message import Json, JsonObject
 from libs.eventstore.ports import LEASE_SECONDS, Commit, InboxEntry, NewEvent
 from libs.eventstore.rows import RowWrites, Table
 
@@ -107,7 +107,8 @@ def gate(schema: str, commits: Sequence[Commit], parameters: dict[str, Any]) -> 
     return (
         f"select 1 from (select count(*) as held from (select 1 from {schema}.leases l"
         " join unnest(%(fence_keys)s::text[], %(fence_epochs)s::bigint[]) as f(key, epoch)"
-        " on l.key = f.key and l.epoch = f.epoch order by l.key for update of l) locked) c"
+        " on l.key = f.key and l.epoch = f.epoch"
+        " where l.key = any(%(fence_keys)s::text[]) order by l.key for update of l) locked) c"
         f" where c.held = %(fences)s and {unchanged}"
     )
 
@@ -124,8 +125,8 @@ def unchanged_text(
     parameters["known_versions"] = [version for _, version in relied_on]
     return (
         "not exists (select from unnest(%(known_ids)s::text[], %(known_versions)s::int[])"
-        f" as known(id, version) join {schema}.events e"
-        " on e.aggregate_id = known.id and e.version = known.version + 1)"
+        f" as known(id, version) cross join lateral (select from {schema}.events e"
+        " where e.aggregate_id = known.id and e.version = known.version + 1 limit 1) newer)"
     )
 
 
@@ -200,10 +201,13 @@ def row_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[
     """One CTE for every table, kind of write and set of columns."""
     parts: list[str] = []
 
-    def part(text: str, value: Any) -> None:
+    def part(text: str, value: Any, keys: list[Json] | None = None) -> None:
         name = f"rows_{len(parts)}"
         parameters[name] = value
-        parts.append(f"{name} as ({text.format(schema=schema, parameter=f'%({name})s')})")
+        if keys is not None:
+            parameters[f"{name}_keys"] = keys[0] if len(keys) == 1 else keys
+        filled = text.format(schema=schema, parameter=f"%({name})s", keys=f"%({name}_keys)s")
+        parts.append(f"{name} as ({filled})")
 
     for table, upserts in rows.upserts.items():
         for columns, batch in by_columns(upserts.values()):
@@ -211,7 +215,9 @@ def row_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[
     for table, patches in rows.patches.items():
         for columns, batch in by_columns(patches.values()):
             if len(columns) > len(table.key):
-                part(patch_text(table, columns), to_json(batch).decode())
+                keys = [row[table.key[0]] for row in batch]
+                text = patch_text(table, columns, only_one=len(keys) == 1)
+                part(text, to_json(batch).decode(), keys)
     for table, column, value in rows.deletions:
         text = f"delete from {{schema}}.{table.name} t using gate where t.{column} = {{parameter}}"
         part(text, value)
@@ -242,12 +248,15 @@ def upsert_text(table: Table, columns: tuple[str, ...]) -> str:
     )
 
 
-def patch_text(table: Table, columns: tuple[str, ...]) -> str:
-    """Change some columns of existing rows; a `doc` is merged."""
+def patch_text(table: Table, columns: tuple[str, ...], *, only_one: bool) -> str:
+    """Change some columns of existing rows; a `doc` is merged. The keys are named beside the rows:
+    a plan that was made while the table was small would read all of it to join the two."""
     values = ", ".join(
         f"{column} = t.doc || x.doc" if column == "doc" else f"{column} = x.{column}"
         for column in columns
         if column not in table.key
     )
     same = " and ".join(f"t.{column} = x.{column}" for column in table.key)
+    found = "{keys}" if only_one else "any({keys}::text[])"
+    same += f" and t.{table.key[0]} = {found}"
     return f"update {{schema}}.{table.name} t set {values} from {source(table)} where {same}"

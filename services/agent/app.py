@@ -44,11 +44,12 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     )
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
     await service.handle(handlers.table())
-    await service.follow("memory", {memory.BlockDeleted: BlockPolicies(bus, queries).block_deleted})
+    blocks = BlockPolicies(bus, queries, ids)
+    await service.follow("memory", {memory.BlockDeleted: blocks.block_deleted})
     await bus.hear_events("agent", RunCancelled.topic, drivers.cancelled_somewhere)
-    service.sweepers += [drivers.sweep, handlers.sweep_creations]
+    service.sweepers += [drivers.sweep, handlers.sweep_creations, blocks.sweep]
     service.lease_watchers.append(drivers.leases_held)
-    service.repository.watchers.append(count_run)
+    service.repository.watchers += [count_run, blocks.committed]
     leads = service.relay.leadership
     count = AgentCount(runtime.database, clock, lambda: leads.epoch is not None)
     service.looks.append(count.look)

@@ -10,7 +10,7 @@ from letta_client import APIStatusError, Letta, NotFoundError
 
 from tests.e2e.asking import NOBODY, is_id, says, unique
 from tests.e2e.conftest import NewAgent
-from tests.servers import wait_until
+from tests.servers import HeelerInstance, wait_until
 
 FIELDS: dict[str, Any] = {
     "label": "notes",
@@ -345,3 +345,20 @@ def test_a_deleted_block_disappears_from_every_agent(
     again = letta.blocks.create(label="plan", value="public")
     letta.agents.blocks.attach(again.id, agent_id=one.id)
     assert letta.agents.blocks.retrieve("plan", agent_id=one.id).value == "public"
+
+
+def test_a_block_that_vanished_unnoticed_is_detached_when_the_service_starts(
+    heeler: HeelerInstance, letta: Letta, new_agent: NewAgent
+) -> None:
+    block = letta.blocks.create(label="ghost", value="Boo")
+    agent = new_agent(block_ids=[block.id])
+    heeler.psql(f"delete from memory.blocks where id = '{block.id}'")
+    heeler.wait_restarted("agent", heeler.kill9("agent"))
+
+    def detached() -> bool:
+        [[seen]] = heeler.psql(f"select block_ids from agent.agents where id = '{agent.id}'")
+        return block.id not in seen and len(seen) == 2
+
+    wait_until("detached", detached, 15)
+    said = letta.agents.messages.create(agent.id, messages=says("SAY:still here"))
+    assert said.messages[-1].content == "still here"  # type: ignore[union-attr]

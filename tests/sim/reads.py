@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from services.agent.adapters.queries import FoundMessage, Orphan, Search
+from services.agent.adapters.queries import FoundMessage, LostBlock, Orphan, Search
 from services.agent.domain.context import SeenBlock
 from services.api.adapters.reads import AnswerPart, RunRow
 from tests.sim.store import Client, finished
@@ -41,6 +41,9 @@ class SimQueries:
 
     async def agents_seeing(self, block_id: str) -> list[str]:
         return await self.client.ask(lambda: finished(self.twin.agents_seeing(block_id)))
+
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+        return await self.client.ask(lambda: finished(self.twin.lost_blocks(agent_ids)))
 
     async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
         return await self.client.ask(

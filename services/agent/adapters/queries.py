@@ -44,6 +44,15 @@ class Orphan:
     actor: str
 
 
+@dataclass(frozen=True, slots=True)
+class LostBlock:
+    """A block that is gone, and that an agent still sees."""
+
+    agent_id: str
+    block_id: str
+    org: str
+
+
 class Queries(Protocol):
     """The reads of the agent service."""
 
@@ -57,6 +66,10 @@ class Queries(Protocol):
 
     async def agents_seeing(self, block_id: str) -> list[str]:
         """The agents that a block is attached to."""
+        ...
+
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+        """Blocks that are gone and that these agents, or any, still see; `SWEPT_MAX` at most."""
         ...
 
     async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
@@ -120,6 +133,17 @@ class PostgresQueries:
             "select id from agent.agents where block_ids @> array[%s]", [block_id]
         )
         return [agent_id for (agent_id,) in rows]
+
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+        """Blocks that are gone and that these agents, or any, still see."""
+        chosen = "true" if agent_ids is None else "a.id = any(%(agents)s)"
+        rows = await self.database.fetch(
+            "select a.id, seen.id, a.org from agent.agents a, unnest(a.block_ids) as seen(id)"
+            f" where {chosen} and not exists"
+            " (select from memory.block_view b where b.id = seen.id) limit %(limit)s",
+            {"agents": agent_ids, "limit": SWEPT_MAX},
+        )
+        return [LostBlock(*row) for row in rows]
 
     async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
         """The newest run that the same request started."""

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from libs.bus.ports import Bus
-from libs.contracts.agent import DetachBlock
+import logging
+
+from libs.bus.ports import Bus, BusUnavailable, Ids
+from libs.contracts.agent import AgentCreated, AgentUpdated, BlockAttached, DetachBlock
 from libs.contracts.ids import derived_id
 from libs.contracts.memory import BlockDeleted
 from libs.contracts.message import Context, Event
-from services.agent.adapters.queries import Queries
+from services.agent.adapters.queries import SWEPT_MAX, Queries
+
+log = logging.getLogger(__name__)
 
 
 class BlockPolicies:
-    """On event X, issue command Y."""
+    """On event X, issue command Y.
 
-    def __init__(self, bus: Bus, queries: Queries) -> None:
+    An agent may get a block in the very moment in which that is deleted: it was looked up before,
+    and the agent is committed after those that see the block were detached from it. So whoever got
+    blocks here is looked at once more afterwards; and everybody when the process starts, since the
+    one before it may have died in between.
+    """
+
+    def __init__(self, bus: Bus, queries: Queries, ids: Ids) -> None:
         self.bus = bus
         self.queries = queries
+        self.ids = ids
+        self.unsure: set[str] | None = None  # None: everybody
 
     async def block_deleted(self, event: Event, context: Context) -> None:
         """Detach the block from every agent that has it."""
@@ -24,3 +36,33 @@ class BlockPolicies:
         for agent_id in await self.queries.agents_seeing(block_id):
             cause = context.caused(derived_id("cmd", context.message_id, agent_id))
             await self.bus.request(DetachBlock(agent_id=agent_id, block_id=block_id), cause)
+
+    def committed(self, event: Event) -> None:
+        """Note who got blocks."""
+        if isinstance(event, AgentCreated | AgentUpdated | BlockAttached) and event.block_ids:
+            self.look_again({event.originator_id})
+
+    def look_again(self, agent_ids: set[str] | None) -> None:
+        """Look at these agents in the next sweep, or at everybody."""
+        if agent_ids is None or self.unsure is None:
+            self.unsure = None
+        else:
+            self.unsure |= agent_ids
+
+    async def sweep(self) -> None:
+        """Detach what is gone from those who may have got it too late."""
+        unsure, self.unsure = self.unsure, set()
+        if unsure is not None and not unsure:
+            return
+        done = False
+        try:
+            lost = await self.queries.lost_blocks(None if unsure is None else sorted(unsure))
+            for one in lost:
+                command = DetachBlock(agent_id=one.agent_id, block_id=one.block_id)
+                await self.bus.request(command, Context(self.ids.new("sweep"), org=one.org))
+            done = len(lost) < SWEPT_MAX
+        except BusUnavailable as problem:
+            log.warning("agents still see blocks that are gone: %s", problem)
+        finally:
+            if not done:
+                self.look_again(unsure)

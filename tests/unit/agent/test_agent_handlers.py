@@ -10,6 +10,7 @@ import pytest
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent import (
     AttachBlock,
+    BlockAttached,
     CreateAgent,
     DeleteAgent,
     DetachBlock,
@@ -255,9 +256,37 @@ class TestChange:
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
         await process.bus.serve("agent", process.shell.answer)
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1"))
-        policies = BlockPolicies(process.bus, world.queries)
+        policies = BlockPolicies(process.bus, world.queries, world.ids)
         deleted = fact(BlockDeleted).at(BLOCK, 2)
         for _ in range(2):  # the log may tell it again
             await policies.block_deleted(deleted, Context("e-1", org="org-1"))
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
         assert world.story(AGENT) == ["agent.created", "agent.block_detached"]
+
+    async def test_a_block_that_was_deleted_just_before_an_agent_got_it_is_not_seen_for_long(
+        self, world: World
+    ) -> None:
+        process = world.process("p-1")
+        await make_blocks(process)
+        await process.bus.serve("agent", process.shell.answer)
+        policies = BlockPolicies(process.bus, world.queries, world.ids)
+        await policies.sweep()  # everybody, once; there is nobody yet
+        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1"))
+        await policies.block_deleted(fact(BlockDeleted).at(BLOCK, 2), Context("e-1", org="org-1"))
+        await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
+        await policies.sweep()
+        assert world.row("agents", AGENT)["block_ids"] == [BLOCK, SHARED_BLOCK], "nobody noted it"
+        attached = fact(BlockAttached, block_id=BLOCK, block_ids=[BLOCK, SHARED_BLOCK])
+        policies.committed(attached.at(AGENT, 2))
+        await policies.sweep()
+        assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
+        assert policies.unsure == set()
+
+    async def test_a_process_looks_once_at_all_agents_when_it_starts(self, world: World) -> None:
+        process = world.process("p-1")
+        await make_blocks(process)
+        await process.bus.serve("agent", process.shell.answer)
+        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1"))
+        await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
+        await BlockPolicies(process.bus, world.queries, world.ids).sweep()
+        assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]

@@ -31,7 +31,7 @@ from services.agent import projections
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.port import Finished, ModelEvent
-from services.agent.adapters.queries import FoundMessage, Orphan, Search
+from services.agent.adapters.queries import SWEPT_MAX, FoundMessage, LostBlock, Orphan, Search
 from services.agent.adapters.tools import BaseToolRunner, Calling
 from services.agent.domain.agent import Agent, Design
 from services.agent.domain.context import ModelRequest, SeenBlock, system_prompt
@@ -152,6 +152,16 @@ class TwinQueries:
 
     async def agents_seeing(self, block_id: str) -> list[str]:
         return [row["id"] for row in self.rows("agents") if block_id in row["block_ids"]]
+
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+        there = {row["id"] for row in self.rows("blocks", "memory")}
+        return [
+            LostBlock(row["id"], block_id, row["org"])
+            for row in self.rows("agents")
+            if agent_ids is None or row["id"] in agent_ids
+            for block_id in row["block_ids"]
+            if block_id not in there
+        ][:SWEPT_MAX]
 
     async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
         found = [

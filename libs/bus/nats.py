@@ -223,6 +223,8 @@ class NatsBus:
         A ping must not be given up on: a pong that finds nobody waiting ends the client's reading
         for good, and the process is deaf until the client gives up the connection, 15 s later.
         """
+        if not self.connected:
+            return False
         token = str(next(self.tokens))
         echo: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.replies[token] = echo

@@ -213,9 +213,9 @@ class PostgresEventStore:
         the events, so a unique row of a read model may notice it before the log does."""
         row = await self.database.fetch_one(
             self.sql(
-                "select exists (select from {schema}.events e"
-                " join unnest(%s::text[], %s::int[]) as mine(id, version)"
-                " on e.aggregate_id = mine.id and e.version = mine.version)"
+                "select exists (select from unnest(%s::text[], %s::int[]) as mine(id, version)"
+                " cross join lateral (select from {schema}.events e"
+                " where e.aggregate_id = mine.id and e.version = mine.version limit 1) newer)"
             ),
             [
                 [event.aggregate_id for event in commit.events],

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from libs.bus.background import forever
 from libs.bus.runtime import Runtime
 from libs.contracts import memory
+from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.conversation import RunCancelled
 from libs.telemetry import metrics
 from services.agent.adapters.models.catalogue import Catalogue
@@ -43,8 +44,11 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         service.solitude,
     )
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
-    await service.handle(handlers.table())
     blocks = BlockPolicies(bus, queries, ids)
+    table = dict(handlers.table())
+    for kind in (CreateAgent, UpdateAgent, AttachBlock):
+        table[kind] = blocks.noting(table[kind])
+    await service.handle(table)
     await service.follow("memory", {memory.BlockDeleted: blocks.block_deleted})
     await bus.hear_events("agent", RunCancelled.topic, drivers.cancelled_somewhere)
     service.sweepers += [drivers.sweep, handlers.sweep_creations, blocks.sweep]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from libs.bus.ports import Bus, BusUnavailable, Ids
+from libs.bus.shell import Handler
 from libs.contracts.agent import AgentCreated, AgentUpdated, BlockAttached, DetachBlock
 from libs.contracts.ids import derived_id
 from libs.contracts.memory import BlockDeleted
-from libs.contracts.message import Context, Event
+from libs.contracts.message import NOT_FOUND, Accepted, Context, Event, Rejected
+from libs.eventstore.work import Work
 from services.agent.adapters.queries import SWEPT_MAX, Queries
 
 log = logging.getLogger(__name__)
@@ -19,8 +22,8 @@ class BlockPolicies:
 
     An agent may get a block in the very moment in which that is deleted: it was looked up before,
     and the agent is committed after those that see the block were detached from it. So whoever got
-    blocks here is looked at once more afterwards; and everybody when the process starts, since the
-    one before it may have died in between.
+    blocks here, or may have, is looked at once more afterwards; and everybody when the process
+    starts, since the one before it may have died in between.
     """
 
     def __init__(self, bus: Bus, queries: Queries, ids: Ids) -> None:
@@ -42,6 +45,16 @@ class BlockPolicies:
         if isinstance(event, AgentCreated | AgentUpdated | BlockAttached) and event.block_ids:
             self.look_again({event.originator_id})
 
+    def noting(self, handler: Handler) -> Handler:
+        """A handler that gives blocks to an agent. Each time that it comes is noted: what became of
+        an earlier commit may not be known, and then it comes again."""
+
+        async def noted(command: Any, work: Work) -> Accepted | Rejected:
+            self.look_again({command.agent_id})
+            return await handler(command, work)
+
+        return noted
+
     def look_again(self, agent_ids: set[str] | None) -> None:
         """Look at these agents in the next sweep, or at everybody."""
         if agent_ids is None or self.unsure is None:
@@ -59,7 +72,10 @@ class BlockPolicies:
             lost = await self.queries.lost_blocks(None if unsure is None else sorted(unsure))
             for one in lost:
                 command = DetachBlock(agent_id=one.agent_id, block_id=one.block_id)
-                await self.bus.request(command, Context(self.ids.new("sweep"), org=one.org))
+                reply = await self.bus.request(command, Context(self.ids.new("sweep"), org=one.org))
+                if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
+                    log.warning("%s is not detached: %s", one, reply.reason)
+                    return
             done = len(lost) < SWEPT_MAX
         except BusUnavailable as problem:
             log.warning("agents still see blocks that are gone: %s", problem)

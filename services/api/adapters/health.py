@@ -64,7 +64,7 @@ class Health:
 
     async def nats(self) -> bool:
         """Whether NATS brings back what is sent to it."""
-        return await self.bus.answers(ANSWER_SECONDS_MAX) and self.bus.connected
+        return await self.bus.answers(ANSWER_SECONDS_MAX)
 
     async def service(self, name: str) -> bool:
         """Whether a process of a service answers the NATS micro protocol."""

@@ -26,9 +26,8 @@ LAST_RUN = (
     " order by r.created_at desc, r.id desc limit 1), '{}')"
 )
 BLOCKS = (
-    "(select coalesce(jsonb_agg(b.doc order by seen.n), '[]')"
-    " from unnest(a.block_ids) with ordinality as seen(id, n)"
-    " join memory.block_view b on b.id = seen.id)"
+    "(select coalesce(jsonb_agg(b.doc order by array_position(a.block_ids, b.id)), '[]')"
+    " from memory.block_view b where b.id = any(a.block_ids))"
 )
 RELATIONSHIPS = {
     "agent.blocks": (
@@ -204,9 +203,9 @@ class Reads:
     async def agent_block(self, org: str, agent_id: str, label_or_id: str) -> bytes | None:
         """The block of an agent that has this label, or this id."""
         return await self.one(
-            "select b.doc::text from agent.agent_block_view s"
-            " join memory.block_view b on b.id = s.block_id"
-            " where s.agent_id = %s and s.org = %s and (b.label = %s or b.id = %s)",
+            "select b.doc::text from memory.block_view b where b.id = any((select a.block_ids"
+            " from agent.agent_view a where a.id = %s and a.org = %s)::text[])"
+            " and (b.label = %s or b.id = %s)",
             [agent_id, org, label_or_id, label_or_id],
         )
 

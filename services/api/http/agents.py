@@ -160,7 +160,7 @@ async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[byte
         raise missing("agent", agent_id)
     attached = Filter()
     attached.add(
-        "v.id in (select s.block_id from agent.agent_block_view s where s.agent_id = %(agent)s)",
+        "v.id = any((select a.block_ids from agent.agent_view a where a.id = %(agent)s)::text[])",
         "agent",
         agent_id,
     )

@@ -25,7 +25,7 @@ class PostgresHolders:
         """Of these blocks those that no agent sees."""
         rows = await self.database.fetch(
             "select b.id from unnest(%s::text[]) as b(id)"
-            " where not exists (select from agent.agent_block_view a where a.block_id = b.id)",
+            " where not exists (select from agent.agent_view a where a.block_ids @> array[b.id])",
             [block_ids],
         )
         return [block_id for (block_id,) in rows]

@@ -19,6 +19,8 @@ from libs.contracts.agent import (
 from libs.contracts.ids import derived_id
 from libs.contracts.memory import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.contracts.message import Accepted, Command, Context, Rejected
+from libs.eventstore.ports import StoreUnavailable
+from libs.eventstore.work import Work
 from services.agent.policies.blocks import BlockPolicies
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
 from tests.unit.agent.world import CONVERSATION, Process, World
@@ -281,6 +283,19 @@ class TestChange:
         await policies.sweep()
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
         assert policies.unsure == set()
+
+    async def test_who_may_have_got_a_block_is_looked_at_too(self, world: World) -> None:
+        process = world.process("p-1")
+        policies = BlockPolicies(process.bus, world.queries, world.ids)
+        await policies.sweep()
+
+        async def lost(command: Command, work: Work) -> Accepted | Rejected:
+            raise StoreUnavailable("whether it was committed is not known")
+
+        command = AttachBlock(agent_id=AGENT, block_id=BLOCK)
+        with pytest.raises(StoreUnavailable):
+            await policies.noting(lost)(command, process.repository.work(Context("m-1")))
+        assert policies.unsure == {AGENT}
 
     async def test_a_process_looks_once_at_all_agents_when_it_starts(self, world: World) -> None:
         process = world.process("p-1")

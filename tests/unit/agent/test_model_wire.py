@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
+from aiohttp import BasicAuth
 
 from services.agent.adapters.models.failures import failed
 from services.agent.adapters.models.http_wire import proxy_for
+from services.agent.adapters.models.openai import OpenAIProvider
 from services.agent.adapters.models.provider import pause_before_another_try
 from services.agent.adapters.models.wire import EventReader, Lost, Refused
 
@@ -31,8 +35,11 @@ class TestEvents:
         data = '{"text": "one\u2028two\x85three\x0b"}'.encode()
         assert data_of(b"data: " + data + b"\n\n") == [data]
 
-    def test_what_is_not_whole_is_not_read(self) -> None:
-        assert data_of(b'data: {"a": 1}') == []
+    def test_the_last_line_may_have_no_end(self) -> None:
+        reader = EventReader()
+        assert list(reader.read(b'data: {"a": 1}')) == []
+        assert list(reader.end()) == [b'{"a": 1}']
+        assert list(reader.end()) == []
 
 
 def pause(problem: BaseException, number: int = 1, error_type: str = "llm_error") -> float | None:
@@ -68,7 +75,14 @@ class TestAnotherTry:
         assert 25 < (pause(refused(503, retry_after=soon)) or 0) <= 30
         past = format_datetime(datetime.now(UTC) - timedelta(seconds=30), usegmt=True)
         assert pause(refused(503, retry_after=past)) == 0.0
-        assert 0 < (pause(refused(503, retry_after="tomorrow")) or 0) < 1
+        nowhere = soon.replace("GMT", "-0000")
+        assert 25 < (pause(refused(503, retry_after=nowhere)) or 0) <= 30
+        for odd in (
+            "tomorrow",
+            "Sun, 99 Nov 2026 25:61:61 GMT",
+            "Sun, 1 Jan 2026 00:00:00 +999999",
+        ):
+            assert 0 < (pause(refused(503, retry_after=odd)) or 0) < 1
 
     def test_too_late_is_never(self) -> None:
         assert pause(refused(429, retry_after="3600")) is None
@@ -87,10 +101,37 @@ def test_the_proxy_is_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,.local")
-    assert proxy_for("https://api.openai.com/v1") == "http://proxy:3128"
-    assert proxy_for("http://api.openai.com/v1") is None
-    assert proxy_for("https://127.0.0.1:8000/v1") is None
-    assert proxy_for("https://models.local/v1") is None
+    assert proxy_for("https://api.openai.com/v1") == {"proxy": "http://proxy:3128"}
+    for address in ("http://api.openai.com/v1", "https://127.0.0.1:8000/v1", "https://a.local/v1"):
+        assert proxy_for(address) == {}
+    monkeypatch.setenv("HTTPS_PROXY", "me:secret@proxy:3128")
+    options = proxy_for("https://api.openai.com/v1")
+    assert options == {"proxy": "http://proxy:3128", "proxy_auth": BasicAuth("me", "secret")}
+
+
+async def test_a_proxy_is_not_told_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 407 Who are you\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://me:secret@127.0.0.1:{port}")
+    monkeypatch.setenv("NO_PROXY", "")
+    provider = OpenAIProvider("sk-key", "https://models.example/v1")
+    async with server:
+        with pytest.raises(Lost) as lost:
+            await provider.wire.post("/chat/completions", b"{}")
+    await provider.close()
+    [asked] = heard
+    assert asked.startswith(b"CONNECT models.example:443")
+    assert b"sk-key" not in asked
+    assert b64encode(b"me:secret") in asked
+    assert "secret" not in str(lost.value)
 
 
 def test_an_error_may_be_no_json() -> None:

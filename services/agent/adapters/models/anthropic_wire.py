@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from libs.contracts.message import JsonObject
 from services.agent.adapters.models.wire import (
+    CONNECT_SECONDS_MAX,
     LIST_SECONDS_MAX,
     REQUEST_SECONDS_MAX,
     EventReader,
@@ -36,6 +37,7 @@ class AnthropicWire:
         self.api_key = api_key
         self.seconds_max = seconds_max
         self.client: AsyncAnthropic | None = None
+        self.opening = asyncio.Lock()
 
     async def post(self, path: str, content: bytes) -> bytes:
         """The answer to a JSON body, whole."""
@@ -52,6 +54,8 @@ class AnthropicWire:
                 async for chunk in response.aiter_bytes():
                     for data in reader.read(chunk):
                         yield data
+                for data in reader.end():
+                    yield data
         finally:
             await response.aclose()
 
@@ -70,9 +74,10 @@ class AnthropicWire:
         """What the provider answers."""
         import httpx2
 
-        if self.client is None:
-            # To import the SDK takes seconds, in which others have work to do.
-            self.client = await asyncio.to_thread(self.opened)
+        async with self.opening:
+            if self.client is None:
+                # To import the SDK takes seconds, in which others have work to do.
+                self.client = await asyncio.to_thread(self.opened)
         with lost_connections():
             response = await getattr(self.client, method)(path, cast_to=httpx2.Response, **request)
         assert isinstance(response, httpx2.Response), "it is what was asked for"
@@ -80,13 +85,14 @@ class AnthropicWire:
 
     def opened(self) -> AsyncAnthropic:
         """The SDK's client. It tries once: how often is for all providers the same."""
+        import httpx2
         from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
         return AsyncAnthropic(
             api_key=self.api_key,
             base_url=self.base_url,
             max_retries=0,
-            timeout=self.seconds_max,
+            timeout=httpx2.Timeout(self.seconds_max, connect=CONNECT_SECONDS_MAX),
             http_client=DefaultAioHttpClient(),
         )
 

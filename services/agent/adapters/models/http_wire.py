@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from aiohttp import (
+    BasicAuth,
     ClientError,
     ClientResponse,
     ClientSession,
@@ -56,7 +57,9 @@ class HttpWire:
     ) -> None:
         self.base_url = base_url
         self.headers = {**HEADERS, **headers}
-        self.timeout = ClientTimeout(sock_connect=CONNECT_SECONDS_MAX, sock_read=seconds_max)
+        self.timeout = ClientTimeout(
+            connect=CONNECT_SECONDS_MAX, sock_connect=CONNECT_SECONDS_MAX, sock_read=seconds_max
+        )
         self.session: ClientSession | None = None
         self.opening = asyncio.Lock()
 
@@ -72,6 +75,8 @@ class HttpWire:
             async for chunk in response.content.iter_any():
                 for data in reader.read(chunk):
                     yield data
+            for data in reader.end():
+                yield data
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
         """What is there."""
@@ -89,8 +94,12 @@ class HttpWire:
     ) -> AsyncIterator[ClientResponse]:
         """A response whose body is read inside."""
         session = self.session or await self.opened()
+        address = self.base_url + path
         with lost_connections():
-            async with session.request(method, self.base_url + path, **request) as response:
+            # The headers are given here: those of a session are shown to the proxy too.
+            async with session.request(
+                method, address, headers=self.headers, **request
+            ) as response:
                 if response.status >= 400:
                     text = await response.text(errors="replace")
                     raise Refused(response.status, response.headers, text)
@@ -104,20 +113,28 @@ class HttpWire:
                 trusted = await asyncio.to_thread(trusted_certificates) if secure else True
                 self.session = ClientSession(
                     connector=TCPConnector(limit=UNLIMITED, ssl=trusted),
-                    headers=self.headers,
                     timeout=self.timeout,
                     # Looked up once: aiohttp would do it in a thread for each request.
-                    proxy=proxy_for(self.base_url),
+                    **proxy_for(self.base_url),
                 )
         return self.session
 
 
-def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for an address."""
+def proxy_for(url: str) -> dict[str, Any]:
+    """The proxy that the environment names for an address, as options of a session. Its password
+    is taken out of its address, which errors show."""
     address = urlsplit(url)
     if not address.hostname or proxy_bypass(address.netloc.rpartition("@")[2]):
-        return None
-    return getproxies().get(address.scheme)
+        return {}
+    named = getproxies().get(address.scheme)
+    if not named:
+        return {}
+    proxy = urlsplit(named if "://" in named else f"http://{named}")
+    options: dict[str, Any] = {"proxy": f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"}
+    if proxy.username:
+        login = BasicAuth(unquote(proxy.username), unquote(proxy.password or ""))
+        options["proxy_auth"] = login
+    return options
 
 
 def trusted_certificates() -> SSLContext:

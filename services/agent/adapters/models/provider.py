@@ -159,7 +159,7 @@ class HttpProvider(ABC):
 
 def pause_before_another_try(problem: ModelFailed, number: int) -> float | None:
     """Seconds to wait after try `number`, or None if another makes no sense: what the provider
-    asks for, unless that is too long, else a little more each time."""
+    asks for, else a little more each time. What asks for too long is not tried again."""
     usual = PAUSE_SECONDS[min(number, len(PAUSE_SECONDS)) - 1] * random.uniform(
         1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD
     )

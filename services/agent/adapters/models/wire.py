@@ -51,8 +51,10 @@ class Refused(Exception):
         said = self.headers.get("retry-after", "")
         with suppress(ValueError):
             return float(said)
-        with suppress(ValueError):
-            return (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+        with suppress(ValueError, TypeError, OverflowError):
+            date = parsedate_to_datetime(said)
+            at = date if date.tzinfo else date.replace(tzinfo=UTC)
+            return (at - datetime.now(UTC)).total_seconds()
         return None
 
 
@@ -101,3 +103,7 @@ class EventReader:
         for line in lines:
             if line.startswith(b"data:"):
                 yield line[len(b"data:") :].strip()
+
+    def end(self) -> Iterator[bytes]:
+        """What was left when the stream ended: some servers leave out the last end of a line."""
+        return self.read(b"\n")

@@ -108,8 +108,17 @@ class _Server:
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Stopped as by a debugger: connections stay, nothing answers."""
+        threads = Path(f"/proc/{self.pid}/task")
+
+        def stopped() -> bool:
+            states = [
+                one.read_text().rpartition(")")[2].split()[0] for one in threads.glob("*/stat")
+            ]
+            return set(states) == {"T"}
+
         os.kill(self.pid, signal.SIGSTOP)
         try:
+            wait_until("every thread stopped", stopped, 5.0)
             yield
         finally:
             os.kill(self.pid, signal.SIGCONT)

@@ -257,6 +257,8 @@ class Oracle:
         stats = await self.world.model.stats()
         refused = stats["validation_errors"] - self.refused_before
         self.verdict.check(refused == 0, f"the model refused {refused}: {stats['refusals'][-1:]}")
+        if self.leases_run_out:
+            await self.check_asked_in_time(stats["last_asked_by_text"])
         for request in self.workload.requests:
             asked = stats["by_text"].get(request.text, {})
             deaths = sum(
@@ -264,12 +266,8 @@ class Oracle:
                 for kill in self.kills
             )
             for step, times in asked.items():
-                if times > 1 + deaths and self.leases_run_out:
-                    asked_at = stats["last_asked_by_text"][request.text][step]
-                    await self.check_taken_over(request, int(step), asked_at)
-                    continue
                 self.verdict.check(
-                    times <= 1 + deaths,
+                    times <= 1 + deaths or self.leases_run_out,
                     f"{request.name}: step {step} was asked {times} times, {deaths} deaths",
                 )
             steps = 2 if request.line else 1
@@ -278,23 +276,23 @@ class Oracle:
                     len(asked) == steps, f"{request.name}: {len(asked)} steps, not {steps}"
                 )
 
-    async def check_taken_over(self, request: Request, step: int, asked_at: float) -> None:
-        """A step that was asked again had no answer yet."""
-        figures = self.verdict.figures
-        figures["steps_asked_again"] = figures.get("steps_asked_again", 0) + 1
-        text = request.text.replace("'", "''")
-        answered = await self.world.sql(
-            "select extract(epoch from answer.occurred_at)::float8 from agent.events question"
-            " join agent.events answer on answer.topic = 'model.replied'"
-            " and answer.payload->>'run_id' = question.payload->>'run_id'"
-            " where question.topic = 'message.appended'"
-            f" and question.payload#>>'{{message,content}}' = '{text}'"
-            f" order by answer.version offset {step} limit 1"
+    async def check_asked_in_time(self, last_asked: dict[str, dict[str, float]]) -> None:
+        """No step was asked when its answer stood in the log already."""
+        rows = await self.world.sql(
+            "select question.payload#>>'{message,content}',"
+            " array_agg(extract(epoch from answer.occurred_at)::float8 order by answer.version)"
+            " from agent.events question join agent.events answer"
+            " on answer.topic = 'model.replied' and answer.about = question.payload->>'run_id'"
+            " where question.topic = 'message.appended' and question.payload->>'sent' = 'true'"
+            " group by 1"
         )
-        late = not answered or asked_at >= answered[0][0]
-        self.verdict.check(
-            not late, f"{request.name}: step {step} was asked again after its answer was recorded"
-        )
+        answered: dict[str, list[float]] = dict(rows)
+        for request in self.workload.requests:
+            times = answered.get(request.text, [])
+            for step, asked_at in last_asked.get(request.text, {}).items():
+                in_time = int(step) < len(times) and asked_at < times[int(step)]
+                problem = f"{request.name}: step {step} was asked after its answer was recorded"
+                self.verdict.check(in_time, problem)
 
     async def check_relayed(self) -> None:
         """Every event has its place in the published log."""

@@ -7,8 +7,9 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
-from libs.bus.ports import Bus, Deliver, Ids, Subscription
+from libs.bus.ports import Bus, Ids, Subscription
 from libs.contracts.message import MARK_LENGTH, JsonObject, delta_subject, marked_deltas
 from libs.contracts.told import OPENING_NUMBER, told
 from libs.eventstore.ports import StoreUnavailable
@@ -53,7 +54,8 @@ class RunInbox:
         self.bus = bus
         self.ids = ids
         self.mark = ids.new("inbox")[-MARK_LENGTH:]
-        self.followers: dict[str, Deliver] = {}
+        # Weakly: a stream whose client leaves before its first event is dropped, not ended.
+        self.followers: WeakValueDictionary[str, RunFollower] = WeakValueDictionary()
 
     async def open(self) -> None:
         """Begin to listen. Call it once, before the first run is begun."""
@@ -67,25 +69,26 @@ class RunInbox:
         """A delta arrived."""
         follower = self.followers.get(subject.rpartition(".")[2])
         if follower is not None:
-            follower(subject, payload)
+            follower.deliver(subject, payload)
 
-    def follow(self, run_id: str, deliver: Deliver) -> InboxEntry:
-        """Hear of one run; it is begun after this, so there is one follower."""
+    def follow(self, follower: RunFollower) -> InboxEntry:
+        """Let it hear of its run; that is begun after this, so there is one follower."""
+        run_id = follower.run_id
         assert run_id.endswith(self.mark), "other runs have a subscription of their own"
-        self.followers[run_id] = deliver
-        return InboxEntry(self.followers, run_id)
+        self.followers[run_id] = follower
+        return InboxEntry(self, run_id)
 
 
 @dataclass(frozen=True, slots=True)
 class InboxEntry:
     """A run that is followed through the inbox."""
 
-    followers: dict[str, Deliver]
+    inbox: RunInbox
     run_id: str
 
     async def end(self) -> None:
         """Hear of it no more."""
-        del self.followers[self.run_id]
+        del self.inbox.followers[self.run_id]
 
 
 class RunFollower:
@@ -121,7 +124,7 @@ class RunFollower:
     async def __aenter__(self) -> RunFollower:
         """Begin to listen; do it before the run is started."""
         if self.inbox is not None:
-            self.subscription = self.inbox.follow(self.run_id, self.deliver)
+            self.subscription = self.inbox.follow(self)
         else:
             subject = delta_subject("agent", "run", "*", self.org, self.run_id)
             self.subscription = await self.bus.subscribe_deltas(subject, self.deliver)

@@ -16,7 +16,6 @@ from libs.contracts.message import Accepted, Context, Rejected
 from libs.eventstore.ports import Commit, History, VersionConflict
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.agent import Agent
-from services.agent.domain.context import SeenBlock
 from services.agent.domain.conversation import INTERRUPTED, Conversation
 from services.agent.domain.turn import Failure, ModelReply
 from services.agent.policies.given_up import DRIVES_MAX, FAILURES_MAX
@@ -93,17 +92,10 @@ class TestTurns:
         )
 
     async def test_a_question_about_a_turn_that_has_ended_meanwhile_is_not_asked(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, world: World
     ) -> None:
         await world.agent()
         process = world.process("p-1")
-        read, real = asyncio.Event(), world.queries.seen_blocks
-
-        async def slowly(block_ids: list[str]) -> list[SeenBlock]:
-            await read.wait()
-            return await real(block_ids)
-
-        monkeypatch.setattr(world.queries, "seen_blocks", slowly)
         agent = await process.repository.load(Agent, AGENT)
         conversation = await process.repository.load(Conversation, CONVERSATION)
         assert agent.design is not None
@@ -111,8 +103,6 @@ class TestTurns:
         fresh = process.drivers.look(agent.design, conversation)
         message_ids = fresh_ids(world.ids, "message")
         conversation.cancel(CancelRuns(agent_id=AGENT), message_ids=message_ids, at=NOW)
-        await asyncio.sleep(0)
-        read.set()
         with pytest.raises(VersionConflict):
             await fresh.question
 

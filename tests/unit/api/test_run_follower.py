@@ -221,7 +221,7 @@ class TestInbox:
                 assert event == Told(2, doc(text), is_piece=False)
                 break
             await follower.__aexit__()
-        assert inbox.followers == {}
+        assert not inbox.followers
         await scene.bus.publish_delta(subject, b"nobody follows it any more")
 
     async def test_others_hear_of_such_a_run_too(self, scene: Scene) -> None:
@@ -231,3 +231,13 @@ class TestInbox:
             subject = delta_subject("agent", "run", "progress", ORG, run_id)
             await scene.bus.publish_delta(subject, json.dumps(delta).encode())
             assert await anext(follower.events()) == Told(2, doc("a"), is_piece=False)
+
+    async def test_a_follower_that_nobody_has_any_more_is_forgotten(self, scene: Scene) -> None:
+        inbox = RunInbox(scene.bus, Ids())
+        await inbox.open()
+        run_id = inbox.new_run()
+        follower = RunFollower(scene.rows, scene.bus, ORG, run_id, inbox=inbox)  # type: ignore[arg-type]
+        await follower.__aenter__()
+        assert set(inbox.followers) == {run_id}
+        del follower
+        assert not inbox.followers

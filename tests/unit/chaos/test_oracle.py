@@ -17,7 +17,7 @@ ANSWERED_AT = 1_000.0
 class World:
     """A model that was asked for a step twice, and a log that has its answer, or has it not."""
 
-    def __init__(self, asked_at: float, answers: list[tuple[float]]) -> None:
+    def __init__(self, asked_at: float, answers: list[float]) -> None:
         self.asked_at = asked_at
         self.answers = answers
         self.kills: list[Any] = []
@@ -34,9 +34,8 @@ class World:
             "last_asked_by_text": {REQUEST.text: {"0": self.asked_at}},
         }
 
-    async def sql(self, statement: str) -> list[tuple[float]]:
-        assert REQUEST.text in statement
-        return self.answers
+    async def sql(self, statement: str) -> list[tuple[str, list[float]]]:
+        return [(REQUEST.text, self.answers)]
 
 
 async def wrong(world: World, **options: bool) -> list[str]:
@@ -49,17 +48,17 @@ async def wrong(world: World, **options: bool) -> list[str]:
 @pytest.mark.parametrize(
     ("asked_at", "answers", "right"),
     [
-        (ANSWERED_AT - 1, [(ANSWERED_AT,)], True),
-        (ANSWERED_AT + 1, [(ANSWERED_AT,)], False),
+        (ANSWERED_AT - 1, [ANSWERED_AT], True),
+        (ANSWERED_AT + 1, [ANSWERED_AT], False),
         (ANSWERED_AT - 1, [], False),
     ],
 )
 async def test_where_leases_run_out_a_step_may_be_asked_again_before_its_answer_is_recorded(
-    asked_at: float, answers: list[tuple[float]], right: bool
+    asked_at: float, answers: list[float], right: bool
 ) -> None:
     found = await wrong(World(asked_at, answers), leases_run_out=True)
     assert bool(found) != right
 
 
 async def test_elsewhere_it_takes_a_death() -> None:
-    assert await wrong(World(ANSWERED_AT - 1, [(ANSWERED_AT,)]))
+    assert await wrong(World(ANSWERED_AT - 1, [ANSWERED_AT]))

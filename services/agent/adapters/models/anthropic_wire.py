@@ -50,7 +50,7 @@ class AnthropicWire:
         # Asked for a stream of this type, the SDK hands out the response with its body unread.
         response = await self.asked("post", path, content=content, stream=True)
         try:
-            with lost_connections():
+            with sdk_errors():
                 async for chunk in response.aiter_bytes():
                     for data in reader.read(chunk):
                         yield data
@@ -78,7 +78,7 @@ class AnthropicWire:
             if self.client is None:
                 # To import the SDK takes seconds, in which others have work to do.
                 self.client = await asyncio.to_thread(self.opened)
-        with lost_connections():
+        with sdk_errors():
             response = await getattr(self.client, method)(path, cast_to=httpx2.Response, **request)
         assert isinstance(response, httpx2.Response), "it is what was asked for"
         return response
@@ -98,7 +98,7 @@ class AnthropicWire:
 
 
 @contextmanager
-def lost_connections() -> Iterator[None]:
+def sdk_errors() -> Iterator[None]:
     """Say in the words of the wire what the SDK raises. Its transport calls a refused connection a
     timeout, of connecting."""
     import anthropic
@@ -109,8 +109,8 @@ def lost_connections() -> Iterator[None]:
     except anthropic.APIStatusError as refused:
         response = refused.response
         raise Refused(response.status_code, response.headers, response.text) from None
-    except (anthropic.APIConnectionError, httpx2.RequestError) as lost:
-        cause = lost.__cause__ if isinstance(lost, anthropic.APIConnectionError) else lost
+    except (anthropic.APIError, httpx2.RequestError) as lost:
+        cause = lost.__cause__ if isinstance(lost, anthropic.APIError) else lost
         late = isinstance(cause, httpx2.TimeoutException)
         connected = not isinstance(cause, httpx2.ConnectTimeout)
         raise Lost(cause or lost, late=late and connected) from lost

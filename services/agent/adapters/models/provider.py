@@ -22,7 +22,7 @@ from services.agent.adapters.models.port import (
     ModelFailed,
     ProviderUnreachable,
 )
-from services.agent.adapters.models.wire import Lost, Refused, Wire
+from services.agent.adapters.models.wire import WORDS_MAX, Lost, Refused, Wire
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
@@ -30,9 +30,6 @@ TRIES_MAX = 3
 PAUSE_SECONDS = (0.5, 1.0)
 PAUSE_SPREAD = 0.25
 PAUSE_SECONDS_MAX = 60.0
-
-# Of an error that is no JSON: a page of a proxy may be long.
-WORDS_MAX = 500
 
 LAST_EVENT = b"[DONE]"
 

@@ -15,6 +15,9 @@ REQUEST_SECONDS_MAX = 600.0
 CONNECT_SECONDS_MAX = 10.0
 LIST_SECONDS_MAX = 5.0
 
+# Of an error that is no JSON: a page of a proxy may be long.
+WORDS_MAX = 500
+
 # Statuses that may be gone when it is asked again; so may all from 500 on.
 PASSING_STATUSES = (408, 409, 429)
 
@@ -23,7 +26,7 @@ class Refused(Exception):
     """The provider answered with an HTTP error."""
 
     def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
-        super().__init__(text)
+        super().__init__(f"{status}: {text[:WORDS_MAX]}")
         self.status = status
         self.headers = headers
         self.text = text

@@ -34,12 +34,16 @@ class NetworkWorld(World):
             process = self.running(part)
             return process.pid if process and process.pid in await self.heard() else 0
 
-        return await wait_for(f"{part} is connected", connected, RUNNING_SECONDS_MAX)
+        try:
+            return await wait_for(f"{part} is connected", connected, RUNNING_SECONDS_MAX)
+        except AssertionError as problem:
+            problem.add_note(f"{part} is {self.running(part)}; on the bus: {await self.heard()}")
+            raise
 
     async def heard(self) -> dict[int, int]:
         """How many messages each process got from NATS: commands, replies, news of events."""
         listed = await asyncio.to_thread(self.connections)
-        pids = self.switchboard.pids_by_port()
+        pids = self.switchboard.pids_by_port("nats")
         return {pids[one["port"]]: one["out_msgs"] for one in listed if one["port"] in pids}
 
     def replicas_of(self, service: str) -> list[str]:
@@ -47,8 +51,8 @@ class NetworkWorld(World):
         return [part for part in self.services if service_of(part) == service]
 
     def agents_by_port(self) -> dict[int, int]:
-        """The pid of each agent process by the ports of its wires at the servers' end."""
-        return self.switchboard.pids_by_port()
+        """The pid of each agent process by the port at which NATS sees its wire."""
+        return self.switchboard.pids_by_port("nats")
 
 
 def start(heeler: HeelerInstance) -> None:

@@ -74,11 +74,13 @@ class Switchboard:
         """The wires of these processes to a server."""
         return [one.wire for one in self.plugged if one.server == server and one.pid in pids]
 
-    def pids_by_port(self) -> dict[int, int]:
-        """Which process a server means when it names the port of a client."""
+    def pids_by_port(self, server: str) -> dict[int, int]:
+        """Which process this server means when it names the port of a client. A client's port at
+        the other server may have the same number."""
         return {
             connection.server_side_port: one.pid
             for one in self.plugged
+            if one.server == server
             for connection in one.wire.connections
         }
 

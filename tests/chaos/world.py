@@ -172,11 +172,13 @@ class World:
         return listed
 
     def agents_by_port(self) -> dict[int, int]:
-        """The pid of each agent process by the ports at which the servers see it."""
+        """The pid of each agent process by the port at which NATS sees it."""
+        nats = self.heeler.state().ports["nats"]
         return {
             connection.laddr.port: process.pid
             for process in self.agents()
             for connection in process.net_connections("tcp")
+            if connection.raddr and connection.raddr.port == nats
         }
 
     # -- failpoints

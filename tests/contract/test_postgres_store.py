@@ -7,9 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -28,6 +26,7 @@ from libs.eventstore.rows import RowWrites
 from libs.eventstore.statement import commit_statement
 from tests.chosen import new_postgres
 from tests.contract.ledger import ACCOUNTS, opened
+from tests.contract.plans import Plan, generic_plan, reads_by_key, scans
 from tests.contract.worlds import PostgresWorld, postgres_world
 from tests.servers import PostgresServer
 from tests.waiting import wait_for
@@ -144,21 +143,12 @@ async def test_the_order_holds_where_transaction_ids_grow_a_digit(
     assert [event.version for event in log] == list(range(1, 9))
 
 
-type Plan = dict[str, Any]
-
-
 async def nodes(postgres: PostgresWorld, statement: str, *names: str) -> list[Plan]:
     """The nodes of the plan that serves any values of the named parameters."""
     numbered = {name: f"${number}" for number, name in enumerate(names, start=1)}
     text = statement.format(schema=postgres.ledger) % numbered
-    [[document]] = await postgres.admin(f"explain (generic_plan, format json) {text}")
-    return list(flattened(document[0]["Plan"]))
-
-
-def flattened(node: Plan) -> Iterator[Plan]:
-    yield node
-    for child in node.get("Plans", []):
-        yield from flattened(child)
+    async with await psycopg.AsyncConnection.connect(postgres.admin_url) as connection:
+        return await generic_plan(connection, text)
 
 
 async def test_numbering_and_reading_the_log_use_their_indexes(postgres: PostgresWorld) -> None:
@@ -236,15 +226,11 @@ async def test_a_plan_made_while_tables_are_small_does_not_read_all_of_them_late
             await postgres.admin(text.format(schema=store.schema, numbers=numbers))
         for table in ("events", "log", "accounts", "leases", "snapshots"):
             await postgres.admin(f"analyze {store.schema}.{table}")
-    explain = f"explain (generic_plan, format json) {statement_named(name, store)}"
     async with store.database.connection() as connection:
-        [[document]] = await (await connection.execute(explain, prepare=False)).fetchall()
-    plan = list(flattened(document[0]["Plan"]))
-    reads = [one for one in plan if one["Node Type"].startswith(("Seq", "Index", "Bitmap Index"))]
+        reads = scans(await generic_plan(connection, statement_named(name, store)))
     assert reads
     for scan in reads:
-        assert name == "head" or "Index Cond" in scan, scan
-        assert scan["Node Type"] != "Seq Scan", scan
+        assert reads_by_key(scan) or (name == "head" and scan["Node Type"] != "Seq Scan"), scan
 
 
 async def test_the_connection_that_was_used_last_is_used_next(postgres: PostgresWorld) -> None:

@@ -21,6 +21,7 @@ from libs.eventstore.work import Work
 from services.agent.adapters.tools import BaseToolRunner
 from services.agent.domain.conversation import Conversation
 from services.agent.handlers import RETRY_MEANS_SAME_SECONDS, Handlers, started
+from services.agent.policies.blocks import BlockPolicies
 from services.agent.policies.runs import RunDriver, RunDrivers
 from tests.sim.processes import PROCESS_OF
 from tests.sim.reads import SimQueries
@@ -212,6 +213,14 @@ def creation_not_swept() -> list[Patch]:
         return None
 
     return [(Handlers, "sweep_creations", sweep_creations)]
+
+
+@mutant("A block that was deleted in the moment in which an agent got it stays with that agent.")
+def block_came_too_late() -> list[Patch]:
+    async def sweep(policies: BlockPolicies) -> None:
+        return None
+
+    return [(BlockPolicies, "sweep", sweep)]
 
 
 @mutant("A retry looks for its first try before it reads the conversation.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from libs.bus.ports import IncomingCommand
 from libs.contracts.ids import derived_id
@@ -12,6 +13,8 @@ from libs.eventstore.ports import StoredEvent
 REPLY_TO = "heeler-reply-to"
 TRACEPARENT = "traceparent"
 RESENT = "heeler-resent"
+WAITED = "heeler-waited"  # seconds since the command was sent for the first time
+WAITED_SECONDS_MAX = 86_400.0
 
 
 def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:
@@ -32,9 +35,9 @@ def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:
     return sent
 
 
-def context_of(headers: Mapping[str, str], stamp: str) -> Context:
+def context_of(headers: Mapping[str, str], stamp: str, stored_at: datetime) -> Context:
     """The context of a command, from its headers. Without an id it gets one from its stamp: what
-    only this message has in its stream."""
+    only this message has in its stream. `stored_at` is when this copy of it reached the stream."""
     return Context(
         message_id=headers.get("ce-id") or derived_id("message", stamp),
         org=headers.get("heeler-org", DEFAULT_ORG),
@@ -42,7 +45,17 @@ def context_of(headers: Mapping[str, str], stamp: str) -> Context:
         correlation_id=headers.get("correlation-id", ""),
         causation_id=headers.get("causation-id", ""),
         traceparent=headers.get(TRACEPARENT, ""),
+        sent_at=(stored_at - waited(headers)).isoformat(),
     )
+
+
+def waited(headers: Mapping[str, str]) -> timedelta:
+    """How long the sender had been sending the command already."""
+    try:
+        seconds = float(headers.get(WAITED, 0))
+    except ValueError:  # somebody else's header
+        seconds = 0.0
+    return timedelta(seconds=seconds if 0 <= seconds <= WAITED_SECONDS_MAX else 0.0)
 
 
 def of_event(service: str, event: StoredEvent) -> dict[str, str]:

@@ -7,6 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from libs.bus.observed import below, sending
 from libs.bus.ports import (
@@ -63,6 +64,8 @@ class MemoryBus:
     ) -> Accepted | Rejected:
         """Send a command that arrived before."""
         service = incoming.name.partition(".")[0]
+        sent_at = datetime.now(UTC).isoformat()
+        incoming = replace(incoming, context=replace(incoming.context, sent_at=sent_at))
         try:
             async with asyncio.timeout(seconds_max):
                 while True:

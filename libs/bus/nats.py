@@ -12,7 +12,9 @@ import asyncio
 import contextlib
 import logging
 import signal
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -201,9 +203,11 @@ class NatsBus:
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.replies[token] = reply
         sent_headers = headers.of_command(incoming, f"{self.inbox}.{token}")
+        began = time.monotonic()
         try:
             async with asyncio.timeout(seconds_max):
                 for pause in resend_pauses():
+                    sent_headers[headers.WAITED] = f"{time.monotonic() - began:.6f}"
                     await self.client.publish(
                         incoming.subject, incoming.payload, headers=sent_headers
                     )
@@ -386,9 +390,10 @@ def incoming_of(message: Msg) -> IncomingCommand:
     sent = message.headers or {}
     service, _, aggregate, verb, *_ = message.subject.split(".")
     name = sent.get("ce-type") or f"{service}.{aggregate}.{verb}"
-    stored_as = ".".join(message.reply.split(".")[5:8:2])  # its sequence and its time
+    sequence, nanoseconds = message.reply.split(".")[5:8:2]
+    stored_at = datetime.fromtimestamp(int(nanoseconds) / 1e9, UTC)
     again = deliveries(message.reply) > 1 or headers.RESENT in sent
-    context = headers.context_of(sent, stored_as)
+    context = headers.context_of(sent, f"{sequence}.{nanoseconds}", stored_at)
     return IncomingCommand(name, message.data, context, message.subject, again)
 
 

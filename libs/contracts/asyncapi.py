@@ -43,6 +43,7 @@ COMMAND_HEADERS = {
     "causation-id": "The message that this one was sent because of.",
     "heeler-reply-to": "The subject that the answer is sent to.",
     "heeler-resent": "There from the second sending on, while no answer comes.",
+    "heeler-waited": "Seconds since it was sent for the first time.",
     "traceparent": "The span that this was sent in, where somebody traces.",
 }
 EVENT_HEADERS = {

@@ -186,6 +186,7 @@ class RunAccepted(RunEvent):
     request_hash: str
     retry: bool = False
     stream_tokens: bool = False
+    asked_at: datetime | None = None
 
 
 class RunStarted(RunEvent):

@@ -31,6 +31,8 @@ class Context:
     """Who sent a message, for whom, and what it belongs to. Travels in the headers.
 
     `traceparent` is the span that it was sent in, as W3C writes it; empty where nobody traces.
+    `sent_at` is when a message that arrived was sent for the first time, by the clock of the bus,
+    as ISO 8601: what two senders with two clocks sent can be put in order by it.
     """
 
     message_id: str
@@ -39,10 +41,11 @@ class Context:
     correlation_id: str = ""
     causation_id: str = ""
     traceparent: str = ""
+    sent_at: str = ""
 
     def caused(self, message_id: str) -> Context:
         """The context of a message that was sent because of this one."""
-        return replace(self, message_id=message_id, causation_id=self.message_id)
+        return replace(self, message_id=message_id, causation_id=self.message_id, sent_at="")
 
 
 class Command(Value):

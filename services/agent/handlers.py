@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, fresh_ids
@@ -97,10 +97,11 @@ class Handlers:
             earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
             if earlier:
                 return started(earlier, command.request_hash)
-        overtaken_by = conversation.overtaken_by(command)
+        asked_at = asked_at_of(command, work.context)
+        overtaken_by = conversation.overtaken_by(command, asked_at=asked_at)
         if overtaken_by:
             return started(overtaken_by, command.request_hash)
-        refused = conversation.accept(command, at=self.clock.now())
+        refused = conversation.accept(command, asked_at=asked_at, at=self.clock.now())
         if refused:
             return refused
         if conversation.running().run.id == command.run.id:
@@ -275,6 +276,12 @@ class Handlers:
         """Show a block to an agent no more."""
         agent = await work.load(Agent, command.agent_id)
         return agent.detach(command.block_id, at=self.clock.now()) or Accepted()
+
+
+def asked_at_of(command: StartRun, context: Context) -> datetime:
+    """When this try was made: by the clock of the bus, for two tries may come through two apis
+    whose clocks differ; by the api's where the command did not come over the bus."""
+    return datetime.fromisoformat(context.sent_at) if context.sent_at else command.run.created_at
 
 
 def started(run_id: str, request_hash: str) -> Accepted:

@@ -244,6 +244,7 @@ EVENTS: list[Event] = [
         max_steps=50,
         request_hash="sha256-of-the-request",
         stream_tokens=True,
+        asked_at=AT,
     ),
     of_conversation(RunStarted, run_id=RUN, agent_id=AGENT),
     of_conversation(

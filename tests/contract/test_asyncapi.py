@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -78,8 +80,20 @@ def test_real_headers_are_the_documented_ones() -> None:
     context = Context("m-1", traceparent=f"00-{'1' * 32}-{'1' * 16}-01")
     command = examples.COMMANDS[0]
     sent = headers.of_command(outgoing(command, context), "reply")
-    assert {*sent, headers.RESENT} == set(COMMAND_HEADERS)
-    assert headers.context_of(sent, "stamp") == context
+    assert {*sent, headers.RESENT, headers.WAITED} == set(COMMAND_HEADERS)
     untraced = headers.of_command(outgoing(command, Context("m-1")), "reply")
-    assert {*untraced, headers.RESENT} == set(COMMAND_HEADERS) - {"traceparent"}
+    assert {*untraced, headers.RESENT, headers.WAITED} == set(COMMAND_HEADERS) - {"traceparent"}
     assert {"traceparent", "ce-id", "heeler-position"} <= set(EVENT_HEADERS)
+
+
+@pytest.mark.parametrize(
+    ("waited", "seconds"),
+    [(None, 0), ("1.5", 1.5), ("soon", 0), ("nan", 0), ("-1", 0), ("1e99", 0)],
+)
+def test_a_context_survives_its_way(waited: str | None, seconds: float) -> None:
+    context = Context("m-1", traceparent=f"00-{'1' * 32}-{'1' * 16}-01")
+    sent = headers.of_command(outgoing(examples.COMMANDS[0], context), "reply")
+    if waited is not None:
+        sent[headers.WAITED] = waited
+    sent_at = (examples.AT - timedelta(seconds=seconds)).isoformat()
+    assert headers.context_of(sent, "stamp", examples.AT) == replace(context, sent_at=sent_at)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
+from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import count
 
 import pytest
 
+from libs.bus.nats import RESEND_SECONDS
 from libs.bus.ports import Bus, BusUnavailable, IncomingCommand
 from libs.contracts.message import (
     UNPROCESSABLE,
@@ -60,7 +64,8 @@ async def test_a_command_arrives_with_its_context(wires: Wires) -> None:
     command = Deposit(account_id="ä", cents=1)
     assert await client.request(command, sent) == Accepted()
     [incoming] = seen
-    assert (incoming.name, incoming.context) == ("ledger.money.deposit", sent)
+    arrived = replace(sent, sent_at=incoming.context.sent_at)
+    assert (incoming.name, incoming.context) == ("ledger.money.deposit", arrived)
     assert Deposit.model_validate_json(incoming.payload) == command
 
 
@@ -112,6 +117,28 @@ async def test_a_command_whose_handler_fails_is_delivered_again(wires: Wires) ->
     assert reply == accepted(5)
     assert await ledger.cents("a") == [5]
     assert set(attempts) == {"m1"}
+
+
+async def test_a_command_says_when_it_was_sent_first_however_often_it_came(wires: Wires) -> None:
+    """By one clock for all senders, so that what two of them sent can be put in order."""
+    sent: dict[str, list[datetime]] = defaultdict(list)
+
+    async def second_time(command: Deposit, work: Work) -> Accepted | Rejected:
+        times = sent[work.context.message_id]
+        times.append(datetime.fromisoformat(work.context.sent_at))
+        if len(times) == 1:
+            await asyncio.sleep(RESEND_SECONDS[0] * 1.5)
+            raise RuntimeError("a bug")
+        return await deposit(command, work)
+
+    await wires.process(Ledger(second_time).serve)
+    first, second = await wires.process(), await wires.process()
+    for name, client in (("m1", first), ("m2", second)):
+        await client.request(Deposit(account_id=name, cents=5), context(name))
+    assert sent["m1"][0] < sent["m2"][0]
+    for times in sent.values():
+        spread = max(times) - min(times)
+        assert spread < timedelta(seconds=RESEND_SECONDS[0] / 2)
 
 
 async def test_a_failing_command_does_not_hold_up_the_others(wires: Wires) -> None:

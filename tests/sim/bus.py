@@ -11,6 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -31,6 +32,7 @@ from libs.contracts.streams import COMMAND_ACK_WAIT_SECONDS
 from libs.eventstore.ports import StoredEvent
 from tests.sim.loop import Lane
 from tests.sim.network import BUS, Network, at
+from tests.unit.given import NOW
 
 PUBLISH_SECONDS_MAX = 2.0
 DECLARED_AGAIN_SECONDS_MAX = 5.0
@@ -188,6 +190,8 @@ class SimBus:
         self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
         service = incoming.name.partition(".")[0]
+        sent_at = (NOW + timedelta(seconds=asyncio.get_running_loop().time())).isoformat()
+        incoming = replace(incoming, context=replace(incoming.context, sent_at=sent_at))
         reply: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def hear(told: str) -> None:

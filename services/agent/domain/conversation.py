@@ -72,7 +72,7 @@ class Conversation(Aggregate[Talk]):
 
     # Runs
 
-    def accept(self, command: StartRun, *, at: datetime) -> Rejected | None:
+    def accept(self, command: StartRun, *, asked_at: datetime, at: datetime) -> Rejected | None:
         """Promise to answer; if nobody is being answered, it is this run's turn at once."""
         if len(self.state.queue) >= QUEUED_RUNS_MAX:
             reason = f"{QUEUED_RUNS_MAX} messages wait for agent {command.agent_id}: send it later"
@@ -87,18 +87,18 @@ class Conversation(Aggregate[Talk]):
             request_hash=command.request_hash,
             retry=command.retry,
             stream_tokens=command.stream_tokens,
+            asked_at=asked_at,
         )
         self.start_next(at=at)
         return None
 
-    def overtaken_by(self, command: StartRun) -> str | None:
+    def overtaken_by(self, command: StartRun, *, asked_at: datetime) -> str | None:
         """The run that a later retry of this very request started, if this first try comes late."""
         return next(
             (
                 later.run_id
                 for later in self.state.retried
-                if later.request_hash == command.request_hash
-                and later.asked_at > command.run.created_at
+                if later.request_hash == command.request_hash and later.asked_at > asked_at
             ),
             None,
         )

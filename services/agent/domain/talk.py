@@ -123,5 +123,7 @@ def running(talk: Talk) -> Turn:
 def retried_run(event: RunAccepted) -> RetriedRun:
     """What is remembered of a run that a retry started."""
     return RetriedRun(
-        run_id=event.run_id, request_hash=event.request_hash, asked_at=event.run.created_at
+        run_id=event.run_id,
+        request_hash=event.request_hash,
+        asked_at=event.asked_at or event.run.created_at,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +27,7 @@ from libs.contracts.conversation import (
     ToolCallStarted,
     Usage,
 )
-from libs.contracts.message import CONFLICT
+from libs.contracts.message import CONFLICT, Rejected
 from libs.contracts.served import served_messages
 from services.agent.domain import conversation
 from services.agent.domain.conversation import (
@@ -82,7 +83,12 @@ def accepted(run_id: str = RUN, max_steps: int = 50) -> Fact:
         messages=asked.messages,
         max_steps=max_steps,
         request_hash="h",
+        asked_at=NOW,
     )
+
+
+def accepts(run_id: str = RUN) -> Callable[[Conversation], Rejected | None]:
+    return lambda talk: talk.accept(command(run_id), asked_at=NOW, at=NOW)
 
 
 def started(run_id: str = RUN) -> list[Fact]:
@@ -235,19 +241,23 @@ class TestRuns:
 
     def test_an_accepted_run_has_its_turn_at_once_when_nobody_else_has(self) -> None:
         past = given(Conversation, CONVERSATION, BEGUN)
-        past.when(lambda talk: talk.accept(command(), at=NOW)).then(accepted(), *started())
+        past.when(lambda talk: talk.accept(command(), asked_at=NOW, at=NOW)).then(
+            accepted(), *started()
+        )
         assert past.aggregate.next_action() == AskModel(step())
 
     def test_an_accepted_run_waits_behind_the_one_that_has_the_turn(self) -> None:
         past = talking()
-        past.when(lambda talk: talk.accept(command(SECOND), at=NOW)).then(accepted(SECOND))
+        past.when(lambda talk: talk.accept(command(SECOND), asked_at=NOW, at=NOW)).then(
+            accepted(SECOND)
+        )
         assert [one.run.id for one in past.aggregate.state.queue] == [SECOND]
 
     def test_too_many_waiting_runs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(conversation, "QUEUED_RUNS_MAX", 1)
-        talking(accepted(SECOND)).when(
-            lambda talk: talk.accept(command("run-3"), at=NOW)
-        ).then_refused(CONFLICT, AGENT, "send it later")
+        talking(accepted(SECOND)).when(accepts("run-3")).then_refused(
+            CONFLICT, AGENT, "send it later"
+        )
 
     def test_the_next_run_has_its_turn_when_one_completes(self) -> None:
         talking(accepted(SECOND), accepted("run-3")).when(model_replies(reply(text="Hi"))).then(

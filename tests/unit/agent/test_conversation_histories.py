@@ -87,7 +87,7 @@ class Histories(RuleBasedStateMachine):
         asked = StartRun(
             agent_id=AGENT, run=run, messages=said, max_steps=max_steps, request_hash="h"
         )
-        assert self.talk.accept(asked, at=self.now()) is None
+        assert self.talk.accept(asked, asked_at=self.now(), at=self.now()) is None
         self.commit()
 
     @precondition(lambda self: self.asks())

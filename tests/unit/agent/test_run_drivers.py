@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -99,7 +100,8 @@ class TestTurns:
         agent = await process.repository.load(Agent, AGENT)
         conversation = await process.repository.load(Conversation, CONVERSATION)
         assert agent.design is not None
-        assert conversation.accept(process.start_run("run-1"), at=NOW) is None
+        asked = process.start_run("run-1")
+        assert conversation.accept(asked, asked_at=NOW, at=NOW) is None
         fresh = process.drivers.look(agent.design, conversation)
         message_ids = fresh_ids(world.ids, "message")
         conversation.cancel(CancelRuns(agent_id=AGENT), message_ids=message_ids, at=NOW)
@@ -251,6 +253,24 @@ class TestRetries:
         late = await process.say("run-1", request_hash="h", seconds_ago=1)
         assert late == Accepted(result={"run_id": "run-2", "request_hash": "h"})
         assert world.story() == [*ACCEPTED, *WORDS]
+
+    async def test_which_try_is_the_later_one_does_not_hang_on_the_clocks_of_two_apis(
+        self, world: World
+    ) -> None:
+        """Seed 882 of the simulator: the retry went to an api whose clock was behind."""
+        await world.agent()
+        process = world.process("p-1", words(), words())
+        first = process.start_run("run-1", request_hash="h")
+        retry = process.start_run("run-2", request_hash="h", seconds_ago=150, retry=True)
+        sent_at = [(NOW + timedelta(seconds=15 * number)).isoformat() for number in range(3)]
+        await process.tell(retry, "retry", sent_at=sent_at[1])
+        await process.idle()
+        late = await process.tell(first, "first", sent_at=sent_at[0])
+        assert late == Accepted(result={"run_id": "run-2", "request_hash": "h"})
+        new = process.start_run("run-3", request_hash="h", seconds_ago=300)
+        once_more = await process.tell(new, "new", sent_at=sent_at[2])
+        assert once_more == Accepted(result={"run_id": "run-3", "request_hash": "h"})
+        await process.idle()
 
     async def test_the_same_message_sent_once_more_is_a_new_one(self, world: World) -> None:
         await world.agent()

@@ -17,7 +17,7 @@ log = logging.getLogger("heeler.supervisor")
 
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 5.0
-ALIVE_SECONDS_RESET = 10.0  # who lived this long starts again without a wait
+ALIVE_SECONDS_RESET = 2.0  # who lived this long had started, and starts again without a wait
 READY_POLL_SECONDS = 0.01
 RESTARTS_BEFORE_READY_MAX = 4
 CANNOT_START = 127
@@ -32,7 +32,7 @@ class Failed(Exception):
 
 
 class Backoff:
-    """None the first time, then 0.1 s doubling to 5 s, until a process lives for 10 s."""
+    """None the first time, then 0.1 s doubling to 5 s, until a process lives for 2 s."""
 
     def __init__(self) -> None:
         self._next_seconds = 0.0

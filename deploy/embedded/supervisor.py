@@ -153,6 +153,7 @@ class Supervisor:
 
     def _service_command(self, name: str) -> Command:
         command = service_command(self._settings, self._secrets, self._state.ports, name)
+        command = replace(command, environment=command.environment | {"HEELER_INSTANCE": name})
         if self._listener is None or service_of(name) not in HTTP_PARTS:
             return command
         descriptor = self._listener.fileno()

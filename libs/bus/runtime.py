@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,9 +22,12 @@ from libs.bus.settings import ServiceSettings
 from libs.bus.system import RandomIds, SystemClock
 from libs.bus.vitals import Vitals
 from libs.eventstore.database import Database, open_pool
+from libs.eventstore.ports import EventStore, StoreUnavailable
 from libs.eventstore.postgres import PostgresEventStore
 from libs.eventstore.work import Projection, Repository
 from libs.telemetry.settings import traced
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -56,7 +60,7 @@ async def started(
 ) -> AsyncIterator[Runtime]:
     """The same, with nobody watching."""
     ids, clock = RandomIds(), SystemClock()
-    holder = ids.new(name)
+    holder = holder_of(settings.instance, ids.new(name))
     pool = open_pool(settings.database_url, connections_max=settings.connections_max)
     await pool.open()
     try:
@@ -69,6 +73,7 @@ async def started(
         await bus.start()
         vitals = Vitals(runtime.service, store)
         await register(name, bus.client)
+        await take_over(store)
         reporter = Reporter(bus.client, vitals.look, clock)
         reporting = asyncio.create_task(forever(f"{name} metrics", reporter.turn, clock))
         runtime.service.start()
@@ -83,6 +88,22 @@ async def started(
             await bus.stop()
     finally:
         await pool.close()
+
+
+def holder_of(instance: str, process_id: str) -> str:
+    """The name of a process that is an instance, or of one that is none."""
+    return f"{instance}/{process_id}" if instance else process_id
+
+
+async def take_over(store: EventStore) -> None:
+    """Free what the process before this one held; if that cannot be done, it runs out."""
+    try:
+        freed = await store.succeed()
+    except StoreUnavailable as problem:
+        log.warning("the leases of the process before have to run out: %s", problem)
+    else:
+        if freed:
+            log.info("%d leases of the process before are free", freed)
 
 
 def signalled() -> asyncio.Event:

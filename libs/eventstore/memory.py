@@ -20,6 +20,7 @@ from libs.eventstore.ports import (
     StoredEvent,
     UpstreamPage,
     VersionConflict,
+    instance_of,
 )
 from libs.eventstore.rows import RowWrites, merge
 
@@ -183,6 +184,18 @@ class MemoryEventStore:
         self.schema.leases[key] = Lease(self.holder, epoch, now + LEASE_SECONDS)
         self.held[key] = epoch
         return epoch
+
+    async def succeed(self) -> int:
+        """Let the leases of whoever was this instance before run out now; returns how many."""
+        instance = instance_of(self.holder)
+        freed = [
+            lease
+            for lease in self.schema.leases.values()
+            if instance and instance_of(lease.holder) == instance and lease.holder != self.holder
+        ]
+        for lease in freed:
+            lease.expires_at = float("-inf")
+        return len(freed)
 
     async def renew_leases(self) -> set[str]:
         """Prolong every lease that this instance took; returns those that it holds."""

@@ -176,7 +176,8 @@ class StoreUnavailable(Exception):
 
 
 class EventStore(Protocol):
-    """The door. One instance serves one service (one schema); `holder` names this process."""
+    """The door. One instance serves one service (one schema); `holder` names this process: by an
+    id of its own, or by `<instance>/<id>` where at most one process at a time is that instance."""
 
     holder: str
 
@@ -210,6 +211,11 @@ class EventStore(Protocol):
 
     async def take_lease(self, key: str) -> int | None:
         """The new epoch if nobody holds the lease, else None."""
+        ...
+
+    async def succeed(self) -> int:
+        """The processes that were this instance before are dead: whatever they held is free now,
+        and does not have to run out first. Returns how many leases that were."""
         ...
 
     async def renew_leases(self) -> set[str]:
@@ -248,3 +254,8 @@ class EventStore(Protocol):
     ) -> UpstreamPage:
         """The events of some topics in another service's log, from the view that it publishes."""
         ...
+
+
+def instance_of(holder: str) -> str:
+    """The instance that a holder is; empty if it is none."""
+    return holder.rpartition("/")[0]

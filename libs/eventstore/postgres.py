@@ -26,6 +26,7 @@ from libs.eventstore.ports import (
     StoredEvent,
     UpstreamPage,
     VersionConflict,
+    instance_of,
 )
 from libs.eventstore.postgres_letters import PostgresLetters
 from libs.eventstore.statement import commit_statement, lease_parameters, take_leases
@@ -100,6 +101,12 @@ update {schema}.leases l set expires_at = now() + make_interval(secs => %(second
 from unnest(%(keys)s::text[], %(epochs)s::bigint[]) as mine(key, epoch)
 where l.key = any(%(keys)s::text[]) and l.key = mine.key and l.epoch = mine.epoch
 returning l.key"""
+
+# Once for each start of a process: it may read all that is being worked on.
+FREE_LEASES = """
+update {schema}.leases set expires_at = '-infinity'
+where starts_with(holder, %(instance)s || '/') and holder <> %(holder)s
+returning key"""
 
 
 class PostgresEventStore:
@@ -256,6 +263,16 @@ class PostgresEventStore:
             lease_parameters([key], self.holder),
         )
         return self.took_lease(key, row[1] if row else None)
+
+    async def succeed(self) -> int:
+        """Let the leases of whoever was this instance before run out now; returns how many."""
+        instance = instance_of(self.holder)
+        if not instance:
+            return 0
+        freed = await self.database.fetch(
+            self.sql(FREE_LEASES), {"instance": instance, "holder": self.holder}
+        )
+        return len(freed)
 
     async def renew_leases(self) -> set[str]:
         """Prolong every lease that this instance knows it took; returns those that it holds.

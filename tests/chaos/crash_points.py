@@ -1,8 +1,9 @@
 """R09 and R22: a process dies at a named point of a turn, by its own hand.
 
-After most points the turn waits for the lease of the dead process to run out. So that a dose does
-not take minutes, several processes die one after the other, each with a turn of its own, and the
-turns are taken over side by side.
+After most points the turn waits for the lease of the dead process to run out, unless that was the
+supervised one, whose next process knows that it is dead. So that a dose does not take minutes,
+several processes die one after the other, each with a turn of its own, and the turns are taken over
+side by side.
 """
 
 from __future__ import annotations
@@ -113,11 +114,13 @@ async def wave(
 
 
 async def crash(world: World, workload: Workload, agent: str, point: Point) -> Crash:
-    """Send a message with a tool call, and wait until a process died on its account."""
+    """Send a message with a tool call, and wait until a process died on its account. If it was the
+    supervised one, the next process takes the turn over at once: wait for that too."""
     if point.part == "memory":
         await wait_for("memory runs", lambda: world.running("memory"), END_SECONDS_MAX)
     script = f"SLOW:{LATE_SLOW_MS} " if point.late else ""
     request = workload.request(agent, tool=True, script=script)
+    alive, supervised = world.pids_of_agents(), world.running("agent")
     if not point.late:
         world.arm(point.name)
     sending = asyncio.create_task(workload.send(request))
@@ -127,6 +130,12 @@ async def crash(world: World, workload: Workload, agent: str, point: Point) -> C
     await wait_for(f"{point.name} is passed", lambda: world.fired(point.name), FIRED_SECONDS_MAX)
     died = time.monotonic()
     world.kills.append(Kill(died, point.part))
+    if point.part == "agent":
+        dead = await wait_for(
+            f"{point.name} killed", lambda: alive - world.pids_of_agents(), FIRED_SECONDS_MAX
+        )
+        if supervised is None or supervised.pid in dead:
+            await sending
     return Crash(point, request, died, sending)
 
 

@@ -127,6 +127,10 @@ class World:
         supervised = [process for process in map(self.running, names) if process]
         return [*supervised, *replicas]
 
+    def pids_of_agents(self) -> set[int]:
+        """All processes of the agent service that live."""
+        return {process.pid for process in self.agents()}
+
     @property
     def replicas(self) -> list[subprocess.Popen[bytes]]:
         return self.heeler._replicas
@@ -158,7 +162,7 @@ class World:
         return {
             one["name"]: ports[one["port"]]
             for one in self.connections()
-            if one.get("name", "").startswith("agent-") and one["port"] in ports
+            if one.get("name", "").rpartition("/")[2].startswith("agent-") and one["port"] in ports
         }
 
     def connections(self) -> list[dict[str, Any]]:

@@ -279,6 +279,24 @@ async def test_releasing_a_lease_that_was_taken_over_does_nothing(world: World) 
     assert await first.take_lease("run") is None
 
 
+async def test_whoever_becomes_an_instance_frees_what_was_held_before(world: World) -> None:
+    before, other = world.store("agent-1/a"), world.store("agent-10/b")
+    nameless, after = world.store("c"), world.store("agent-1/d")
+    for store in (before, other, nameless, after):
+        assert await store.take_lease(store.holder) is not None
+
+    assert await after.succeed() == 1
+    assert await after.succeed() in (0, 1)  # what is free already may be freed again
+    assert await nameless.succeed() == 0
+
+    taken = {one.holder: await nameless.take_lease(one.holder) for one in (before, other, after)}
+    assert taken["agent-1/a"] is not None
+    assert taken["agent-10/b"] is None
+    assert taken["agent-1/d"] is None
+    assert await before.renew_leases() == set()
+    assert await after.renew_leases() == {"agent-1/d"}
+
+
 async def test_a_lease_that_this_instance_does_not_know_of_is_not_renewed(world: World) -> None:
     """A commit whose outcome is unknown may have taken a lease that nobody works under."""
     assert await world.store("process-1").take_lease("run") == 1

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from libs.bus.runtime import Runtime
+from libs.bus.runtime import Runtime, take_over
 from libs.bus.service import Service
 from libs.contracts.ids import derived_id
 from libs.eventstore import failpoints
@@ -88,7 +88,7 @@ class Process:
         self.shared = shared
         self.name = name
         self.kind = name.rpartition("-")[0]
-        self.holder = f"{name}#{shared.begun}"
+        self.holder = f"{name}/{shared.begun}"
         self.lane = Lane(shared.loop, self.holder)
         self.clock = SimClock(shared.loop)
         self.clock.skew = shared.skews.get(name, 0.0)
@@ -125,6 +125,7 @@ class Process:
             ids=self.ids,
         )
         self.drain = await wire(runtime)
+        await take_over(store)
         self.service.start()
 
     async def stop(self) -> None:

@@ -289,6 +289,19 @@ class SimStore:
             self.held[key] = epoch
         return epoch
 
+    async def succeed(self) -> int:
+        def execute() -> int:
+            leases = self.twin().schema.leases
+            before = {key for key, lease in leases.items() if lease.expires_at > float("-inf")}
+            freed = finished(self.twin().succeed())
+            for key in before:
+                if leases[key].expires_at == float("-inf"):
+                    for watcher in self.server.watchers:
+                        watcher.lease_released(self.service, key)
+            return freed
+
+        return await self.client.ask(execute, write=True)
+
     async def renew_leases(self) -> set[str]:
         asked = dict(self.held)
 

@@ -17,8 +17,11 @@ from services.agent.domain.turn import Failure, Turn
 # A drive that fails was a bug here; one that ends with its process may have been killed by anybody.
 FAILURES_MAX = 3
 DRIVES_MAX = 5
-# A turn that was driven so often is not driven again beside other doubtful ones.
+# A turn that was driven so often is not driven again beside other doubtful ones; and, lest a
+# process that it kills is never there for the others, it rests between two drives.
 CROWD_DRIVES_MAX = 2
+REST_SECONDS = 5.0
+REST_SECONDS_MIN = 0.1
 
 
 def standing(turn: Turn) -> str:
@@ -76,13 +79,24 @@ class DriveCount:
         if turn is None:
             return None
         self.point = standing(turn)
+        begun = await self.next_drive()
+        while not begun.number:
+            self.end()
+            await self.solitude.clock.sleep(max(begun.wait_seconds, REST_SECONDS_MIN))
+            begun = await self.next_drive()
+        self.begun = begun
+        return begun
+
+    async def next_drive(self) -> Attempt:
+        """Begin the next drive, unless the turn rests; alone, if it is doubtful."""
         begin = self.letters.begin
-        self.begun = await begin(self.point, known=1, hold_seconds=0.0, crowd_max=CROWD_DRIVES_MAX)
-        if self.begun.crowded:
+        begun = await begin(self.point, known=1, hold_seconds=0.0, crowd_max=CROWD_DRIVES_MAX)
+        if begun.crowded:
             self.ticket = self.ticket or await self.solitude.enter()
-            self.begun = await begin(self.point, known=1, hold_seconds=0.0)
-            self.solitude.limit(self.ticket, self.begun.number)
-        return self.begun
+            begun = await begin(self.point, known=1, hold_seconds=REST_SECONDS)
+            if begun.number:
+                self.solitude.limit(self.ticket, begun.number)
+        return begun
 
     async def failed(self, conversation: Conversation) -> Attempt | None:
         """Count that the drive has failed where the turn stands now."""
@@ -103,3 +117,4 @@ class DriveCount:
         """The drive is over: let the next doubtful one begin."""
         if self.ticket:
             self.ticket.give_back()
+            self.ticket = None

@@ -103,7 +103,7 @@ async def take_over(store: EventStore) -> None:
         log.warning("the leases of the process before have to run out: %s", problem)
     else:
         if freed:
-            log.info("%d leases of the process before are free", freed)
+            log.info("the leases of the process before are free: %d", freed)
 
 
 def signalled() -> asyncio.Event:

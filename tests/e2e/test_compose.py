@@ -23,6 +23,7 @@ from tests.servers import delete_home, temporary_home, wait_until
 pytestmark = pytest.mark.timeout(1800)  # a busy machine builds the images for minutes
 MAKE_SECONDS_MAX = 900
 RESTART_SECONDS_MAX = 120
+FREED = "the leases of the process before are free"
 OWNERS_OF_POSTGRES = """
 for process in /proc/[0-9]*; do
     test "$(cat $process/comm 2>/dev/null)" = postgres && stat -c %U $process
@@ -115,6 +116,7 @@ def test_what_one_tells_an_agent_in_containers_is_known_after_they_died(running:
         for part in ("agent", "postgres", "nats"):
             kill9(running.containers()[part])
         wait_until("all is healthy after the deaths", running.well, RESTART_SECONDS_MAX)
+        assert FREED in logs_of(running.containers()["agent"])
         assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
 
         running.make("down")
@@ -123,6 +125,11 @@ def test_what_one_tells_an_agent_in_containers_is_known_after_they_died(running:
         assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
         asked = letta.agents.messages.create(agent.id, messages=says("What is my cat called?"))
         assert "Whiskers" in str(asked.messages[-1].content)  # type: ignore[union-attr]
+
+
+def logs_of(container: str) -> str:
+    done = subprocess.run(["docker", "logs", container], capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
 
 
 def kill9(container: str) -> None:

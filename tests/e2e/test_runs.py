@@ -9,6 +9,7 @@ import httpx
 import pytest
 from letta_client import AsyncLetta, Letta
 
+from libs.contracts.conversation import main_conversation
 from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, TIMESTAMP, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
@@ -178,3 +179,22 @@ async def test_runs_that_go_on_are_listed_as_active(
         assert listed.items[1].stop_reason is None
         await asyncio.gather(sending, waiting)
         assert await active() == []
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+async def test_the_process_after_a_dead_one_does_not_wait_for_its_leases(
+    heeler: HeelerInstance, aletta: AsyncLetta, new_agent: NewAgent, model: ScriptedModelProcess
+) -> None:
+    agent = new_agent()
+    text = f"SLOW:1500 SAY:{unique('taken over')}"
+
+    sending = asyncio.create_task(aletta.agents.messages.create(agent.id, messages=says(text)))
+    await model.wait_for_asked(text)
+    killed = await asyncio.to_thread(heeler.kill9, "agent")
+    answer = await sending
+
+    assert answer.messages[-1].content == text.rpartition("SAY:")[2]  # type: ignore[union-attr]
+    assert await asyncio.to_thread(heeler.wait_restarted, "agent", killed) != killed
+    log = await asyncio.to_thread(heeler.log, "agent", 200)
+    after = log.rpartition("the leases of the process before are free: ")[2]
+    assert f"taking over the turn of {main_conversation(agent.id)}" in after

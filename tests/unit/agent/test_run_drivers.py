@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from libs.bus.ports import fresh_ids
+from libs.bus.solitude import Solitude
 from libs.contracts.agent import DeleteAgent
 from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
@@ -19,7 +20,12 @@ from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import INTERRUPTED, Conversation
 from services.agent.domain.turn import Failure, ModelReply
-from services.agent.policies.given_up import DRIVES_MAX, FAILURES_MAX
+from services.agent.policies.given_up import (
+    DRIVES_MAX,
+    FAILURES_MAX,
+    REST_SECONDS,
+    DriveCount,
+)
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.world import ASK, CONVERSATION, World
 from tests.unit.given import NOW
@@ -522,6 +528,34 @@ class TestTakeOver:
         assert world.row("runs", "run-1")["status"] == "failed"
         assert world.row("runs", "run-2")["status"] == "completed"
         assert world.lease_is_free()
+
+    async def test_a_turn_that_ends_its_drivers_rests_between_them(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process that it kills as soon as it is back would never be there for the others."""
+        await world.agent()
+        stand_still, reached, _ = frozen()
+        process = world.process("p-1", stand_still)
+        await process.say("run-1")
+        await reached.wait()
+        conversation = await process.repository.load(Conversation, CONVERSATION)
+        here, waits, sleep = asyncio.current_task(), [], world.clock.sleep
+
+        async def rest(seconds: float) -> None:
+            if asyncio.current_task() is here:
+                waits.append(seconds)
+                await sleep(seconds)
+
+        monkeypatch.setattr(world.clock, "sleep", rest)
+        drives = []
+        while len(drives) < DRIVES_MAX:
+            count = DriveCount(process.store.letters, Solitude(world.clock))
+            drive = await count.begin(conversation)
+            assert drive is not None
+            drives.append((drive.number, waits.copy()))
+            waits.clear()
+        rested = [REST_SECONDS]
+        assert drives == [(2, []), (3, []), (4, rested), (5, rested), (6, rested)]
 
     async def test_drives_are_counted_anew_when_a_turn_gets_on(self, world: World) -> None:
         await world.agent()

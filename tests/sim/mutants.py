@@ -325,6 +325,17 @@ def unknown_is_failed() -> list[Patch]:
     return [(RunDriver, "resume", resume)]
 
 
+@mutant("A process that starts frees what all others hold, not only what the one before it held.")
+def frees_everybody() -> list[Patch]:
+    async def succeed(store: MemoryEventStore) -> int:
+        for lease in store.schema.leases.values():
+            if lease.holder != store.holder:
+                lease.expires_at = float("-inf")
+        return len(store.schema.leases)
+
+    return [(MemoryEventStore, "succeed", succeed)]
+
+
 @mutant("A zombie goes on writing although its lease is lost.")
 def zombie_writes() -> list[Patch]:
     real = Work.commit

@@ -4,7 +4,7 @@ the seed, and any part can be left out, which is how a failure is made small."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from tests.sim.network import BUS, STORE
@@ -87,7 +87,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A world. `shared` are the agents that share a block; agents are made when they begin."""
+    """A world. `shared` are the agents that share a block; agents are made when they begin. In a
+    `supervised` one, every third, a process that starts knows that its predecessor is dead."""
 
     seed: int
     agents: tuple[float, ...] = ()
@@ -95,7 +96,7 @@ class Plan:
     says: tuple[Say, ...] = ()
     chores: tuple[Chore, ...] = ()
     faults: tuple[Fault, ...] = ()
-    left_out: tuple[str, ...] = field(default=())
+    supervised: bool = False
 
     @property
     def parts(self) -> list[str]:
@@ -114,6 +115,7 @@ class Plan:
     def story(self) -> str:
         """Everything in it, in words."""
         lines = [f"agents begin at {[round(at, 2) for at in self.agents]}, shared {self.shared}"]
+        lines += ["  supervised"] * self.supervised
         lines += [f"  {one}" for one in (*self.says, *self.chores, *self.faults)]
         return "\n".join(lines)
 
@@ -129,6 +131,7 @@ def plan_of(seed: int) -> Plan:
         tuple(says(dice, len(agents))),
         tuple(chores(dice, len(agents))),
         tuple(faults(dice)),
+        supervised=seed % 3 == 0,
     )
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from libs.bus.runtime import Runtime, take_over
+from libs.bus.runtime import Runtime, holder_of, take_over
 from libs.bus.service import Service
 from libs.contracts.ids import derived_id
 from libs.eventstore import failpoints
@@ -78,6 +78,7 @@ class Shared:
     skews: dict[str, float] = field(default_factory=dict)
     running: dict[str, Process] = field(default_factory=dict)
     begun: int = 0
+    supervised: bool = False
 
 
 class Process:
@@ -88,7 +89,8 @@ class Process:
         self.shared = shared
         self.name = name
         self.kind = name.rpartition("-")[0]
-        self.holder = f"{name}/{shared.begun}"
+        own = f"{name}#{shared.begun}"
+        self.holder = holder_of(name, own) if shared.supervised else own
         self.lane = Lane(shared.loop, self.holder)
         self.clock = SimClock(shared.loop)
         self.clock.skew = shared.skews.get(name, 0.0)

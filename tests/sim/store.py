@@ -23,6 +23,7 @@ from libs.eventstore.ports import (
     StoredEvent,
     StoreUnavailable,
     UpstreamPage,
+    instance_of,
 )
 from tests.sim.loop import Lane
 from tests.sim.network import STORE, Network, at
@@ -111,6 +112,8 @@ class Watcher:
     def lease_taken(self, service: str, holder: str, key: str, epoch: int | None) -> None: ...
 
     def lease_released(self, service: str, key: str) -> None: ...
+
+    def lease_freed(self, service: str, key: str, holder: str) -> None: ...
 
     def leases_renewed(self, service: str, held: dict[str, int]) -> None: ...
 
@@ -290,14 +293,17 @@ class SimStore:
         return epoch
 
     async def succeed(self) -> int:
+        if not instance_of(self.holder):
+            return 0
+
         def execute() -> int:
             leases = self.twin().schema.leases
             before = {key for key, lease in leases.items() if lease.expires_at > float("-inf")}
             freed = finished(self.twin().succeed())
-            for key in before:
+            for key in sorted(before):
                 if leases[key].expires_at == float("-inf"):
                     for watcher in self.server.watchers:
-                        watcher.lease_released(self.service, key)
+                        watcher.lease_freed(self.service, key, leases[key].holder)
             return freed
 
         return await self.client.ask(execute, write=True)

@@ -101,6 +101,12 @@ class Watch(Watcher):
     def lease_released(self, service: str, key: str) -> None:
         self.held_until.pop((service, key), None)
 
+    def lease_freed(self, service: str, key: str, holder: str) -> None:
+        """Only what a dead process held is free before it runs out."""
+        if any(process.holder == holder for process in self.shared.running.values()):
+            self.problem(f"the lease of {key} was freed, which {holder} holds")
+        self.lease_released(service, key)
+
     def leases_renewed(self, service: str, held: dict[str, int]) -> None:
         for key in held:
             self.held_until[service, key] = self.loop.now + LEASE_SECONDS

@@ -118,6 +118,7 @@ def run(plan: Plan) -> Outcome:
     server = Server(MemoryDatabase(lambda: loop.now), network)
     watch = Watch(loop, server)
     shared = Shared(loop, network, server, Broker(network), watch.asked)
+    shared.supervised = plan.supervised
     watch.shared = shared
     server.watchers.append(watch)
     LEDGER[:] = [Ledger()]

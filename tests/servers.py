@@ -366,7 +366,8 @@ class HeelerInstance:
         )
         command = service_command(settings, open_secrets(self.home), self.state().ports, name)
         log = settings.log(f"{name}-replica-{len(self._replicas) + 1}")
-        environment = {**command.environment, **self.env, **(extra_env or {})}
+        nobody = {"HEELER_INSTANCE": ""}  # no supervisor starts another in its place
+        environment = {**command.environment, **self.env, **nobody, **(extra_env or {})}
         process = spawn(replace(command, log=log, environment=environment))
         self._replicas.append(process)
         return process

@@ -17,7 +17,7 @@ log = logging.getLogger("heeler.supervisor")
 
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 5.0
-ALIVE_SECONDS_RESET = 2.0  # who lived this long had started, and starts again without a wait
+ALIVE_SECONDS_RESET = 2.0  # who lived this long was of use, and starts again without a wait
 READY_POLL_SECONDS = 0.01
 RESTARTS_BEFORE_READY_MAX = 4
 CANNOT_START = 127

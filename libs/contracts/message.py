@@ -32,7 +32,8 @@ class Context:
 
     `traceparent` is the span that it was sent in, as W3C writes it; empty where nobody traces.
     `sent_at` is when a message that arrived was sent for the first time, by the clock of the bus,
-    as ISO 8601: what two senders with two clocks sent can be put in order by it.
+    as ISO 8601. One clock for all senders; but what is held up before it reaches the bus, by a
+    network or a frozen sender, counts as sent so much later.
     """
 
     message_id: str

@@ -97,11 +97,11 @@ class Handlers:
             earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
             if earlier:
                 return started(earlier, command.request_hash)
-        asked_at = asked_at_of(command, work.context)
-        overtaken_by = conversation.overtaken_by(command, asked_at=asked_at)
+        earliest, latest = asked_between(command, work.context)
+        overtaken_by = conversation.overtaken_by(command, asked_at=earliest)
         if overtaken_by:
             return started(overtaken_by, command.request_hash)
-        refused = conversation.accept(command, asked_at=asked_at, at=self.clock.now())
+        refused = conversation.accept(command, asked_at=latest, at=self.clock.now())
         if refused:
             return refused
         if conversation.running().run.id == command.run.id:
@@ -278,10 +278,12 @@ class Handlers:
         return agent.detach(command.block_id, at=self.clock.now()) or Accepted()
 
 
-def asked_at_of(command: StartRun, context: Context) -> datetime:
-    """When this try was made: by the clock of the bus, for two tries may come through two apis
-    whose clocks differ; by the api's where the command did not come over the bus."""
-    return datetime.fromisoformat(context.sent_at) if context.sent_at else command.run.created_at
+def asked_between(command: StartRun, context: Context) -> tuple[datetime, datetime]:
+    """When this try was made, at the earliest and at the latest. The api's clock may be wrong, and
+    what it sent may have been held up on its way to the clock of the bus."""
+    by_api = command.run.created_at
+    by_bus = datetime.fromisoformat(context.sent_at) if context.sent_at else by_api
+    return min(by_api, by_bus), max(by_api, by_bus)
 
 
 def started(run_id: str, request_hash: str) -> Accepted:

@@ -296,7 +296,8 @@ class Prometheus:
     """Debian's, scraping a Heeler every second."""
 
     def __init__(self, folder: Path, target: str) -> None:
-        self.port = free_port()
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
         config = folder / "prometheus.yml"
         config.write_text(
             "scrape_configs:\n"
@@ -310,7 +311,7 @@ class Prometheus:
                 "prometheus",
                 f"--config.file={config}",
                 f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{self.port}",
+                f"--web.listen-address=127.0.0.1:{port}",
             ],
             stdout=self.log,
             stderr=self.log,
@@ -318,12 +319,16 @@ class Prometheus:
 
     def value(self, query: str) -> float:
         """The one value of a query; 0 where there is none."""
-        try:
-            url = f"http://127.0.0.1:{self.port}/api/v1/query"
-            found = httpx.get(url, params={"query": query}).json()["data"]["result"]
-        except httpx.TransportError:
-            return 0.0
+        url = f"{self.url}/api/v1/query"
+        found = httpx.get(url, params={"query": query}).json()["data"]["result"]
         return float(found[0]["value"][1]) if found else 0.0
+
+    def ready(self) -> bool:
+        """Whether it listens, and answers queries: at first it refuses them all with a 503."""
+        try:
+            return httpx.get(f"{self.url}/-/ready").status_code == 200
+        except httpx.TransportError:
+            return False
 
     def stop(self) -> None:
         self.process.terminate()
@@ -340,8 +345,11 @@ needs_prometheus = pytest.mark.skipif(
 @pytest.fixture
 def prometheus(heeler: HeelerInstance, tmp_path: Path) -> Iterator[Prometheus]:
     running = Prometheus(tmp_path, f"127.0.0.1:{heeler.port}")
-    yield running
-    running.stop()
+    try:
+        wait_until("prometheus is ready", running.ready, SEEN_SECONDS_MAX)
+        yield running
+    finally:
+        running.stop()
 
 
 COUNTED = {

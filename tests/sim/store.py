@@ -113,7 +113,7 @@ class Watcher:
 
     def lease_released(self, service: str, key: str) -> None: ...
 
-    def lease_freed(self, service: str, key: str, holder: str) -> None: ...
+    def lease_freed(self, service: str, key: str, holder: str, by: str) -> None: ...
 
     def leases_renewed(self, service: str, held: dict[str, int]) -> None: ...
 
@@ -303,7 +303,7 @@ class SimStore:
             for key in sorted(before):
                 if leases[key].expires_at == float("-inf"):
                     for watcher in self.server.watchers:
-                        watcher.lease_freed(self.service, key, leases[key].holder)
+                        watcher.lease_freed(self.service, key, leases[key].holder, self.holder)
             return freed
 
         return await self.client.ask(execute, write=True)

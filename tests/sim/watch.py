@@ -101,9 +101,10 @@ class Watch(Watcher):
     def lease_released(self, service: str, key: str) -> None:
         self.held_until.pop((service, key), None)
 
-    def lease_freed(self, service: str, key: str, holder: str) -> None:
-        """Only what a dead process held is free before it runs out."""
-        if any(process.holder == holder for process in self.shared.running.values()):
+    def lease_freed(self, service: str, key: str, holder: str, by: str) -> None:
+        """Only what a dead process held is free before it runs out; unless the wish for it comes
+        late, from one that is dead itself by now."""
+        if {holder, by} <= {process.holder for process in self.shared.running.values()}:
             self.problem(f"the lease of {key} was freed, which {holder} holds")
         self.lease_released(service, key)
 

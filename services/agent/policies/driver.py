@@ -31,8 +31,10 @@ from services.agent.domain.turn import (
 )
 from services.agent.policies.asking import Asking, Question, question_of
 from services.agent.policies.given_up import (
+    CROWD_DRIVES_MAX,
     DRIVES_MAX,
     FAILURES_MAX,
+    REST_SECONDS_MIN,
     DriveCount,
     gave_up,
     letter_of_run,
@@ -85,9 +87,9 @@ class RunDriver:
         try:
             fresh = self.just_committed()
             await self.resume(fresh)
-            self.taken_over_run = self.run_id if fresh is None else ""
             if fresh is None:
                 await self.count_drive()
+                self.taken_over_run = self.run_id
             with RunSpans(self.context, self.all.queries) as spans:
                 await self.show(spans)
                 while await self.act():
@@ -110,8 +112,16 @@ class RunDriver:
     async def count_drive(self) -> None:
         """Write down that the turn is driven again from where it stands: whoever drove it before
         may have died of it. A turn that ends its drivers again and again is given up."""
-        drive = await self.once_answered(lambda: self.drives.begin(self.conversation))
-        if drive is not None and drive.number > DRIVES_MAX:
+        while True:
+            drive = await self.once_answered(lambda: self.drives.begin(self.conversation))
+            if drive is None or 0 < drive.number <= CROWD_DRIVES_MAX:
+                return
+            if not drive.number:
+                await self.all.clock.sleep(max(drive.wait_seconds, REST_SECONDS_MIN))
+            await self.resume()  # it had to wait, and may have been cancelled meanwhile
+            if drive.number and self.drives.counts(self.conversation):
+                break
+        if drive.number > DRIVES_MAX:
             await self.give_up(DIED, replace(drive, number=DRIVES_MAX))
 
     async def show(self, spans: RunSpans) -> None:
@@ -331,9 +341,9 @@ class RunDriver:
         self, decide: Callable[[Conversation], None], letter: DeadLetter | None = None
     ) -> None:
         """Make a fact durable, deciding again as often as somebody else wrote first. With a
-        letter, that is parked in the same commit."""
+        letter, that is parked in the same commit, unless its run has ended otherwise by now."""
         attempt = 0
-        while True:
+        while letter is None or letter.message_id == self.run_id:
             decide(self.conversation)
             work = self.all.repository.work(self.context)
             work.adopt(self.conversation)

@@ -17,8 +17,8 @@ from services.agent.domain.turn import Failure, Turn
 # A drive that fails was a bug here; one that ends with its process may have been killed by anybody.
 FAILURES_MAX = 3
 DRIVES_MAX = 5
-# A turn that was driven so often is not driven again beside other doubtful ones; and, lest a
-# process that it kills is never there for the others, it rests between two drives.
+# A turn that was driven so often is not driven again beside other doubtful ones; nor so soon after
+# the drive before began, lest a process that it kills is never there for the others.
 CROWD_DRIVES_MAX = 2
 REST_SECONDS = 5.0
 REST_SECONDS_MIN = 0.1
@@ -74,29 +74,27 @@ class DriveCount:
         self.ticket: Ticket | None = None
 
     async def begin(self, conversation: Conversation) -> Attempt | None:
-        """Count a drive that takes a turn over; a doubtful one waits until it is alone."""
+        """Count a drive that takes a turn over, unless the turn rests; a doubtful one waits until
+        it is alone."""
         turn = conversation.state.turn
         if turn is None:
             return None
         self.point = standing(turn)
-        begun = await self.next_drive()
-        while not begun.number:
-            self.end()
-            await self.solitude.clock.sleep(max(begun.wait_seconds, REST_SECONDS_MIN))
-            begun = await self.next_drive()
-        self.begun = begun
-        return begun
-
-    async def next_drive(self) -> Attempt:
-        """Begin the next drive, unless the turn rests; alone, if it is doubtful."""
         begin = self.letters.begin
-        begun = await begin(self.point, known=1, hold_seconds=0.0, crowd_max=CROWD_DRIVES_MAX)
-        if begun.crowded:
+        self.begun = await begin(self.point, known=1, hold_seconds=0.0, crowd_max=CROWD_DRIVES_MAX)
+        if self.begun.crowded:
             self.ticket = self.ticket or await self.solitude.enter()
-            begun = await begin(self.point, known=1, hold_seconds=REST_SECONDS)
-            if begun.number:
-                self.solitude.limit(self.ticket, begun.number)
-        return begun
+            self.begun = await begin(self.point, known=1, hold_seconds=REST_SECONDS)
+            if self.begun.number:
+                self.solitude.limit(self.ticket, self.begun.number)
+            else:
+                self.end()
+        return self.begun
+
+    def counts(self, conversation: Conversation) -> bool:
+        """Whether the turn still stands where the drive was begun."""
+        turn = conversation.state.turn
+        return turn is not None and standing(turn) == self.point
 
     async def failed(self, conversation: Conversation) -> Attempt | None:
         """Count that the drive has failed where the turn stands now."""

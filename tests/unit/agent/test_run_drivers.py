@@ -11,10 +11,12 @@ import pytest
 
 from libs.bus.ports import fresh_ids
 from libs.bus.solitude import Solitude
+from libs.bus.system import SystemClock
 from libs.contracts.agent import DeleteAgent
 from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
 from libs.contracts.message import Accepted, Context, Rejected
+from libs.eventstore.letters import Attempt
 from libs.eventstore.ports import Commit, History, VersionConflict
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.agent import Agent
@@ -25,9 +27,10 @@ from services.agent.policies.given_up import (
     FAILURES_MAX,
     REST_SECONDS,
     DriveCount,
+    standing,
 )
 from tests.contract.examples import AGENT, BLOCK, HUMAN
-from tests.unit.agent.world import ASK, CONVERSATION, World
+from tests.unit.agent.world import ASK, CONVERSATION, Process, World
 from tests.unit.given import NOW
 
 USAGE = Usage(prompt_tokens=10, completion_tokens=2)
@@ -72,6 +75,13 @@ def frozen() -> tuple[Any, asyncio.Event, asyncio.Event]:
         return words("too late")
 
     return stand_still, reached, let_go
+
+
+async def driven(process: Process, conversation: Conversation) -> Attempt:
+    """A drive by a process of its own, which dies."""
+    drive = await DriveCount(process.store.letters, Solitude(SystemClock())).begin(conversation)
+    assert drive is not None
+    return drive
 
 
 class TestTurns:
@@ -273,7 +283,7 @@ class TestRetries:
         await process.idle()
         late = await process.tell(first, "first", sent_at=sent_at[0])
         assert late == Accepted(result={"run_id": "run-2", "request_hash": "h"})
-        new = process.start_run("run-3", request_hash="h", seconds_ago=300)
+        new = process.start_run("run-3", request_hash="h", seconds_ago=-30)
         once_more = await process.tell(new, "new", sent_at=sent_at[2])
         assert once_more == Accepted(result={"run_id": "run-3", "request_hash": "h"})
         await process.idle()
@@ -529,9 +539,7 @@ class TestTakeOver:
         assert world.row("runs", "run-2")["status"] == "completed"
         assert world.lease_is_free()
 
-    async def test_a_turn_that_ends_its_drivers_rests_between_them(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_a_turn_that_ends_its_drivers_rests_between_them(self, world: World) -> None:
         """A process that it kills as soon as it is back would never be there for the others."""
         await world.agent()
         stand_still, reached, _ = frozen()
@@ -539,23 +547,48 @@ class TestTakeOver:
         await process.say("run-1")
         await reached.wait()
         conversation = await process.repository.load(Conversation, CONVERSATION)
-        here, waits, sleep = asyncio.current_task(), [], world.clock.sleep
+        drives = [await driven(process, conversation) for _ in range(2)]
+        while len(drives) < 8:
+            drives.append(await driven(process, conversation))
+            world.clock.seconds += drives[-1].wait_seconds
+        told = [(one.number, one.wait_seconds) for one in drives]
+        rests = (0, REST_SECONDS)
+        assert told == [(2, 0), (3, 0), rests, (4, 0), rests, (5, 0), rests, (6, 0)]
+
+    @pytest.mark.parametrize("drives", [3, DRIVES_MAX])
+    async def test_a_run_that_is_cancelled_while_it_rests_ends_and_the_next_one_goes_on(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, drives: int
+    ) -> None:
+        await world.agent()
+        stand_still, reached, _ = frozen()
+        victim = world.process("p-1", stand_still)
+        await victim.say("run-1")
+        await victim.say("run-2")
+        await reached.wait()
+        conversation = await victim.repository.load(Conversation, CONVERSATION)
+        while (await driven(victim, conversation)).number < drives:
+            world.clock.seconds += REST_SECONDS
+        next_process = world.process("p-2", words("two"))
+        resting, rested = asyncio.Event(), asyncio.Event()
 
         async def rest(seconds: float) -> None:
-            if asyncio.current_task() is here:
-                waits.append(seconds)
-                await sleep(seconds)
+            resting.set()
+            await rested.wait()
+            world.clock.seconds += seconds
 
+        await next_process.store.letters.hold(standing(conversation.running()), 60.0)
+        world.lease_expires()
         monkeypatch.setattr(world.clock, "sleep", rest)
-        drives = []
-        while len(drives) < DRIVES_MAX:
-            count = DriveCount(process.store.letters, Solitude(world.clock))
-            drive = await count.begin(conversation)
-            assert drive is not None
-            drives.append((drive.number, waits.copy()))
-            waits.clear()
-        rested = [REST_SECONDS]
-        assert drives == [(2, []), (3, []), (4, rested), (5, rested), (6, rested)]
+        await next_process.drivers.sweep()
+        await resting.wait()
+        asked = CancelRuns(agent_id=AGENT, run_ids=["run-1"])
+        assert await next_process.tell(asked, "stop") == Accepted(result={"run-1": "cancelled"})
+        rested.set()
+        await next_process.idle()
+        assert world.row("runs", "run-1")["status"] == "cancelled"
+        assert world.row("runs", "run-2")["status"] == "completed"
+        assert world.schema.rows("dead_letters") == []
+        assert world.lease_is_free()
 
     async def test_drives_are_counted_anew_when_a_turn_gets_on(self, world: World) -> None:
         await world.agent()

@@ -198,7 +198,7 @@ class MemoryEventStore:
         return len(freed)
 
     async def renew_leases(self) -> set[str]:
-        """Prolong every lease that this instance took; returns those that it holds."""
+        """Prolong every lease that this process took; returns those that it holds."""
         until = self.database.clock() + LEASE_SECONDS
         for key, epoch in list(self.held.items()):
             lease = self.schema.leases.get(key)

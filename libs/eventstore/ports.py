@@ -176,8 +176,9 @@ class StoreUnavailable(Exception):
 
 
 class EventStore(Protocol):
-    """The door. One instance serves one service (one schema); `holder` names this process: by an
-    id of its own, or by `<instance>/<id>` where at most one process at a time is that instance."""
+    """The door. One store serves one process of one service (one schema); `holder` names that: by
+    an id of its own, or by `<instance>/<id>` where at most one process at a time is the instance.
+    """
 
     holder: str
 
@@ -219,7 +220,7 @@ class EventStore(Protocol):
         ...
 
     async def renew_leases(self) -> set[str]:
-        """Prolong every lease that this instance knows it took; returns those that it holds.
+        """Prolong every lease that this process knows it took; returns those that it holds.
 
         A lease that was taken by a commit with an unknown outcome is not known, and runs out.
         """

@@ -275,7 +275,7 @@ class PostgresEventStore:
         return len(freed)
 
     async def renew_leases(self) -> set[str]:
-        """Prolong every lease that this instance knows it took; returns those that it holds.
+        """Prolong every lease that this process knows it took; returns those that it holds.
 
         What was taken while the statement ran is held too, though it was not in it.
         """

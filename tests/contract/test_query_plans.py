@@ -66,10 +66,10 @@ class Explained(Database):
             self.scans += scans(await generic_plan(connection, text))
 
 
-def of_agent(alias: str) -> Filter:
+def of_conversation() -> Filter:
     """What the api asks of the messages of one conversation."""
-    found = Filter([f"{alias}.conversation_id = %(conversation)s"], {"conversation": CONVERSATION})
-    found.add(f"{alias}.agent_id = %(agent)s", "agent", AGENT)
+    found = Filter(["m.conversation_id = %(conversation)s"], {"conversation": CONVERSATION})
+    found.add("m.agent_id = %(agent)s", "agent", AGENT)
     return found
 
 
@@ -95,7 +95,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "agent_memory": lambda reads: reads.agent_memory(ORG, AGENT),
         "agent_tools": lambda reads: reads.agent_tools(ORG, AGENT),
         "agent_block": lambda reads: reads.agent_block(ORG, AGENT, "human"),
-        "messages": lambda reads: reads.messages(AGENT, of_agent("m"), Slice(), ["user_message"]),
+        "messages": lambda reads: reads.messages(
+            AGENT, of_conversation(), Slice(), ["user_message"]
+        ),
         "run_answer": lambda reads: reads.run_answer(RUN),
         "run": lambda reads: reads.run(ORG, RUN),
         "run_end": lambda reads: reads.run_end(RUN),

@@ -241,16 +241,12 @@ class TestRuns:
 
     def test_an_accepted_run_has_its_turn_at_once_when_nobody_else_has(self) -> None:
         past = given(Conversation, CONVERSATION, BEGUN)
-        past.when(lambda talk: talk.accept(command(), asked_at=NOW, at=NOW)).then(
-            accepted(), *started()
-        )
+        past.when(accepts()).then(accepted(), *started())
         assert past.aggregate.next_action() == AskModel(step())
 
     def test_an_accepted_run_waits_behind_the_one_that_has_the_turn(self) -> None:
         past = talking()
-        past.when(lambda talk: talk.accept(command(SECOND), asked_at=NOW, at=NOW)).then(
-            accepted(SECOND)
-        )
+        past.when(accepts(SECOND)).then(accepted(SECOND))
         assert [one.run.id for one in past.aggregate.state.queue] == [SECOND]
 
     def test_too_many_waiting_runs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from libs.bus.ports import IncomingCommand
+from libs.bus.ports import REQUEST_SECONDS_MAX, IncomingCommand
 from libs.contracts.ids import derived_id
 from libs.contracts.message import DEFAULT_ORG, Context
 from libs.eventstore.ports import StoredEvent
@@ -15,6 +16,9 @@ TRACEPARENT = "traceparent"
 RESENT = "heeler-resent"
 WAITED = "heeler-waited"  # seconds since the command was sent for the first time
 WAITED_SECONDS_MAX = 86_400.0
+SECONDS_LEFT = "heeler-seconds-left"  # how long the sender goes on waiting
+# JetStream forgets a message after so many seconds, counted by its own clock.
+TIME_TO_LIVE = "Nats-TTL"
 
 
 def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:
@@ -51,11 +55,29 @@ def context_of(headers: Mapping[str, str], stamp: str, stored_at: datetime) -> C
 
 def waited(headers: Mapping[str, str]) -> timedelta:
     """How long the sender had been sending the command already."""
+    return timedelta(seconds=seconds_in(headers, WAITED, 0.0))
+
+
+def seconds_left(headers: Mapping[str, str]) -> float:
+    """How long the sender went on waiting when it sent this."""
+    return seconds_in(headers, SECONDS_LEFT, REQUEST_SECONDS_MAX)
+
+
+def seconds_in(headers: Mapping[str, str], name: str, usual: float) -> float:
+    """The seconds that a header names; what is usual where it names none, as somebody else's."""
     try:
-        seconds = float(headers.get(WAITED, 0))
-    except ValueError:  # somebody else's header
-        seconds = 0.0
-    return timedelta(seconds=seconds if 0 <= seconds <= WAITED_SECONDS_MAX else 0.0)
+        seconds = float(headers.get(name, usual))
+    except ValueError:
+        return usual
+    return seconds if 0 <= seconds <= WAITED_SECONDS_MAX else usual
+
+
+def waiting(sent: dict[str, str], waited_seconds: float, seconds_max: float) -> None:
+    """Say in the headers of a command how long its sender has waited, and how long it will."""
+    left = max(seconds_max - waited_seconds, 0.0)
+    sent[WAITED] = f"{waited_seconds:.6f}"
+    sent[SECONDS_LEFT] = f"{left:.6f}"
+    sent[TIME_TO_LIVE] = str(math.ceil(left) + 1)
 
 
 def of_event(service: str, event: StoredEvent) -> dict[str, str]:

@@ -32,6 +32,7 @@ def stream_config(spec: StreamSpec) -> StreamConfig:
         storage=StorageType.MEMORY if spec.in_memory else StorageType.FILE,
         discard=DiscardPolicy.OLD,
         duplicate_window=EVENT_DEDUPLICATION_SECONDS,
+        allow_msg_ttl=spec.work_queue,
     )
 
 

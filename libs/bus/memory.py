@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from libs.bus.ports import (
     Answer,
     BusUnavailable,
     Deliver,
+    Expired,
     IncomingCommand,
     Ring,
     TryAgain,
@@ -66,10 +68,12 @@ class MemoryBus:
         service = incoming.name.partition(".")[0]
         sent_at = datetime.now(UTC).isoformat()
         incoming = replace(incoming, context=replace(incoming.context, sent_at=sent_at))
+        until = time.monotonic() + seconds_max
         try:
             async with asyncio.timeout(seconds_max):
                 while True:
-                    reply = await self.attempt(service, incoming)
+                    left = until - time.monotonic()
+                    reply = await self.attempt(service, replace(incoming, seconds_left=left))
                     if reply is not None:
                         return REPLY.validate_json(reply.model_dump_json())
                     await asyncio.sleep(ATTEMPT_PAUSE_SECONDS)
@@ -165,7 +169,7 @@ async def answered(answer: Answer, incoming: IncomingCommand) -> Accepted | Reje
     """The answer, or None if the handler failed. A process edge: the bug is logged here."""
     try:
         return await answer(incoming)
-    except TryAgain:
+    except (TryAgain, Expired):
         return None
     except Exception:
         log.exception("command %s failed", incoming.name)

@@ -35,6 +35,7 @@ from libs.bus.ports import (
     Answer,
     BusUnavailable,
     Deliver,
+    Expired,
     IncomingCommand,
     Ring,
     TryAgain,
@@ -53,7 +54,6 @@ log = logging.getLogger(__name__)
 
 RESEND_SECONDS = (0.5, 1.0, 2.0)
 REDELIVERY_SECONDS = (0.2, 1.0, 3.0, 10.0, 30.0)
-COMMANDS_IN_FLIGHT_MAX = 256
 DECLARE_EVERY_SECONDS = 5.0
 DECLARE_RETRY_SECONDS = 0.2
 PUBLISH_ACK_SECONDS_MAX = 2.0
@@ -72,7 +72,7 @@ class NatsBus:
         self.served: list[str] = []
         self.takers: list[Any] = []
         self.in_flight: set[asyncio.Task[None]] = set()
-        self.room = asyncio.Semaphore(COMMANDS_IN_FLIGHT_MAX)
+        self.handled: set[tuple[str, str]] = set()
         self.undeclared = asyncio.Event()
         self.declaring: asyncio.Task[None] | None = None
         self.client = Client()
@@ -207,7 +207,7 @@ class NatsBus:
         try:
             async with asyncio.timeout(seconds_max):
                 for pause in resend_pauses():
-                    sent_headers[headers.WAITED] = f"{time.monotonic() - began:.6f}"
+                    headers.waiting(sent_headers, time.monotonic() - began, seconds_max)
                     await self.client.publish(
                         incoming.subject, incoming.payload, headers=sent_headers
                     )
@@ -252,10 +252,15 @@ class NatsBus:
         self.served.append(service)
 
         async def take(message: NatsMessage) -> None:
-            await self.room.acquire()
-            task = asyncio.create_task(self.answer_one(message.raw_message, answer))
+            raw = message.raw_message
+            copy = request_of(raw)
+            if copy in self.handled:
+                await self.client.publish(raw.reply, done_with_copy(raw.reply))
+                return
+            self.handled.add(copy)
+            task = asyncio.create_task(self.answer_one(raw, answer))
             self.in_flight.add(task)
-            task.add_done_callback(self.finished)
+            task.add_done_callback(lambda done: self.finished(done, copy))
 
         taker = self.broker.subscriber(
             DELIVERIES_OF_COMMANDS.format(service=service),
@@ -267,36 +272,39 @@ class NatsBus:
         taker(take)
         self.takers.append(taker)
 
-    def finished(self, task: asyncio.Task[None]) -> None:
-        """Make room for the next command."""
+    def finished(self, task: asyncio.Task[None], request: tuple[str, str]) -> None:
+        """A command is answered, or will come again."""
         self.in_flight.discard(task)
-        self.room.release()
+        self.handled.discard(request)
 
     async def answer_one(self, message: Msg, answer: Answer) -> None:
         """Answer and acknowledge one command, or ask for it again later. A process edge: whatever
         goes wrong is logged here, and the command is not lost."""
         sent = message.headers or {}
+        incoming = incoming_of(message)
         try:
-            reply = await answer(incoming_of(message))
+            reply = await answer(incoming)
             if sent.get(headers.REPLY_TO):
                 await self.client.publish(sent[headers.REPLY_TO], reply.model_dump_json().encode())
             await self.client.publish(message.reply, b"+ACK")
+        except Expired:
+            log.info("command %s is dropped: nobody waits for it", message.subject)
+            await self.settle(message, b"+TERM")
         except TryAgain as later:
-            await self.ask_again(message, later.seconds)
+            await self.settle(message, nak(later.seconds))
         except StoreUnavailable as problem:
             delay = redelivery_delay(message.reply)
             log.warning("command %s waits, again in %s s: %s", message.subject, delay, problem)
-            await self.ask_again(message, delay)
+            await self.settle(message, nak(delay))
         except Exception:
             delay = redelivery_delay(message.reply)
             log.exception("command %s failed, again in %s s", message.subject, delay)
-            await self.ask_again(message, delay)
+            await self.settle(message, nak(delay))
 
-    async def ask_again(self, message: Msg, seconds: float) -> None:
-        """Have a command delivered again after a pause."""
-        nak = b'-NAK {"delay": %d}' % int(seconds * 1e9)
+    async def settle(self, message: Msg, how: bytes) -> None:
+        """Tell JetStream what becomes of a command that is not answered."""
         with contextlib.suppress(NatsError):
-            await self.client.publish(message.reply, nak)
+            await self.client.publish(message.reply, how)
 
     # Events
 
@@ -394,13 +402,45 @@ def incoming_of(message: Msg) -> IncomingCommand:
     stored_at = datetime.fromtimestamp(int(nanoseconds) / 1e9, UTC)
     again = deliveries(message.reply) > 1 or headers.RESENT in sent
     context = headers.context_of(sent, f"{sequence}.{nanoseconds}", stored_at)
-    return IncomingCommand(name, message.data, context, message.subject, again)
+    left = headers.seconds_left(sent) - waited_between(deliveries(message.reply))
+    return IncomingCommand(
+        name,
+        message.data,
+        context,
+        message.subject,
+        again,
+        seconds_left=left,
+        last_delivery=left <= redelivery_delay(message.reply),
+    )
+
+
+def request_of(message: Msg) -> tuple[str, str]:
+    """Which request a command belongs to: that sends it, and waits for the answer, once; what it
+    sends again has the same id and the same reply subject."""
+    sent = message.headers or {}
+    return sent.get("ce-id") or message.reply, sent.get(headers.REPLY_TO, "")
+
+
+def done_with_copy(ack_subject: str) -> bytes:
+    """What JetStream is told of a copy of a command that is being handled: a copy of its own is
+    done with, the same message delivered again is being worked on."""
+    return b"+WPI" if deliveries(ack_subject) > 1 else b"+ACK"
+
+
+def nak(seconds: float) -> bytes:
+    """Ask JetStream to deliver a command again after a pause."""
+    return b'-NAK {"delay": %d}' % int(seconds * 1e9)
 
 
 def deliveries(ack_subject: str) -> int:
     """How often a message was delivered: JetStream counts it in the ack subject,
     `$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.<consumer's sequence>.<time>.<pending>`."""
     return int(ack_subject.split(".")[4])
+
+
+def waited_between(count: int) -> float:
+    """Seconds that passed at least between the first delivery of a command and a later one."""
+    return sum(REDELIVERY_SECONDS[: count - 1])
 
 
 def redelivery_delay(ack_subject: str) -> float:

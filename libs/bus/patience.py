@@ -14,12 +14,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import NoReturn
 
 from libs.bus.dead_letters import DIED, Given, Problem, letter_of, problem_of, refusal
-from libs.bus.ports import Answer, BusUnavailable, Clock, IncomingCommand, TryAgain
+from libs.bus.ports import Answer, BusUnavailable, Clock, Expired, IncomingCommand, TryAgain
 from libs.bus.shell import TooManyConflicts
 from libs.bus.solitude import Solitude
-from libs.contracts.message import REPLY, Accepted, Rejected
+from libs.contracts.message import REPLY, UNPROCESSABLE, Accepted, Rejected
 from libs.eventstore.letters import Attempt, Letters, park
 from libs.eventstore.ports import (
     Commit,
@@ -27,6 +28,7 @@ from libs.eventstore.ports import (
     EventStore,
     InboxEntry,
     StaleLease,
+    StoreRefused,
     StoreUnavailable,
     VersionConflict,
 )
@@ -135,10 +137,14 @@ class Patience:
         self.handling.add(message_id)
         try:
             reply = await self.answer_once(incoming)
-        except INNOCENT:
+        except INNOCENT as trouble:
             if begun:
                 await excuse(self.store.letters, message_id, self.clock)
+            if incoming.last_delivery:
+                await self.give_up(incoming, trouble)
             raise
+        except StoreRefused as hopeless:
+            return await self.refuse(incoming, hopeless)
         except Exception as bug:
             return await self.failed(incoming, bug, begun)
         finally:
@@ -163,6 +169,30 @@ class Patience:
         if failure.number >= ATTEMPTS_MAX:
             return await self.park(incoming, problem_of(bug), failure)
         raise TryAgain(rest) from bug
+
+    async def give_up(self, incoming: IncomingCommand, trouble: Exception) -> NoReturn:
+        """The trouble lasts longer than the sender waits: keep the command as a dead letter, if
+        there is a store to keep it. It is not refused for good: its sender may send it again, and
+        it may be replayed; whichever comes first takes effect."""
+        log.warning("command %s is given up: %s", incoming.name, trouble)
+        now = self.clock.now()
+        commit = Commit()
+        given = Given(self.service, problem_of(trouble), 1, now, now)
+        park(letter_of(incoming, given), commit.rows)
+        with contextlib.suppress(StoreUnavailable):
+            await self.store.commit(commit)
+        raise Expired(incoming.name) from trouble
+
+    async def refuse(
+        self, incoming: IncomingCommand, hopeless: StoreRefused
+    ) -> Accepted | Rejected:
+        """Trying again is of no use: say so where the sender can mend it, else park the command."""
+        log.error("command %s cannot be stored: %s", incoming.name, hopeless)
+        if hopeless.by_data:
+            with contextlib.suppress(StoreUnavailable):
+                await self.store.letters.forget(incoming.context.message_id)
+            return Rejected(code=UNPROCESSABLE, reason=f"This cannot be stored: {hopeless}")
+        return await self.park(incoming, problem_of(hopeless), Attempt(1, self.clock.now()))
 
     async def park(
         self, incoming: IncomingCommand, problem: Problem, failure: Attempt

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from libs.contracts.message import Accepted, Command, Context, Rejected
+from libs.contracts.message import BUSY, Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoredEvent
 
 REQUEST_SECONDS_MAX = 10.0
@@ -15,6 +15,10 @@ REQUEST_SECONDS_MAX = 10.0
 
 class BusUnavailable(Exception):
     """Nobody answered in time; whether the command took effect is not known."""
+
+
+class Expired(Exception):
+    """Whoever sent the command has stopped waiting for the answer: it is dropped unanswered."""
 
 
 class TryAgain(Exception):
@@ -29,7 +33,8 @@ class TryAgain(Exception):
 class IncomingCommand:
     """A command as it arrives: its full name `<service>.<topic>`, its JSON, its context.
 
-    `again` says that it was delivered, or sent, before.
+    `again` says that it was delivered, or sent, before; `seconds_left` how long its sender goes on
+    waiting; `last_delivery` that it would come too late if it had to be delivered once more.
     """
 
     name: str
@@ -37,6 +42,13 @@ class IncomingCommand:
     context: Context
     subject: str = ""
     again: bool = False
+    seconds_left: float = REQUEST_SECONDS_MAX
+    last_delivery: bool = False
+
+    @property
+    def target(self) -> str:
+        """The id that the command is about: the last token of its subject."""
+        return self.subject.rpartition(".")[2]
 
 
 def outgoing(command: Command, context: Context) -> IncomingCommand:
@@ -81,7 +93,8 @@ class Bus(Protocol):
         """Answer the commands of a service; with several processes each command goes to one.
 
         What raises is answered later: the command is delivered again, after the pause that a
-        TryAgain names, else after a growing one.
+        TryAgain names, else after a growing one, for as long as its sender waits. What raises
+        Expired is not.
         """
         ...
 
@@ -110,6 +123,15 @@ class Bus(Protocol):
         """Hear the deltas of a subject, in which `*` stands for any token: all that are caused by
         what this bus sends from now on."""
         ...
+
+
+async def request_as_service(bus: Bus, command: Command, context: Context) -> Accepted | Rejected:
+    """Send a command in the course of other work, which waits until there is room for it: raises
+    BusUnavailable where a client would be told to come again."""
+    reply = await bus.request(command, context)
+    if isinstance(reply, Rejected) and reply.code == BUSY:
+        raise BusUnavailable(f"{command.service}.{command.topic}: {reply.reason}")
+    return reply
 
 
 class Clock(Protocol):

@@ -6,7 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.background import Leadership, forever
+from libs.bus.command_queue import CommandQueue
 from libs.bus.consumer import LogConsumer, React
 from libs.bus.dead_letters import DeadLetters
 from libs.bus.observed import observed
@@ -48,6 +50,7 @@ class Service:
         self.clock = clock
         self.relay = Relay(self.store, bus, name)
         self.solitude = Solitude(clock)
+        self.locks = AggregateLocks()
         self.dead_letters = DeadLetters(name, self.store.letters, bus)
         self.consumers: list[LogConsumer] = []
         self.sweepers: list[Callable[[], Awaitable[None]]] = []
@@ -61,9 +64,10 @@ class Service:
         """Answer these commands, and those about the dead letters of this service."""
         shell = CommandShell(self.repository, {**handlers, **self.dead_letters.table()})
         patience = Patience(self.name, self.store, shell.answer, self.clock, self.solitude)
+        queue = CommandQueue(patience.answer, self.locks, self.clock)
 
         async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
-            reply = await patience.answer(incoming)
+            reply = await queue.answer(incoming)
             self.relay.bell.ring()
             return reply
 

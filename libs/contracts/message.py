@@ -140,7 +140,8 @@ UNPROCESSABLE = "unprocessable"
 CONFLICT = "conflict"
 UNAVAILABLE = "unavailable"
 PARKED = "parked"
-REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE, PARKED)
+BUSY = "busy"  # nothing is wrong with the command: there is no room for it now
+REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE, PARKED, BUSY)
 
 COMMANDS: dict[str, type[Command]] = {}
 EVENTS: dict[str, type[Event]] = {}

@@ -9,7 +9,9 @@ SERVICES = ("agent", "memory")
 COMMANDS_STREAM = "COMMANDS"
 COMMAND_AGE_SECONDS_MAX = 3_600
 COMMAND_ACK_WAIT_SECONDS = 10
-COMMANDS_UNACKED_MAX = 1_024
+# More than all processes of a service keep waiting (`libs/bus/command_queue.py`), so that it is not
+# this that holds a command back: who has no room for it says so.
+COMMANDS_UNACKED_MAX = 16_384
 
 EVENT_AGE_SECONDS_MAX = 7 * 86_400
 EVENT_STREAM_BYTES_MAX = 1 << 30

@@ -11,12 +11,21 @@ import psycopg
 from psycopg.errors import DeadlockDetected
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from libs.eventstore.ports import StoreUnavailable
+from libs.eventstore.ports import StoreRefused, StoreUnavailable
 from libs.telemetry.tracing import statement
 
 log = logging.getLogger(__name__)
 
-LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+# What passes by itself, by SQLSTATE or the beginning of one: the connection is lost (08), the
+# server has no room (53: connections, memory, disk), is stopping or starting (57P), cancelled what
+# took too long (57014), could not read or write a file (58); two transactions crossed (40); it is
+# a standby just now (25006), or a lock was not to be had (55P03). Nothing else is tried again.
+TRANSIENT = ("08", "40", "53", "57P", "57014", "58", "25006", "25P03", "55P03")
+SERVER_GONE = ("08", "57P")
+CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
+# What is to be stored is at fault: it has no such form (22), breaks a rule of its table (23), or is
+# over a limit of Postgres (54), as a text that is too long for an index.
+DATA_AT_FAULT = ("22", "23", "54")
 
 POOL_CONNECTIONS_MAX = 8
 POOL_WAIT_SECONDS_MAX = 5.0
@@ -127,6 +136,23 @@ class Database:
                 return row
 
 
+def is_transient(problem: BaseException | None) -> bool:
+    """Whether it may go well later. Who has no SQLSTATE never came from the server: the connection
+    is lost."""
+    if not isinstance(problem, psycopg.Error):
+        return False
+    if problem.sqlstate is None:
+        return isinstance(problem, CONNECTION_ERRORS)
+    return problem.sqlstate.startswith(TRANSIENT)
+
+
+def refused(problem: psycopg.Error) -> StoreRefused:
+    """What an error means that will be the same each time."""
+    state = problem.sqlstate or ""
+    why = problem.diag.message_primary or type(problem).__name__
+    return StoreRefused(f"{why} (SQLSTATE {state})", by_data=state.startswith(DATA_AT_FAULT))
+
+
 class Borrowed:
     """`async with`: a connection of a database; what goes wrong inside may mean that it is lost."""
 
@@ -138,16 +164,18 @@ class Borrowed:
     async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
         try:
             self.connection = await self.database.borrow()
-        except LOST as lost:
+        except CONNECTION_ERRORS as lost:
             raise await self.unavailable(lost) from lost
         return self.connection
 
     async def __aexit__(self, _: object, problem: BaseException | None, __: object) -> None:
         await self.database.give_back(self.connection)
-        if isinstance(problem, LOST) and not isinstance(problem, DeadlockDetected):
+        if is_transient(problem) and not isinstance(problem, DeadlockDetected):
             raise await self.unavailable(problem) from problem
 
-    async def unavailable(self, lost: BaseException) -> StoreUnavailable:
-        """The exception to raise, after the pool was looked through."""
-        await self.database.drop_broken_connections()
+    async def unavailable(self, lost: BaseException | None) -> StoreUnavailable:
+        """The exception to raise; if it is Postgres that went away, after a look at the pool."""
+        state = lost.sqlstate if isinstance(lost, psycopg.Error) else None
+        if state is None or state.startswith(SERVER_GONE):
+            await self.database.drop_broken_connections()
         return StoreUnavailable(str(lost))

@@ -7,9 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import Context
 
+from libs.eventstore.ports import StoreUnavailable
 from libs.telemetry.tracing import statement, tracer
 
 QUESTIONS_MAX = 128
+BATCH_BYTES_MAX = 8 << 20
 
 
 class Gathered[Q, A]:
@@ -17,7 +19,10 @@ class Gathered[Q, A]:
 
     One query runs at a time. Traces see each question, by what `called` says, for as long as it
     waited for its answer. `touches` names what a question must have for itself: of two that touch
-    the same thing the later one waits for another query.
+    the same thing the later one waits for another query. `size` is how many bytes it has.
+
+    If a query is refused, each of its questions is asked again by itself: one that cannot be
+    answered does not cost the others their answer.
     """
 
     def __init__(
@@ -25,16 +30,18 @@ class Gathered[Q, A]:
         ask: Callable[[list[Q]], Awaitable[list[A]]],
         *,
         touches: Callable[[Q], set[str]] = lambda _: set(),
+        size: Callable[[Q], int] = lambda _: 0,
         called: Callable[[Q], str],
     ) -> None:
         self.ask = ask
         self.touches = touches
+        self.size = size
         self.called = called
         self.waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self.asking: asyncio.Task[None] | None = None
 
     async def answer(self, question: Q) -> A:
-        """The answer to one question; whatever the query raises, everybody in it gets."""
+        """The answer to one question."""
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self.waiting.append((question, future))
         if self.asking is None:
@@ -59,12 +66,14 @@ class Gathered[Q, A]:
         batch: list[tuple[Q, asyncio.Future[A]]] = []
         left: list[tuple[Q, asyncio.Future[A]]] = []
         touched: set[str] = set()
+        room = BATCH_BYTES_MAX
         for waiting in self.waiting:
             wants = self.touches(waiting[0])
-            fits = len(batch) < QUESTIONS_MAX and not wants & touched
+            fits = len(batch) < QUESTIONS_MAX and room > 0 and not wants & touched
             (batch if fits else left).append(waiting)
             if fits:
                 touched |= wants
+                room -= self.size(waiting[0])
         self.waiting = left
         return batch
 
@@ -73,6 +82,10 @@ class Gathered[Q, A]:
         try:
             answers = await self.ask([question for question, _ in batch])
         except BaseException as problem:
+            if len(batch) > 1 and is_refusal(problem):
+                for one in batch:
+                    await self.ask_batch([one])
+                return
             for _, future in batch:
                 if not future.done():
                     future.set_exception(problem)
@@ -82,3 +95,8 @@ class Gathered[Q, A]:
         for (_, future), answer in zip(batch, answers, strict=True):
             if not future.done():
                 future.set_result(answer)
+
+
+def is_refusal(problem: BaseException) -> bool:
+    """Whether a query failed because of what was asked, maybe by one of many."""
+    return isinstance(problem, Exception) and not isinstance(problem, StoreUnavailable)

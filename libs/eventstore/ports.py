@@ -144,6 +144,10 @@ class Commit:
         """Whether it is made alone, because what it writes to is not known by key."""
         return bool(self.move or self.rows.deletions)
 
+    def bytes(self) -> int:
+        """About how much is written."""
+        return sum(len(event.payload_json) for event in self.events)
+
     def touches(self) -> set[str]:
         """What two commits that are made together must not share."""
         written = [*self.rows.upserts.items(), *self.rows.patches.items()]
@@ -175,6 +179,15 @@ class StoreUnavailable(Exception):
     """Postgres cannot be reached, or a commit's outcome is unknown: try again."""
 
 
+class StoreRefused(Exception):
+    """Postgres cannot do what it was asked, now or ever. `by_data` says that what was to be stored
+    is at fault: too long for an index, say."""
+
+    def __init__(self, why: str, *, by_data: bool) -> None:
+        super().__init__(why)
+        self.by_data = by_data
+
+
 class EventStore(Protocol):
     """The door. One store serves one process of one service (one schema); `holder` names that: by
     an id of its own, or by `<instance>/<id>` where at most one process at a time is the instance.
@@ -194,8 +207,8 @@ class EventStore(Protocol):
     async def commit(self, commit: Commit) -> int | None:
         """Make a decision durable. Returns the epoch of `take_lease`, or None when it was not free.
 
-        Raises VersionConflict, DuplicateMessage, StaleLease or StoreUnavailable; after the first
-        three nothing of the commit exists.
+        Raises VersionConflict, DuplicateMessage, StaleLease, StoreRefused or StoreUnavailable;
+        after all but the last nothing of the commit exists.
         """
         ...
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from libs.eventstore import failpoints
-from libs.eventstore.database import Database
+from libs.eventstore.database import Database, refused
 from libs.eventstore.gather import Gathered
 from libs.eventstore.ports import (
     LEASE_SECONDS,
@@ -118,7 +118,9 @@ class PostgresEventStore:
         self.holder = holder
         self.histories_sql = HISTORIES.format(schema=schema)
         self.histories = Gathered(self.load_many, called=lambda _: f"load {schema} history")
-        self.commits = Gathered(self.commit_many, touches=Commit.touches, called=self.called)
+        self.commits = Gathered(
+            self.commit_many, touches=Commit.touches, size=Commit.bytes, called=self.called
+        )
         self.letters = PostgresLetters(database, schema)
         self.held: dict[str, int] = {}
 
@@ -178,8 +180,8 @@ class PostgresEventStore:
         if len(commits) > 1:
             try:
                 return await self.commit_together(commits)
-            except (psycopg.Error, StaleLease, VersionConflict) as refused:
-                log.debug("%d commits are made one by one: %s", len(commits), refused)
+            except (psycopg.Error, StaleLease, VersionConflict) as problem:
+                log.debug("%d commits are made one by one: %s", len(commits), problem)
         return [*await asyncio.gather(*map(self.commit_alone, commits), return_exceptions=True)]
 
     async def commit_together(self, commits: list[Commit]) -> list[Outcome]:
@@ -190,7 +192,7 @@ class PostgresEventStore:
             failpoints.reached(f"before_commit.{topic}")
         row = await self.database.fetch_one(statement, parameters)
         if row is None:
-            raise refusal(commits)
+            raise shut_gate(commits)
         for topic in topics:
             failpoints.reached(f"after_commit.{topic}")
         epochs: dict[str, int] = row[0] or {}
@@ -209,9 +211,11 @@ class PostgresEventStore:
                     raise DuplicateMessage(reply) from violation
             if constraint == "events_version_key" or await self.overtaken(commit):
                 raise VersionConflict(topic) from violation
-            raise
+            raise refused(violation) from violation
         except DeadlockDetected as crossed:
             raise VersionConflict(topic) from crossed
+        except psycopg.Error as problem:
+            raise refused(problem) from problem
         assert not isinstance(epoch, BaseException), "an exception is raised, not returned"
         return epoch
 
@@ -356,7 +360,7 @@ class PostgresEventStore:
         return int(row[0])
 
 
-def refusal(commits: list[Commit]) -> Exception:
+def shut_gate(commits: list[Commit]) -> Exception:
     """What it means that the gate of these commits was shut."""
     relied_on = [aggregate_id for one in commits for aggregate_id in one.unchanged]
     if relied_on:

@@ -61,6 +61,11 @@ class Repository:
         cached = self.cache.pop(aggregate_id, None)
         return cached if isinstance(cached, kind) else None
 
+    def cached[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A | None:
+        """The aggregate as its last commit here left it, to be looked at only."""
+        cached = self.cache.get(aggregate_id)
+        return cached if isinstance(cached, kind) else None
+
     def keep(self, aggregate: Aggregate[Any]) -> None:
         """Remember an aggregate whose events are all committed."""
         known = self.cache.get(aggregate.id)

@@ -42,6 +42,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         ids,
         service.relay.bell.ring,
         service.solitude,
+        service.locks,
     )
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
     blocks = BlockPolicies(bus, queries, ids)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, fresh_ids
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, fresh_ids, request_as_service
 from libs.bus.shell import Handler
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
 from libs.contracts.conversation import CancelRuns, Message, StartRun, main_conversation
@@ -181,7 +181,7 @@ class Handlers:
     async def make_blocks(self, agent: Agent, design: Design, context: Context) -> Rejected | None:
         """Have the memory service make the agent's own blocks; where it refuses, give up."""
         cause = context.caused(derived_id("cmd", agent.id, "blocks"))
-        reply = await self.bus.request(CreateBlocks(blocks=design.new_blocks), cause)
+        reply = await request_as_service(self.bus, CreateBlocks(blocks=design.new_blocks), cause)
         if isinstance(reply, Accepted):
             return None
         agent.abandon(reply, at=self.clock.now())

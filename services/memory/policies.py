@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.bus.ports import Bus
+from libs.bus.ports import Bus, request_as_service
 from libs.contracts.agent import AgentDeleted
 from libs.contracts.ids import derived_id
 from libs.contracts.memory import DeleteBlock
@@ -22,4 +22,4 @@ class Policies:
         assert isinstance(event, AgentDeleted)
         for block_id in await self.holders.blocks_without_holder(event.own_block_ids):
             cause = context.caused(derived_id("cmd", context.message_id, block_id))
-            await self.bus.request(DeleteBlock(block_id=block_id), cause)
+            await request_as_service(self.bus, DeleteBlock(block_id=block_id), cause)

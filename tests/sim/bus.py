@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,18 @@ from itertools import count
 from typing import Any
 
 from libs.bus.memory import matches
-from libs.bus.nats import KEPT_SECONDS_MAX, REDELIVERY_SECONDS, resend_pauses
+from libs.bus.nats import (
+    KEPT_SECONDS_MAX,
+    REDELIVERY_SECONDS,
+    resend_pauses,
+    waited_between,
+)
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
     Answer,
     BusUnavailable,
     Deliver,
+    Expired,
     IncomingCommand,
     Ring,
     TryAgain,
@@ -48,6 +55,7 @@ class Stored:
     number: int
     incoming: IncomingCommand
     tell: Callable[[str], None]
+    request: object
     deliveries: int = 0
 
 
@@ -80,10 +88,17 @@ class Broker:
 
     # Commands
 
-    def store(self, service: str, incoming: IncomingCommand, tell: Callable[[str], None]) -> None:
-        """A command arrived."""
-        stored = Stored(next(self.numbers), incoming, tell)
+    def store(
+        self,
+        service: str,
+        incoming: IncomingCommand,
+        tell: Callable[[str], None],
+        request: object,
+    ) -> None:
+        """A command arrived; it is forgotten when nobody can be waiting for it any more."""
+        stored = Stored(next(self.numbers), incoming, tell, request)
         self.commands[service][stored.number] = stored
+        at(math.ceil(incoming.seconds_left) + 1, None, self.acknowledge, service, stored)
         self.hand_out(service, stored)
 
     def hand_out(self, service: str, stored: Stored) -> None:
@@ -165,6 +180,7 @@ class SimBus:
         self.name = name
         self.lane = lane
         self.in_flight: set[asyncio.Task[None]] = set()
+        self.handled: set[object] = set()
         self.serving: list[tuple[str, Servant]] = []
 
     def send(self, callback: Callable[..., object], *args: Any) -> None:
@@ -193,6 +209,7 @@ class SimBus:
         sent_at = (NOW + timedelta(seconds=asyncio.get_running_loop().time())).isoformat()
         incoming = replace(incoming, context=replace(incoming.context, sent_at=sent_at))
         reply: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        until = asyncio.get_running_loop().time() + seconds_max
 
         def hear(told: str) -> None:
             if not reply.done():
@@ -204,7 +221,9 @@ class SimBus:
         try:
             async with asyncio.timeout(seconds_max):
                 for pause in resend_pauses():
-                    self.send(self.broker.store, service, incoming, tell)
+                    left = max(until - asyncio.get_running_loop().time(), 0.0)
+                    incoming = replace(incoming, seconds_left=left)
+                    self.send(self.broker.store, service, incoming, tell, reply)
                     await asyncio.wait([reply], timeout=pause)
                     if reply.done():
                         return REPLY.validate_json(reply.result())
@@ -215,10 +234,16 @@ class SimBus:
 
     async def serve(self, service: str, answer: Answer) -> None:
         def take(stored: Stored, delivery: int) -> None:
+            if stored.request in self.handled:
+                if delivery == 1:
+                    self.send(self.broker.acknowledge, service, stored)
+                return
+            self.handled.add(stored.request)
             work = self.answer_one(service, stored, delivery, answer)
             task = asyncio.get_running_loop().create_task(work)
             self.in_flight.add(task)
             task.add_done_callback(self.in_flight.discard)
+            task.add_done_callback(lambda _: self.handled.discard(stored.request))
 
         servant = Servant(self.name, self.lane, take)
         self.serving.append((service, servant))
@@ -226,15 +251,24 @@ class SimBus:
 
     async def answer_one(self, service: str, stored: Stored, delivery: int, answer: Answer) -> None:
         """Answer and acknowledge one command, or ask for it again later."""
+        pause = REDELIVERY_SECONDS[min(delivery, len(REDELIVERY_SECONDS)) - 1]
+        left = stored.incoming.seconds_left - waited_between(delivery)
+        incoming = replace(
+            stored.incoming,
+            again=stored.incoming.again or delivery > 1,
+            seconds_left=left,
+            last_delivery=left <= pause,
+        )
         try:
-            again = stored.incoming.again or delivery > 1
-            reply = await answer(replace(stored.incoming, again=again))
+            reply = await answer(incoming)
+        except Expired:
+            self.send(self.broker.acknowledge, service, stored)
+            return
         except TryAgain as later:
             self.send(self.broker.refuse, service, stored, later.seconds)
             return
         except Exception:
             log.exception("command %s failed", stored.incoming.name)
-            pause = REDELIVERY_SECONDS[min(delivery, len(REDELIVERY_SECONDS)) - 1]
             self.send(self.broker.refuse, service, stored, pause)
             return
         self.send(stored.tell, reply.model_dump_json())

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
-from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.bus.ports import Bus, BusUnavailable, Clock, request_as_service
 from libs.contracts.conversation import ToolCall
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.base_tools import BASE_TOOLS, TOOL_RETURN_CHARS_MAX
@@ -167,7 +167,8 @@ class BaseToolRunner:
         )
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
         failpoints.reached("during_tool")
-        reply = await self.bus.request(
+        reply = await request_as_service(
+            self.bus,
             EditBlock(block_id=block_id, edit=edit, cause=cause),
             calling.context.caused(command_id),
         )

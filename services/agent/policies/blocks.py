@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from libs.bus.ports import Bus, BusUnavailable, Ids
+from libs.bus.ports import Bus, BusUnavailable, Ids, request_as_service
 from libs.bus.shell import Handler
 from libs.contracts.agent import AgentCreated, AgentUpdated, BlockAttached, DetachBlock
 from libs.contracts.ids import derived_id
@@ -38,7 +38,8 @@ class BlockPolicies:
         block_id = event.originator_id
         for agent_id in await self.queries.agents_seeing(block_id):
             cause = context.caused(derived_id("cmd", context.message_id, agent_id))
-            await self.bus.request(DetachBlock(agent_id=agent_id, block_id=block_id), cause)
+            command = DetachBlock(agent_id=agent_id, block_id=block_id)
+            await request_as_service(self.bus, command, cause)
 
     def committed(self, event: Event) -> None:
         """Note who got blocks."""
@@ -72,7 +73,8 @@ class BlockPolicies:
             lost = await self.queries.lost_blocks(None if unsure is None else sorted(unsure))
             for one in lost:
                 command = DetachBlock(agent_id=one.agent_id, block_id=one.block_id)
-                reply = await self.bus.request(command, Context(self.ids.new("sweep"), org=one.org))
+                context = Context(self.ids.new("sweep"), org=one.org)
+                reply = await request_as_service(self.bus, command, context)
                 if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
                     log.warning("%s is not detached: %s", one, reply.reason)
                     return

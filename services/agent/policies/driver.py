@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Container, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,14 @@ from libs.contracts.message import Context, Event
 from libs.contracts.told import NUMBERS_OF_AN_EPOCH, OPENING_NUMBER
 from libs.eventstore import failpoints
 from libs.eventstore.letters import Attempt, DeadLetter, park
-from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
+from libs.eventstore.ports import (
+    Fence,
+    StaleLease,
+    StoreRefused,
+    StoreUnavailable,
+    VersionConflict,
+)
+from libs.eventstore.work import Work
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.adapters.observed import RunSpans
 from services.agent.domain.agent import Agent, Design
@@ -59,7 +67,12 @@ class FreshLook:
 
 
 class RunDriver:
-    """Drives one conversation for as long as somebody has the turn."""
+    """Drives one conversation for as long as somebody has the turn.
+
+    Meanwhile this process accepts and cancels runs of it. So the conversation is the one in the
+    cache, which all decisions made here share, each under the lock of the agent; what is read of it
+    may be different after anything that was waited for.
+    """
 
     def __init__(
         self, drivers: RunDrivers, fence: Fence, context: Context, fresh: FreshLook | None
@@ -70,6 +83,7 @@ class RunDriver:
         self.conversation = Conversation.blank(fence.key)
         self.started_here: set[tuple[str, str]] = set()
         self.working: asyncio.Task[Any] | None = None
+        self.working_on = ""
         self.teller = RunTeller(drivers.bus, context.org)
         self.asking = Asking(drivers.models, self.teller, drivers.clock, drivers.ids)
         self.taken_over_run = ""
@@ -83,7 +97,6 @@ class RunDriver:
         sweeper. The lease is given back in any case: this process would renew it for ever, and
         nobody could drive the conversation."""
         correlation.set(self.context.correlation_id)
-        repository = self.all.repository
         try:
             fresh = self.just_committed()
             await self.resume(fresh)
@@ -94,7 +107,6 @@ class RunDriver:
                 await self.show(spans)
                 while await self.act():
                     await self.show(spans)
-            repository.keep(self.conversation)
             if not self.released:
                 await self.let_go()
         except StaleLease:
@@ -134,14 +146,33 @@ class RunDriver:
         its last driver recorded."""
         if self.fresh_design is None:
             return None
-        claimed = self.all.repository.claim(Conversation, self.fence.key)
-        return claimed if claimed and claimed.state.turn else None
+        known = self.all.repository.cached(Conversation, self.fence.key)
+        return known if known and known.state.turn else None
 
-    async def resume(self, claimed: Conversation | None = None) -> None:
+    async def resume(self, known: Conversation | None = None) -> None:
         """See the conversation as it is stored."""
-        self.conversation = claimed or await self.reloaded()
-        turn = self.conversation.state.turn
+        self.see(known or await self.reloaded())
+        self.all.repository.keep(self.conversation)
+
+    def see(self, conversation: Conversation) -> None:
+        """Go on from here."""
+        self.conversation = conversation
+        turn = conversation.state.turn
         self.teller.told = turn.told if turn else OPENING_NUMBER
+
+    def lock(self) -> AbstractAsyncContextManager[None]:
+        """Be the only one in this process who decides about the agent; a run that is under way goes
+        before those that want to be accepted."""
+        return self.all.locks.hold(self.conversation.state.agent_id, first=True)
+
+    async def refresh(self) -> None:
+        """See the conversation as the last decision made here left it."""
+        async with self.lock():
+            known = self.all.repository.cached(Conversation, self.fence.key)
+            if known is not None:
+                self.see(known)
+            else:
+                await self.resume()
 
     async def reloaded(self) -> Conversation:
         """The conversation as it is stored, once the store answers."""
@@ -177,7 +208,8 @@ class RunDriver:
         try:
             await self.resume()
             failure = await self.once_answered(lambda: self.drives.failed(self.conversation))
-            if failure is not None and failure.number >= FAILURES_MAX:
+            hopeless = isinstance(bug, StoreRefused)
+            if failure is not None and (hopeless or failure.number >= FAILURES_MAX):
                 await self.give_up(problem_of(bug), failure)
         except StaleLease:
             log.info("the turn of %s was taken over elsewhere", self.fence.key)
@@ -189,6 +221,8 @@ class RunDriver:
 
     async def give_up(self, problem: Problem, failure: Attempt) -> None:
         """End the run, and keep what is known of it as a dead letter, in one commit."""
+        if not self.run_id:
+            return
         now = self.all.clock.now()
         given = Given("agent", problem, failure.number, failure.first_at, now)
         letter = letter_of_run(self.conversation, self.context, given)
@@ -210,6 +244,7 @@ class RunDriver:
 
     async def act(self) -> bool:
         """Do what has to be done next; returns whether there was anything."""
+        await self.refresh()
         match self.conversation.next_action():
             case AskModel(step_id):
                 await self.ask_model(step_id)
@@ -228,10 +263,12 @@ class RunDriver:
             await self.resume()
             return
         question = await self.question_about(design)
+        turn = self.conversation.state.turn
+        if question is None or turn is None:
+            return
         request = question.request
         failpoints.met("ask_model", lambda: str(request.messages))
         try:
-            turn = self.conversation.running()
             asking = self.asking.answer(request, turn, step_id, number=self.next_number(turn))
             answer = await self.unless_cancelled(asking)
         except ModelFailed as failed:
@@ -265,7 +302,7 @@ class RunDriver:
     async def unless_cancelled[T](self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result of something that takes long; None if the run was cancelled meanwhile."""
         task = asyncio.create_task(work)
-        self.working = task
+        self.working, self.working_on = task, self.run_id
         try:
             return await task
         except asyncio.CancelledError:
@@ -274,11 +311,11 @@ class RunDriver:
                 raise
             return None
         finally:
-            self.working = None
+            self.working, self.working_on = None, ""
 
     def interrupt(self, run_ids: Container[str]) -> None:
         """Stop waiting for the model or a tool, if it is one of these runs."""
-        if self.working is not None and self.run_id in run_ids:
+        if self.working is not None and self.working_on in run_ids:
             self.working.cancel()
 
     @property
@@ -287,8 +324,10 @@ class RunDriver:
         turn = self.conversation.state.turn
         return turn.run.id if turn else ""
 
-    async def question_about(self, design: Design) -> Question:
-        """What the model is asked now: as it was prepared, if that is still it."""
+    async def question_about(self, design: Design) -> Question | None:
+        """What the model is asked now: as it was prepared, if that is still it; None if there is
+        something else to do by now."""
+        action = self.conversation.next_action()
         early, self.fresh_question = self.fresh_question, None
         if early is not None:
             with contextlib.suppress(StoreUnavailable, VersionConflict):
@@ -297,6 +336,8 @@ class RunDriver:
                     return prepared
         seen_blocks = self.all.queries.seen_blocks
         blocks = await self.once_answered(lambda: seen_blocks(design.block_ids))
+        if self.conversation.next_action() != action:
+            return None
         return question_of(self.conversation, design, blocks, at=self.all.clock.now())
 
     async def design_of(self, agent_id: str) -> Design | None:
@@ -320,13 +361,15 @@ class RunDriver:
                 )
             )
             return
-        turn = self.conversation.running()
+        run_id = self.run_id
         design = await self.design_of(self.conversation.state.agent_id)
         if design is None:
             await self.resume()
             return
+        if self.run_id != run_id:
+            return  # it was cancelled meanwhile
         result = await self.unless_cancelled(
-            self.all.tools.run(call, design, turn.run.id, step_id, self.context)
+            self.all.tools.run(call, design, run_id, step_id, self.context)
         )
         if result is None:
             await self.resume()
@@ -344,14 +387,12 @@ class RunDriver:
         letter, that is parked in the same commit, unless its run has ended otherwise by now."""
         attempt = 0
         while letter is None or letter.message_id == self.run_id:
-            decide(self.conversation)
             work = self.all.repository.work(self.context)
-            work.adopt(self.conversation)
             if letter is not None:
                 park(letter, work.rows)
             try:
-                idle = self.conversation.state.turn is None
-                await work.commit(fence=self.fence, release_lease=idle)
+                async with self.lock():
+                    await self.decide(work, decide)
             except VersionConflict:
                 await self.resume()
             except StoreUnavailable as problem:
@@ -361,12 +402,23 @@ class RunDriver:
                 attempt += 1
                 await self.resume()
             else:
-                self.released = idle
                 self.all.committed()
                 self.note_started(work.events)
                 for event in work.events:
                     await self.teller.recorded(event)
                 return
+
+    async def decide(self, work: Work, decide: Callable[[Conversation], None]) -> None:
+        """One decision about the conversation, under its lease. If it is refused the conversation
+        has to be read again: it has left the cache, changed as it is."""
+        repository = self.all.repository
+        self.conversation = repository.claim(Conversation, self.fence.key) or await self.reloaded()
+        decide(self.conversation)
+        work.adopt(self.conversation)
+        idle = self.conversation.state.turn is None
+        await work.commit(fence=self.fence, release_lease=idle)
+        repository.keep(self.conversation)
+        self.released = idle
 
     def note_started(self, events: list[Event]) -> None:
         """Remember which calls started under this lease, or may have: only this driver can have

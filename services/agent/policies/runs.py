@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.solitude import Solitude
 from libs.contracts.message import Context
@@ -47,6 +48,7 @@ class RunDrivers:
         ids: Ids,
         committed: Callable[[], None],
         solitude: Solitude | None = None,
+        locks: AggregateLocks | None = None,
     ) -> None:
         self.repository = repository
         self.models = models
@@ -57,6 +59,7 @@ class RunDrivers:
         self.ids = ids
         self.committed = committed
         self.solitude = solitude or Solitude(clock)
+        self.locks = locks or AggregateLocks()
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.driving: dict[str, RunDriver] = {}
         self.asides: set[asyncio.Task[None]] = set()
@@ -134,7 +137,8 @@ class RunDrivers:
         commit of their drivers finds out."""
         drivers = list(self.driving.values())
         with contextlib.suppress(StoreUnavailable):
-            gone = await self.queries.cancelled_runs([one.run_id for one in drivers if one.run_id])
+            working_on = [one.working_on for one in drivers if one.working_on]
+            gone = await self.queries.cancelled_runs(working_on)
             for driver in drivers:
                 driver.interrupt(gone)
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from libs.bus.ports import BusUnavailable
 from libs.contracts.letta import errors
 from libs.contracts.message import (
+    BUSY,
     CONFLICT,
     INVALID,
     NOT_FOUND,
@@ -44,6 +45,7 @@ STATUS = {
     CONFLICT: 409,
     UNAVAILABLE: 503,
     PARKED: 500,
+    BUSY: 429,
 }
 assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
 
@@ -77,7 +79,8 @@ class Problem(Exception):
 
 def refused(rejected: Rejected) -> Problem:
     """A command's refusal."""
-    headers = {"Retry-After": RETRY_AFTER_SECONDS} if rejected.code == UNAVAILABLE else {}
+    later = rejected.code in (UNAVAILABLE, BUSY)
+    headers = {"Retry-After": RETRY_AFTER_SECONDS} if later else {}
     if rejected.code in (CONFLICT, PARKED):
         headers["x-should-retry"] = "false"
     return Problem(STATUS[rejected.code], {"detail": rejected.reason}, headers)

@@ -1,0 +1,72 @@
+"""One at a time for each aggregate, in the order in which they came.
+
+Who decides about an aggregate while somebody else does loses the race and has to decide again. In
+one process nobody has to race: whoever wants to decide waits until it is his turn. Between
+processes the version of the aggregate decides, as always.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+Waiter = asyncio.Future[None]
+
+
+@dataclass(slots=True)
+class Line:
+    """Those who wait for one key: `first` before `others`, each in order of arrival."""
+
+    first: deque[Waiter] = field(default_factory=deque)
+    others: deque[Waiter] = field(default_factory=deque)
+
+    def next(self) -> Waiter | None:
+        """Whose turn it is, of those who still wait."""
+        for waiters in (self.first, self.others):
+            while waiters:
+                waiter = waiters.popleft()
+                if not waiter.done():
+                    return waiter
+        return None
+
+
+class AggregateLocks:
+    """Locks by key. A key that nobody holds costs no memory."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, Line] = {}
+
+    @asynccontextmanager
+    async def hold(self, key: str, *, first: bool = False) -> AsyncIterator[None]:
+        """Be the only one for a key; `first` goes before those who came earlier and are not."""
+        await self.acquire(key, first=first)
+        try:
+            yield
+        finally:
+            self.release(key)
+
+    async def acquire(self, key: str, *, first: bool = False) -> None:
+        """Wait until the key is free, and take it."""
+        line = self.lines.get(key)
+        if line is None:
+            self.lines[key] = Line()
+            return
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        (line.first if first else line.others).append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():
+                self.release(key)  # it was handed over in the moment of the cancellation
+            raise
+
+    def release(self, key: str) -> None:
+        """Hand the key to whoever is next."""
+        waiter = self.lines[key].next()
+        if waiter is None:
+            del self.lines[key]
+        else:
+            waiter.set_result(None)

@@ -1,0 +1,77 @@
+"""Commands wait in line: one at a time for each aggregate, and never more than are worth waiting.
+
+What is over a bound is refused at once as busy, so that the sender knows and nobody else pays.
+What waited longer than its sender does is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from libs.bus.aggregate_locks import AggregateLocks
+from libs.bus.ports import Answer, Clock, Expired, IncomingCommand
+from libs.contracts.message import BUSY, Accepted, Rejected
+
+# Of one process. Nobody waits long: a decision takes milliseconds. An organisation has half of the
+# room at most, so that the others have theirs.
+AGGREGATE_COMMANDS_MAX = 256
+ORGANISATION_COMMANDS_MAX = 1_024
+PROCESS_COMMANDS_MAX = 2_048
+PROCESS_BYTES_MAX = 128 << 20
+
+
+class CommandQueue:
+    """Stands between the bus and the answers of a service."""
+
+    def __init__(self, answer: Answer, locks: AggregateLocks, clock: Clock) -> None:
+        self.answer_one = answer
+        self.locks = locks
+        self.clock = clock
+        self.waiting: Counter[str] = Counter()
+        self.bytes = 0
+
+    async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
+        """The reply to a command when it is its turn; BUSY if there is no room for it to wait.
+        Raises Expired if its sender has stopped waiting."""
+        refused = self.full(incoming)
+        if refused is not None:
+            return refused
+        expires_at = self.clock.monotonic() + incoming.seconds_left
+        with self.counted(incoming):
+            async with self.locks.hold(incoming.target):
+                if self.clock.monotonic() >= expires_at:
+                    raise Expired(incoming.name)
+                return await self.answer_one(incoming)
+
+    def full(self, incoming: IncomingCommand) -> Rejected | None:
+        """The refusal of a command for which there is no room."""
+        if self.waiting[f"to {incoming.target}"] >= AGGREGATE_COMMANDS_MAX:
+            return busy(f"{AGGREGATE_COMMANDS_MAX} requests wait for {incoming.target}")
+        if self.waiting[f"of {incoming.context.org}"] >= ORGANISATION_COMMANDS_MAX:
+            return busy(f"{ORGANISATION_COMMANDS_MAX} requests of this organisation wait")
+        if self.waiting[""] >= PROCESS_COMMANDS_MAX or self.bytes >= PROCESS_BYTES_MAX:
+            return busy("The server has as many requests waiting as it can keep")
+        return None
+
+    @contextmanager
+    def counted(self, incoming: IncomingCommand) -> Iterator[None]:
+        """Count a command among those that are here."""
+        names = (f"to {incoming.target}", f"of {incoming.context.org}", "")
+        size = len(incoming.payload)
+        self.waiting.update(names)
+        self.bytes += size
+        try:
+            yield
+        finally:
+            self.bytes -= size
+            for name in names:
+                self.waiting[name] -= 1
+                if not self.waiting[name]:
+                    del self.waiting[name]
+
+
+def busy(why: str) -> Rejected:
+    """The refusal that says to come again."""
+    return Rejected(code=BUSY, reason=f"{why}: try again in a moment")

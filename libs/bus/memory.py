@@ -73,7 +73,9 @@ class MemoryBus:
             async with asyncio.timeout(seconds_max):
                 while True:
                     left = until - time.monotonic()
-                    reply = await self.attempt(service, replace(incoming, seconds_left=left))
+                    last = left <= 2 * ATTEMPT_PAUSE_SECONDS
+                    delivery = replace(incoming, seconds_left=left, last_delivery=last)
+                    reply = await self.attempt(service, delivery)
                     if reply is not None:
                         return REPLY.validate_json(reply.model_dump_json())
                     await asyncio.sleep(ATTEMPT_PAUSE_SECONDS)

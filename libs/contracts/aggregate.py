@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from libs.contracts.message import Event
 
+SNAPSHOT_EVERY_EVENTS = 100
 NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -30,6 +31,11 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
         aggregate.__base_init__(aggregate_id, version, NEVER)
         aggregate.state = cls.State.model_validate(state or {})  # type: ignore[assignment]
         return aggregate
+
+    @property
+    def snapshot_every_events(self) -> int:
+        """After how many events a snapshot is worth its cost."""
+        return SNAPSHOT_EVERY_EVENTS
 
     @property
     def exists(self) -> bool:

@@ -258,8 +258,15 @@ class RunFailed(RunEvent):
     total_duration_ns: int
 
 
+class QueuedRunsCancelled(ConversationEvent):
+    """These runs were cancelled before it was their turn."""
+
+    topic: ClassVar[str] = "queued_runs.cancelled"
+    run_ids: list[str]
+
+
 class RunCancelled(RunEvent):
-    """A run was cancelled before it ended, maybe before it started."""
+    """A run that had the turn was cancelled before it ended."""
 
     topic: ClassVar[str] = "run.cancelled"
     usage: Usage

@@ -155,6 +155,11 @@ class MemoryEventStore:
             stored = self.schema.tables.setdefault(table.name, {})
             for key, row in upserts.items():
                 stored[key] = {**stored.get(key, {}), **row}
+        for table, names, fields in rows.patches_alike:
+            stored = self.schema.tables.setdefault(table.name, {})
+            for name in names:
+                if (name,) in stored:
+                    merge(stored[(name,)], fields)
         for table, patches in rows.patches.items():
             stored = self.schema.tables.setdefault(table.name, {})
             for key, fields in patches.items():

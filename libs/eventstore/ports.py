@@ -141,8 +141,8 @@ class Commit:
 
     @property
     def alone(self) -> bool:
-        """Whether it is made alone, because what it writes to is not known by key."""
-        return bool(self.move or self.rows.deletions)
+        """Whether it is made alone, because what it writes to is not known by key, or is much."""
+        return bool(self.move or self.rows.deletions or self.rows.patches_alike)
 
     def bytes(self) -> int:
         """About how much is written."""

@@ -30,6 +30,7 @@ class RowWrites:
     upserts: dict[Table, dict[tuple[Json, ...], JsonObject]] = field(default_factory=dict)
     patches: dict[Table, dict[tuple[Json, ...], JsonObject]] = field(default_factory=dict)
     deletions: list[tuple[Table, str, Json]] = field(default_factory=list)
+    patches_alike: list[tuple[Table, list[Json], JsonObject]] = field(default_factory=list)
 
     def upsert(self, table: Table, row: JsonObject) -> None:
         """Write a whole row."""
@@ -45,6 +46,12 @@ class RowWrites:
             fresh if fresh is not None else self.patches.setdefault(table, {}).setdefault(key, {})
         )
         merge(target, fields)
+
+    def patch_alike(self, table: Table, keys: list[Json], fields: JsonObject) -> None:
+        """Change the given columns of many rows to the same values; of rows that the commit does
+        not touch otherwise, and whose key is one column."""
+        assert len(table.key) == 1, "the rows are named by one column"
+        self.patches_alike.append((table, keys, fields))
 
     def delete(self, table: Table, column: str, value: Json) -> None:
         """Remove every row whose `column` equals `value`."""

@@ -10,7 +10,7 @@ there and learns the reply; deletions stand behind upserts and patches, so that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import Any
@@ -218,6 +218,8 @@ def row_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[
                 keys = [row[table.key[0]] for row in batch]
                 text = patch_text(table, columns, only_one=len(keys) == 1)
                 part(text, to_json(batch).decode(), keys)
+    for table, alike, fields in rows.patches_alike:
+        part(patch_alike_text(table, tuple(sorted(fields))), to_json(fields).decode(), [alike])
     for table, column, value in rows.deletions:
         text = f"delete from {{schema}}.{table.name} t using gate where t.{column} = {{parameter}}"
         part(text, value)
@@ -251,12 +253,25 @@ def upsert_text(table: Table, columns: tuple[str, ...]) -> str:
 def patch_text(table: Table, columns: tuple[str, ...], *, only_one: bool) -> str:
     """Change some columns of existing rows; a `doc` is merged. The keys are named beside the rows:
     a plan that was made while the table was small would read all of it to join the two."""
-    values = ", ".join(
-        f"{column} = t.doc || x.doc" if column == "doc" else f"{column} = x.{column}"
-        for column in columns
-        if column not in table.key
-    )
+    values = patched(column for column in columns if column not in table.key)
     same = " and ".join(f"t.{column} = x.{column}" for column in table.key)
     found = "{keys}" if only_one else "any({keys}::text[])"
     same += f" and t.{table.key[0]} = {found}"
     return f"update {{schema}}.{table.name} t set {values} from {source(table)} where {same}"
+
+
+def patch_alike_text(table: Table, columns: tuple[str, ...]) -> str:
+    """Change some columns of many rows alike."""
+    return (
+        f"update {{schema}}.{table.name} t set {patched(columns)} from gate,"
+        f" jsonb_populate_record(null::{{schema}}.{table.name}, {{parameter}}::jsonb) x"
+        f" where t.{table.key[0]} = any({{keys}}::text[])"
+    )
+
+
+def patched(columns: Iterable[str]) -> str:
+    """The new values of columns; a `doc` is merged."""
+    return ", ".join(
+        f"{column} = t.doc || x.doc" if column == "doc" else f"{column} = x.{column}"
+        for column in columns
+    )

@@ -21,7 +21,6 @@ from libs.eventstore.ports import (
 )
 from libs.eventstore.rows import RowWrites
 
-SNAPSHOT_EVERY_EVENTS = 100
 CACHED_AGGREGATES_MAX = 2_000
 DISTRUSTFUL_DECISIONS = 1_000
 
@@ -136,7 +135,7 @@ class Work:
             self.events += fresh
             if not fresh and aggregate.id in self.trusted:
                 commit.unchanged[aggregate.id] = aggregate.version
-            if fresh and crosses_snapshot(aggregate.version, len(fresh)):
+            if fresh and snapshot_due(aggregate, len(fresh)):
                 commit.snapshots.append(snapshot_of(aggregate))
         for event in self.events:
             self.repository.project(event, self.context.org, commit.rows)
@@ -182,9 +181,10 @@ class Work:
         )
 
 
-def crosses_snapshot(version: int, fresh: int) -> bool:
-    """Whether a multiple of `SNAPSHOT_EVERY_EVENTS` lies within the last `fresh` versions."""
-    return version // SNAPSHOT_EVERY_EVENTS > (version - fresh) // SNAPSHOT_EVERY_EVENTS
+def snapshot_due(aggregate: Aggregate[Any], fresh: int) -> bool:
+    """Whether a version at which the aggregate wants a snapshot lies within the last `fresh`."""
+    every = aggregate.snapshot_every_events
+    return aggregate.version // every > (aggregate.version - fresh) // every
 
 
 def snapshot_of(aggregate: Aggregate[Any]) -> Snapshot:

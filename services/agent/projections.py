@@ -16,12 +16,14 @@ from libs.contracts.agent import (
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
+    QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
     SystemPromptRebuilt,
+    Usage,
     main_conversation,
 )
 from libs.contracts.letta import replies
@@ -69,6 +71,8 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationDeleted():
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
+        case QueuedRunsCancelled():
+            rows.patch_alike(RUNS, listed(event.run_ids), never_started(event))
         case RunAccepted() | RunStarted() | RunCompleted() | RunFailed() | RunCancelled():
             project_run(event, org, rows)
 
@@ -207,27 +211,47 @@ def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
     if not isinstance(event, RunCancelled):
         reason = StopReasonType(event.stop_reason)
     status = run_status(reason).value
-    tokens = event.usage
-    usage = replies.Usage(
-        completion_tokens=tokens.completion_tokens,
-        prompt_tokens=tokens.prompt_tokens,
-        total_tokens=tokens.prompt_tokens + tokens.completion_tokens,
-        step_count=event.step_count,
-        cached_input_tokens=tokens.cached_input_tokens,
-        cache_write_tokens=tokens.cache_write_tokens,
-        reasoning_tokens=tokens.reasoning_tokens,
-        context_tokens=event.context_tokens if isinstance(event, RunCompleted) else None,
-    )
+    context_tokens = event.context_tokens if isinstance(event, RunCompleted) else None
     return {
         "id": event.run_id,
         "status": status,
         "stop_reason": reason.value,
-        "usage": replies.usage_statistics(usage),
+        "usage": usage_of(event.usage, event.step_count, context_tokens),
         "doc": {
             "status": status,
             "stop_reason": reason.value,
             "completed_at": timestamp(event.timestamp),
             "total_duration_ns": event.total_duration_ns,
+        },
+    }
+
+
+def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> JsonObject:
+    """What a run used, as V1 says it."""
+    usage = replies.Usage(
+        completion_tokens=tokens.completion_tokens,
+        prompt_tokens=tokens.prompt_tokens,
+        total_tokens=tokens.prompt_tokens + tokens.completion_tokens,
+        step_count=step_count,
+        cached_input_tokens=tokens.cached_input_tokens,
+        cache_write_tokens=tokens.cache_write_tokens,
+        reasoning_tokens=tokens.reasoning_tokens,
+        context_tokens=context_tokens,
+    )
+    return replies.usage_statistics(usage)
+
+
+def never_started(event: QueuedRunsCancelled) -> JsonObject:
+    """What it changes in the row of a run to be cancelled before its turn."""
+    cancelled = RunStatus.cancelled.value
+    return {
+        "status": cancelled,
+        "stop_reason": StopReasonType.cancelled.value,
+        "usage": usage_of(Usage(), step_count=0, context_tokens=None),
+        "doc": {
+            "status": cancelled,
+            "stop_reason": StopReasonType.cancelled.value,
+            "completed_at": timestamp(event.timestamp),
         },
     }
 

@@ -25,6 +25,7 @@ from libs.contracts.conversation import (
     Message,
     MessageAppended,
     ModelReplied,
+    QueuedRunsCancelled,
     ReasoningPart,
     RunAccepted,
     RunCancelled,
@@ -283,6 +284,7 @@ EVENTS: list[Event] = [
         step_count=1,
         total_duration_ns=1_500_000_000,
     ),
+    of_conversation(QueuedRunsCancelled, run_ids=[RUN, "run-waiting"]),
     of_conversation(
         RunCancelled,
         run_id=RUN,

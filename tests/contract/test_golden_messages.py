@@ -53,6 +53,7 @@ SUBJECTS = {
     "ToolCallInterrupted": f"agent.event.tool_call.interrupted.org-1.{RUN}",
     "RunCompleted": f"agent.event.run.completed.org-1.{RUN}",
     "RunFailed": f"agent.event.run.failed.org-1.{RUN}",
+    "QueuedRunsCancelled": f"agent.event.queued_runs.cancelled.org-1.{CONVERSATION}",
     "RunCancelled": f"agent.event.run.cancelled.org-1.{RUN}",
     "BlockCreated": f"memory.event.block.created.org-1.{BLOCK}",
     "BlockChanged": f"memory.event.block.changed.org-1.{BLOCK}",

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from libs.contracts.aggregate import SNAPSHOT_EVERY_EVENTS
 from libs.contracts.message import Accepted
 from libs.eventstore.ports import Commit, Fence, StaleLease, StoredEvent, VersionConflict
-from libs.eventstore.work import DISTRUSTFUL_DECISIONS, SNAPSHOT_EVERY_EVENTS, Repository
+from libs.eventstore.work import DISTRUSTFUL_DECISIONS, Repository
 from tests.contract.ledger import AT, Account, context, deposited, opened, project
 from tests.contract.worlds import World
 

@@ -17,10 +17,18 @@ from libs.bus.ports import Bus, BusUnavailable, IncomingCommand, outgoing
 from libs.bus.service import Service
 from libs.bus.shell import Handler
 from libs.bus.system import SystemClock
-from libs.contracts.message import NOT_FOUND, PARKED, Accepted, Command, Context, Rejected
+from libs.contracts.message import (
+    NOT_FOUND,
+    PARKED,
+    UNPROCESSABLE,
+    Accepted,
+    Command,
+    Context,
+    Rejected,
+)
 from libs.eventstore.letters import DeadLetter
 from libs.eventstore.memory import MemoryDatabase
-from libs.eventstore.ports import StoreUnavailable, VersionConflict
+from libs.eventstore.ports import StoreRefused, StoreUnavailable, VersionConflict
 from libs.eventstore.work import Work
 from tests.contract.ledger import (
     Deposit,
@@ -150,10 +158,51 @@ async def test_what_is_not_the_fault_of_a_command_does_not_park_it(
     await wires.process(ledger.serve)
     client = await wires.process()
     asking = asyncio.create_task(client.request(Deposit(account_id="a", cents=5), context("m1")))
-    await wait_for("many attempts", lambda: len(fault.attempts) > 4 * ATTEMPTS_MAX)
+    await wait_for("many attempts", lambda: len(fault.attempts) > ATTEMPTS_MAX)
     fault.poisoned.clear()
     assert await asking == Accepted(result={"cents": 5})
     assert ledger.letters() == []
+
+
+async def test_trouble_that_outlasts_its_sender_is_kept_and_the_command_may_come_again(
+    wires: Wires,
+) -> None:
+    fault = Fault("a", bug=lambda: BusUnavailable("the world"))
+    ledger = Poisoned(fault)
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    command = Deposit(account_id="a", cents=5)
+    with pytest.raises(BusUnavailable):
+        await client.request(command, context("m1"), seconds_max=0.3)
+    await wait_for("a dead letter", lambda: len(ledger.letters()) == 1)
+    assert ledger.letters()[0]["message_id"] == "m1"
+    assert "the world" in ledger.letters()[0]["error_text"]
+    attempts = len(fault.attempts)
+    fault.poisoned.clear()
+    assert await client.request(command, context("m1")) == Accepted(result={"cents": 5})
+    assert len(fault.attempts) == attempts, "nothing is tried any more"
+
+
+async def test_what_the_store_refuses_is_refused_at_once(wires: Wires) -> None:
+    fault = Fault("a", bug=lambda: StoreRefused("too long for an index", by_data=True))
+    ledger = Poisoned(fault)
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    reply = await client.request(Deposit(account_id="a", cents=5), context("m1"))
+    assert isinstance(reply, Rejected)
+    assert (reply.code, fault.attempts) == (UNPROCESSABLE, ["m1"])
+    assert "too long for an index" in reply.reason
+    assert (ledger.letters(), ledger.counted()) == ([], [])
+
+
+async def test_what_the_store_cannot_do_is_parked_at_once(wires: Wires) -> None:
+    fault = Fault("a", bug=lambda: StoreRefused("no such table", by_data=False))
+    ledger = Poisoned(fault)
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    letter = await letter_of(ledger, await parked(client, Deposit(account_id="a", cents=5)))
+    assert (letter.attempts, fault.attempts) == (1, ["m1"])
+    assert "no such table" in letter.error_text
 
 
 async def test_what_nobody_can_read_is_parked_as_it_is(wires: Wires) -> None:

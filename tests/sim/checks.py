@@ -131,7 +131,7 @@ def check_conversation(conversation: str, events: list[Any]) -> Iterator[str]:
     """Runs begin in the order of acceptance and end once; every call has one result."""
     accepted = [event.run_id for event in events if event.topic == "run.accepted"]
     started = [event.run_id for event in events if event.topic == "run.started"]
-    ended = [event.run_id for event in events if event.topic in ENDED]
+    ended = [run_id for event in events for run_id in runs_ended_by(event)]
     deleted = events[-1].topic == "conversation.deleted"
     for name, runs in (("accepted", accepted), ("started", started), ("ended", ended)):
         twice = [run for run, times in Counter(runs).items() if times > 1]
@@ -148,6 +148,13 @@ def check_conversation(conversation: str, events: list[Any]) -> Iterator[str]:
     if any(times > 1 for times in steps.values()):
         yield f"{conversation}: a step is recorded more than once"
     yield from check_calls(conversation, events, deleted)
+
+
+def runs_ended_by(event: Any) -> list[str]:
+    """The runs that an event ends."""
+    if event.topic == "queued_runs.cancelled":
+        return list(event.run_ids)
+    return [event.run_id] if event.topic in ENDED else []
 
 
 def check_calls(conversation: str, events: list[Any], deleted: bool) -> Iterator[str]:

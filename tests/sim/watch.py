@@ -63,7 +63,7 @@ class Watch(Watcher):
         fence = commit.fence
         if fence and self.epochs.get(fence.key) != fence.epoch:
             self.problem(f"{holder} wrote under a stale epoch of {fence.key}")
-        cancelled = any(event.topic == "run.cancelled" for event in fresh)
+        cancelled = any(event.topic.endswith(".cancelled") for event in fresh)
         for event in fresh:
             if (
                 event.topic in DRIVEN

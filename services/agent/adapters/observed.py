@@ -9,6 +9,7 @@ from typing import Self
 
 from libs.bus.ports import Clock
 from libs.contracts.conversation import (
+    QueuedRunsCancelled,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -102,6 +103,8 @@ def count_run(event: Event) -> None:
                 tracing.failed(event.error_type)
         case RunCancelled():
             count_end(StopReasonType.cancelled.value, event.total_duration_ns)
+        case QueuedRunsCancelled():
+            metrics.RUNS_ENDED.labels(StopReasonType.cancelled.value).inc(len(event.run_ids))
         case _:
             pass
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from libs.contracts.aggregate import Aggregate
+from libs.contracts.aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
     Message,
     MessageAppended,
     ModelReplied,
+    QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
@@ -27,9 +28,8 @@ from libs.contracts.conversation import (
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallStarted,
-    Usage,
 )
-from libs.contracts.message import CONFLICT, Event, Rejected
+from libs.contracts.message import BUSY, CONFLICT, Event, Rejected
 from libs.contracts.told import Piece
 from services.agent.domain.talk import SystemPrompt, Talk, evolved, running
 from services.agent.domain.turn import (
@@ -47,6 +47,7 @@ from services.agent.domain.turn import (
 )
 
 QUEUED_RUNS_MAX = 10_000
+QUEUED_BYTES_MAX = 32 << 20
 INTERRUPTED = (
     "The tool call was interrupted: the server stopped while the tool ran, and whether it took "
     "effect is not known. Check before you call it again."
@@ -62,6 +63,12 @@ class Conversation(Aggregate[Talk]):
 
     State = Talk
 
+    @property
+    def snapshot_every_events(self) -> int:
+        """The more runs wait, the larger a snapshot is; it is made the more rarely, so that a
+        message costs the same however many wait."""
+        return max(SNAPSHOT_EVERY_EVENTS, len(self.state.queue))
+
     def begin(self, agent_id: str, system: Message, shows: dict[str, int], *, at: datetime) -> None:
         """Begin to exist, with the system message and what it was made from."""
         self.happened(MessageAppended, at=at, agent_id=agent_id, message=system, shows=shows)
@@ -75,8 +82,14 @@ class Conversation(Aggregate[Talk]):
     def accept(self, command: StartRun, *, asked_at: datetime, at: datetime) -> Rejected | None:
         """Promise to answer; if nobody is being answered, it is this run's turn at once."""
         if len(self.state.queue) >= QUEUED_RUNS_MAX:
-            reason = f"{QUEUED_RUNS_MAX} messages wait for agent {command.agent_id}: send it later"
-            return Rejected(code=CONFLICT, reason=reason)
+            reason = f"{QUEUED_RUNS_MAX} runs wait for agent {command.agent_id}: try again later"
+            return Rejected(code=BUSY, reason=reason)
+        if self.state.queued_bytes >= QUEUED_BYTES_MAX:
+            reason = (
+                f"Runs with {QUEUED_BYTES_MAX} bytes of messages wait for agent "
+                f"{command.agent_id}: try again later"
+            )
+            return Rejected(code=BUSY, reason=reason)
         self.happened(
             RunAccepted,
             at=at,
@@ -267,26 +280,32 @@ class Conversation(Aggregate[Talk]):
         """End these runs, or all: V1's answer says for each whether it is `cancelled`, or
         `failed` because there is no such run, or it has ended."""
         turn = self.state.turn
-        open_runs = [turn.run, *(one.run for one in self.state.queue)] if turn else []
-        unended = {run.id: run for run in open_runs}
-        asked = list(unended) if command.run_ids is None else command.run_ids
+        waiting = [one.run.id for one in self.state.queue]
+        unended = [turn.run.id, *waiting] if turn else []
+        asked = unended if command.run_ids is None else command.run_ids
         if not unended or not asked:
             return Rejected(code=CONFLICT, reason="No active runs to cancel")
-        fresh = iter(message_ids)
+        gone = set(unended) & set(asked)
         # Those that wait go first: none of them may start because the running one ends.
-        for run_id in sorted(set(asked) & set(unended), key=list(unended).index, reverse=True):
-            if turn is not None and run_id == turn.run.id:
-                self.interrupt_all(CANCELLED, message_ids=fresh, at=at)
-            self.happened(
-                RunCancelled,
-                at=at,
-                run_id=run_id,
-                usage=turn.usage if turn and run_id == turn.run.id else Usage(),
-                step_count=turn.steps if turn and run_id == turn.run.id else 0,
-                total_duration_ns=nanoseconds(unended[run_id].created_at, at),
-            )
+        queued = [run_id for run_id in waiting if run_id in gone]
+        if queued:
+            self.happened(QueuedRunsCancelled, at=at, run_ids=queued)
+        if turn is not None and turn.run.id in gone:
+            self.cancel_running(turn, message_ids=message_ids, at=at)
         self.start_next(at=at)
-        return {run_id: "cancelled" if run_id in unended else "failed" for run_id in asked}
+        return {run_id: "cancelled" if run_id in gone else "failed" for run_id in asked}
+
+    def cancel_running(self, turn: Turn, *, message_ids: Iterable[str], at: datetime) -> None:
+        """End the run that has the turn; what it was waiting for counts as interrupted."""
+        self.interrupt_all(CANCELLED, message_ids=message_ids, at=at)
+        self.happened(
+            RunCancelled,
+            at=at,
+            run_id=turn.run.id,
+            usage=turn.usage,
+            step_count=turn.steps,
+            total_duration_ns=nanoseconds(turn.run.created_at, at),
+        )
 
     def interrupt_all(self, why: str, *, message_ids: Iterable[str], at: datetime) -> None:
         """Give every call without a result one that says why there is none."""

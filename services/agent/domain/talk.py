@@ -9,6 +9,7 @@ from libs.contracts.conversation import (
     Message,
     MessageAppended,
     ModelReplied,
+    QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
     RunCompleted,
@@ -46,6 +47,7 @@ class Talk(BaseModel):
     window: list[Message] = []
     shown: dict[str, int] | None = None
     queue: list[QueuedRun] = []
+    queued_bytes: int = 0
     retried: list[RetriedRun] = []
     turn: Turn | None = None
     deleted: bool = False
@@ -60,18 +62,19 @@ def evolved(talk: Talk, event: Event) -> Talk:
             talk.window[0] = event.message
             talk.shown = event.shows
         case RunAccepted():
-            talk.queue.append(
-                QueuedRun(
-                    run=event.run,
-                    messages=event.messages,
-                    max_steps=event.max_steps,
-                    stream_tokens=event.stream_tokens,
-                )
+            queued = QueuedRun(
+                run=event.run,
+                messages=event.messages,
+                max_steps=event.max_steps,
+                stream_tokens=event.stream_tokens,
             )
+            talk.queue.append(queued)
+            talk.queued_bytes += queued.bytes
             if event.retry:
                 talk.retried = [*talk.retried, retried_run(event)][-RETRIED_RUNS_KEPT_MAX:]
         case RunStarted():
             waiting = talk.queue.pop(0)
+            talk.queued_bytes -= waiting.bytes
             assert waiting.run.id == event.run_id, "runs start in the order of acceptance"
             talk.turn = Turn(
                 run=waiting.run,
@@ -92,8 +95,10 @@ def evolved(talk: Talk, event: Event) -> Talk:
             mark(running(talk), "started", "finished")
         case RunCompleted() | RunFailed():
             talk.turn = None
+        case QueuedRunsCancelled():
+            leave_queue(talk, set(event.run_ids))
         case RunCancelled():
-            talk.queue = [one for one in talk.queue if one.run.id != event.run_id]
+            leave_queue(talk, {event.run_id})
             if talk.turn is not None and talk.turn.run.id == event.run_id:
                 talk.turn = None
         case ConversationDeleted():
@@ -112,6 +117,12 @@ def append(talk: Talk, event: MessageAppended) -> None:
     first = talk.turn.told + 1 if event.number is None else event.number
     assert first > talk.turn.told, "numbers only grow"
     talk.turn.told = first + parts - 1
+
+
+def leave_queue(talk: Talk, run_ids: set[str]) -> None:
+    """Runs do not wait any more."""
+    talk.queue = [one for one in talk.queue if one.run.id not in run_ids]
+    talk.queued_bytes = sum(one.bytes for one in talk.queue)
 
 
 def running(talk: Talk) -> Turn:

@@ -29,6 +29,11 @@ class QueuedRun(BaseModel):
     max_steps: int
     stream_tokens: bool = False
 
+    @property
+    def bytes(self) -> int:
+        """About how much its messages take."""
+        return sum(len(str(message.content)) for message in self.messages)
+
 
 class RetriedRun(BaseModel):
     """A run that a retry started, because its first try had not come yet."""

@@ -32,6 +32,7 @@ from services.agent.policies.telling import RunTeller
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS_MAX = 5.0
+LOOKS_AT_ONCE = 50
 
 
 class RunDrivers:
@@ -124,8 +125,10 @@ class RunDrivers:
     async def show_rows(self, run_ids: list[str], context: Context) -> None:
         """Bid those who follow these runs to look at their rows."""
         teller = RunTeller(self.bus, context.org)
-        for run_id in run_ids:
+        for number, run_id in enumerate(run_ids, start=1):
             await teller.look(run_id, NUMBER_MAX)
+            if number % LOOKS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # others have something to do too
 
     def cancelled_somewhere(self) -> None:
         """A run was cancelled; if it is driven here, let go of it."""

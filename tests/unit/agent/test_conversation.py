@@ -13,6 +13,7 @@ from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
     ModelReplied,
+    QueuedRunsCancelled,
     ReasoningPart,
     RunAccepted,
     RunCancelled,
@@ -27,7 +28,7 @@ from libs.contracts.conversation import (
     ToolCallStarted,
     Usage,
 )
-from libs.contracts.message import CONFLICT, Rejected
+from libs.contracts.message import BUSY, CONFLICT, Rejected
 from libs.contracts.served import served_messages
 from services.agent.domain import conversation
 from services.agent.domain.conversation import (
@@ -252,8 +253,16 @@ class TestRuns:
     def test_too_many_waiting_runs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(conversation, "QUEUED_RUNS_MAX", 1)
         talking(accepted(SECOND)).when(accepts("run-3")).then_refused(
-            CONFLICT, AGENT, "send it later"
+            BUSY, AGENT, "try again later"
         )
+
+    def test_runs_that_wait_with_too_many_bytes_are_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(conversation, "QUEUED_BYTES_MAX", 1)
+        talking(accepted(SECOND)).when(accepts("run-3")).then_refused(BUSY, AGENT, "1 bytes")
+        past = talking(accepted(SECOND), dequeued(SECOND))
+        assert past.aggregate.state.queued_bytes == 0
 
     def test_the_next_run_has_its_turn_when_one_completes(self) -> None:
         talking(accepted(SECOND), accepted("run-3")).when(model_replies(reply(text="Hi"))).then(
@@ -389,6 +398,10 @@ def cancelled(run_id: str = RUN, steps: int = 0) -> Fact:
     )
 
 
+def dequeued(*run_ids: str) -> Fact:
+    return fact(QueuedRunsCancelled, run_ids=list(run_ids))
+
+
 def cancel(talk: Conversation, *run_ids: str) -> Any:
     asked = CancelRuns(agent_id=AGENT, run_ids=list(run_ids) or None)
     return talk.cancel(asked, message_ids=[RESULT_ID, "message-more"], at=NOW)
@@ -422,13 +435,13 @@ class TestCancelling:
     def test_a_run_that_waits_never_starts(self) -> None:
         past = talking(accepted(SECOND))
         assert cancel(past.aggregate, SECOND) == {SECOND: "cancelled"}
-        past.when(lambda talk: None).then(cancelled(SECOND))
+        past.when(lambda talk: None).then(dequeued(SECOND))
         assert past.aggregate.next_action() == AskModel(step())
 
     def test_all_runs_end_and_none_starts_in_between(self) -> None:
         past = talking(accepted(SECOND))
         assert cancel(past.aggregate) == {RUN: "cancelled", SECOND: "cancelled"}
-        past.when(lambda talk: None).then(cancelled(SECOND), cancelled())
+        past.when(lambda talk: None).then(dequeued(SECOND), cancelled())
 
     def test_what_has_ended_or_never_was_cannot_be_cancelled(self) -> None:
         past = talking()

@@ -15,6 +15,7 @@ from libs.contracts.conversation import (
     CancelRuns,
     Message,
     MessageAppended,
+    QueuedRunsCancelled,
     ReasoningPart,
     RunAccepted,
     RunCancelled,
@@ -297,7 +298,12 @@ class Histories(RuleBasedStateMachine):
 
     def ended(self) -> list[str]:
         ends = RunCompleted | RunFailed | RunCancelled
-        return [one.run_id for one in self.events if isinstance(one, ends)]
+        return [
+            run_id
+            for one in self.events
+            if isinstance(one, ends | QueuedRunsCancelled)
+            for run_id in (one.run_ids if isinstance(one, QueuedRunsCancelled) else [one.run_id])
+        ]
 
     def unended(self) -> list[str]:
         accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]

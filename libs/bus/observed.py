@@ -62,14 +62,18 @@ def handling(name: str, destination: str, context: Context) -> Span:
 
 
 def observed(answer: Answer, clock: Clock) -> Answer:
-    """The same answers, seen by operators."""
+    """The same answers, seen by operators. Questions about health make no traces."""
 
     async def watched(incoming: IncomingCommand) -> Accepted | Rejected:
-        name = incoming.name if incoming.name in COMMANDS else metrics.UNKNOWN
+        kind = COMMANDS.get(incoming.name)
+        name = incoming.name if kind else metrics.UNKNOWN
         outcome = FAILED
         began = clock.monotonic()
         try:
-            with handling(name, name.replace(".", ".command.", 1), incoming.context) as span:
+            destination = name.replace(".", ".command.", 1)
+            seen = kind is None or kind.keeps_reply
+            span = handling(name, destination, incoming.context) if seen else UNSEEN
+            with span:
                 if span.traceparent:
                     incoming = replace(incoming, context=below(span, incoming.context))
                 reply = await answer(incoming)

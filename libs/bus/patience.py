@@ -20,7 +20,7 @@ from libs.bus.dead_letters import DIED, Given, Problem, letter_of, problem_of, r
 from libs.bus.ports import Answer, BusUnavailable, Clock, Expired, IncomingCommand, TryAgain
 from libs.bus.shell import TooManyConflicts
 from libs.bus.solitude import Solitude
-from libs.contracts.message import REPLY, UNPROCESSABLE, Accepted, Rejected
+from libs.contracts.message import COMMANDS, REPLY, UNPROCESSABLE, Accepted, Rejected
 from libs.eventstore.letters import Attempt, Letters, park
 from libs.eventstore.ports import (
     Commit,
@@ -175,6 +175,9 @@ class Patience:
         there is a store to keep it. It is not refused for good: its sender may send it again, and
         it may be replayed; whichever comes first takes effect."""
         log.warning("command %s is given up: %s", incoming.name, trouble)
+        kind = COMMANDS.get(incoming.name)
+        if kind is not None and not kind.keeps_reply:
+            raise Expired(incoming.name) from trouble
         now = self.clock.now()
         commit = Commit()
         given = Given(self.service, problem_of(trouble), 1, now, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.background import Leadership, forever
@@ -17,7 +18,8 @@ from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
 from libs.bus.shell import CommandShell, Handler
 from libs.bus.solitude import Solitude
-from libs.contracts.message import Accepted, Command, Event, Rejected
+from libs.contracts.health import CHECK
+from libs.contracts.message import COMMANDS, Accepted, Command, Event, Rejected
 from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.ports import (
     LEASE_RENEWAL_SECONDS,
@@ -25,7 +27,7 @@ from libs.eventstore.ports import (
     REPLY_KEPT_SECONDS,
     EventStore,
 )
-from libs.eventstore.work import Repository
+from libs.eventstore.work import Repository, Work
 from libs.telemetry import metrics
 
 log = logging.getLogger(__name__)
@@ -61,8 +63,12 @@ class Service:
         metrics.SERVICE_INFO.labels(name, HEELER_VERSION).set(1)
 
     async def handle(self, handlers: Mapping[type[Command], Handler]) -> None:
-        """Answer these commands, and those about the dead letters of this service."""
-        shell = CommandShell(self.repository, {**handlers, **self.dead_letters.table()})
+        """Answer these commands, and those about the service: its dead letters, its health."""
+        own: dict[type[Command], Handler] = {**self.dead_letters.table()}
+        question = COMMANDS.get(f"{self.name}.{CHECK}")
+        if question is not None:
+            own[question] = self.check_health
+        shell = CommandShell(self.repository, {**handlers, **own})
         patience = Patience(self.name, self.store, shell.answer, self.clock, self.solitude)
         queue = CommandQueue(patience.answer, self.locks, self.clock)
 
@@ -72,6 +78,11 @@ class Service:
             return reply
 
         await self.bus.serve(self.name, observed(answer, self.clock))
+
+    async def check_health(self, command: Command, work: Work) -> Accepted | Rejected:
+        """How far this service is, from somebody who came the way of every command."""
+        progress = await self.store.progress([each.upstream for each in self.consumers])
+        return Accepted(result={name: asdict(one) for name, one in progress.items()})
 
     async def follow(self, upstream: str, reactions: dict[type[Event], React]) -> None:
         """React to the events of another service."""

@@ -57,7 +57,8 @@ class CommandShell:
                     continue
                 if isinstance(reply, Rejected):
                     return await self.earlier_answer(incoming.context.message_id) or reply
-                await work.commit(reply=reply)
+                if kind.keeps_reply:
+                    await work.commit(reply=reply)
             except VersionConflict:
                 continue
             except DuplicateMessage as seen:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 
 # Imported so that every message is registered.
-from libs.contracts import agent, conversation, dead_letters, memory
+from libs.contracts import agent, conversation, dead_letters, health, memory
 from libs.contracts.message import (
     COMMANDS,
     EVENTS,
@@ -25,6 +25,7 @@ from libs.contracts.version import HEELER_VERSION
 
 assert all(module.SERVICE in SERVICES for module in (agent, conversation, memory))
 assert f"{agent.SERVICE}.{dead_letters.REPLAY}" in COMMANDS, "importing them registers them"
+assert f"{agent.SERVICE}.{health.CHECK}" in COMMANDS, "importing them registers them"
 
 SCHEMA = "#/components/schemas/{model}"
 ABOUT = """Everything that happens in Heeler, as anybody with a NATS client can see it. Commands ask

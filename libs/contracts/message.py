@@ -50,10 +50,12 @@ class Context:
 
 
 class Command(Value):
-    """An imperative. It may be refused; handled twice it has the effect of once."""
+    """An imperative. It may be refused; handled twice it has the effect of once: its reply is kept
+    for whoever sends it again, unless it says that it keeps none, because it changes nothing."""
 
     service: ClassVar[str]
     topic: ClassVar[str]
+    keeps_reply: ClassVar[bool] = True
 
     @property
     def target(self) -> str:

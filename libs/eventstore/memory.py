@@ -15,6 +15,7 @@ from libs.eventstore.ports import (
     DuplicateMessage,
     Fence,
     History,
+    Progress,
     Snapshot,
     StaleLease,
     StoredEvent,
@@ -245,6 +246,16 @@ class MemoryEventStore:
         found = [event for event in log[after:] if event.topic in topics][:limit]
         seen = found[-1].position if len(found) == limit else max(len(log), after)
         return UpstreamPage(found, seen)
+
+    async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
+        """How far this service is with the logs that it works through."""
+        schema = self.schema
+        found = {"relay": Progress(schema.published, len(schema.committed) - schema.published)}
+        for upstream in upstreams:
+            stands_at = schema.positions.get(upstream, 0)
+            behind = len(self.database.schema(upstream).log) - stands_at
+            found[f"consumer of {upstream}"] = Progress(stands_at, behind)
+        return found
 
     async def published(self) -> int:
         """How far the relay has published."""

@@ -88,6 +88,14 @@ class UpstreamPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How far somebody is who works through a log, and how many events are still waiting."""
+
+    done: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class InboxEntry:
     """The message that this commit answers, and the reply, for whoever asks again."""
 
@@ -249,6 +257,12 @@ class EventStore(Protocol):
 
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
         """The service's own log behind a position, in order, without holes."""
+        ...
+
+    async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
+        """How far the `relay` and the `consumer of <upstream>` of each of these are; and a proof
+        that the store can be written to: raises StoreUnavailable if it cannot, as when its disk is
+        full."""
         ...
 
     async def published(self) -> int:

@@ -13,6 +13,7 @@ from psycopg.errors import DeadlockDetected, UniqueViolation
 from libs.eventstore import failpoints
 from libs.eventstore.database import Database, refused
 from libs.eventstore.gather import Gathered
+from libs.eventstore.lag import consumer_lag, relay_lag
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_EVENTS_MAX,
@@ -21,6 +22,7 @@ from libs.eventstore.ports import (
     DuplicateMessage,
     Fence,
     History,
+    Progress,
     Snapshot,
     StaleLease,
     StoredEvent,
@@ -332,6 +334,20 @@ class PostgresEventStore:
         events = [StoredEvent(*row) for row in rows]
         seen = events[-1].position if len(events) == limit else max(head, after)
         return UpstreamPage([event for event in events if event.position <= seen], seen)
+
+    async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
+        """How far this service is with the logs that it works through; the row of the relay is
+        written, as it is."""
+        rows = await self.database.fetch(
+            self.sql("update {schema}.relay set published = published returning published")
+        )
+        waiting = await relay_lag(self.database, self.schema)
+        found = {"relay": Progress(int(rows[0][0]), waiting)}
+        for upstream in upstreams:
+            behind = await consumer_lag(self.database, self.schema, upstream)
+            stands_at = await self.position(upstream)
+            found[f"consumer of {upstream}"] = Progress(stands_at, behind)
+        return found
 
     async def published(self) -> int:
         """How far the relay has published."""

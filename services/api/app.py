@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import uvicorn
 from litestar import Litestar, Request, Response
@@ -17,6 +18,7 @@ from libs.bus.reports import Reporter, Reports
 from libs.bus.settings import ServiceSettings
 from libs.bus.system import RandomIds, SystemClock
 from libs.bus.vitals import connections
+from libs.contracts.streams import SERVICES
 from libs.contracts.version import HEELER_VERSION
 from libs.eventstore.database import Database, open_pool
 from libs.telemetry.metrics import SERVICE_INFO
@@ -115,7 +117,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         inbox = RunInbox(bus, ids)
         await inbox.open()
         app.state.api = Api(Reads(database), bus, clock, ids, inbox)
-        app.state.health = Health(database, bus, clock)
+        app.state.health = Health(database, bus, clock, ids)
         app.state.reports = Reports(clock)
         await app.state.reports.listen(bus.client)
 
@@ -125,11 +127,19 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         SERVICE_INFO.labels("api", HEELER_VERSION).set(1)
         reporter = Reporter(bus.client, look, clock)
         looking = asyncio.create_task(forever("api health", app.state.health.turn, clock))
+        asking = [
+            asyncio.create_task(
+                forever(f"api asks {name}", partial(app.state.health.ask, name), clock)
+            )
+            for name in SERVICES
+        ]
         reporting = asyncio.create_task(forever("api metrics", reporter.turn, clock))
         try:
             yield
         finally:
             looking.cancel()
+            for question in asking:
+                question.cancel()
             reporting.cancel()
             await bus.stop()
             await pool.close()

@@ -47,6 +47,7 @@ from libs.contracts.dead_letters import (
     ReplayAgentLetter,
     ReplayMemoryLetter,
 )
+from libs.contracts.health import CheckAgentHealth, CheckMemoryHealth
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.kinds import MessageType
@@ -182,6 +183,8 @@ COMMANDS: list[Command] = [
     DiscardAgentLetter(letter_id=LETTER),
     ReplayMemoryLetter(letter_id=LETTER),
     DiscardMemoryLetter(letter_id=LETTER),
+    CheckAgentHealth(asker="health-1"),
+    CheckMemoryHealth(asker="health-1"),
 ]
 
 

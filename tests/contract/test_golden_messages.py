@@ -34,6 +34,8 @@ SUBJECTS = {
     "ReplayAgentLetter": f"agent.command.dead_letter.replay.org-1.{LETTER}",
     "DiscardAgentLetter": f"agent.command.dead_letter.discard.org-1.{LETTER}",
     "ReplayMemoryLetter": f"memory.command.dead_letter.replay.org-1.{LETTER}",
+    "CheckAgentHealth": "agent.command.health.check.org-1.health-1",
+    "CheckMemoryHealth": "memory.command.health.check.org-1.health-1",
     "DiscardMemoryLetter": f"memory.command.dead_letter.discard.org-1.{LETTER}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",

@@ -19,6 +19,7 @@ from libs.eventstore.ports import (
     Commit,
     Fence,
     History,
+    Progress,
     StaleLease,
     StoredEvent,
     StoreUnavailable,
@@ -351,6 +352,9 @@ class SimStore:
         return await self.client.ask(
             lambda: finished(self.twin().read_upstream(upstream, after, topics, limit))
         )
+
+    async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
+        return await self.client.ask(lambda: finished(self.twin().progress(upstreams)), write=True)
 
     async def published(self) -> int:
         return await self.client.ask(lambda: finished(self.twin().published()))

@@ -1,0 +1,43 @@
+"""What a service's answers about itself mean, in the order in which they come."""
+
+from __future__ import annotations
+
+from services.api.adapters.health import (
+    OK,
+    STANDSTILL_SECONDS_MAX,
+    UNANSWERED,
+    UNANSWERED_SECONDS_MAX,
+    ServiceHealth,
+)
+
+
+def said(service: ServiceHealth, done: int, waiting: int, *, now: float) -> str:
+    service.heard({"relay": {"done": done, "waiting": waiting}}, now)
+    return service.problem(now)
+
+
+def test_who_does_not_answer_for_a_while_is_ill_until_it_does() -> None:
+    service = ServiceHealth(0.0)
+    assert service.problem(UNANSWERED_SECONDS_MAX) == OK
+    assert service.problem(UNANSWERED_SECONDS_MAX + 0.1) == UNANSWERED
+    assert said(service, 5, 0, now=60.0) == OK
+
+
+def test_a_relay_that_has_work_and_does_none_is_ill_until_it_does() -> None:
+    service = ServiceHealth(0.0)
+    assert said(service, 7, 3, now=1.0) == OK
+    late = 1.0 + STANDSTILL_SECONDS_MAX + 0.1
+    assert said(service, 7, 12, now=late) == "the relay stands still with 12 events waiting"
+    assert said(service, 8, 11, now=late + 1) == OK
+
+
+def test_a_relay_that_is_far_behind_and_gets_on_is_well() -> None:
+    service = ServiceHealth(0.0)
+    for second in range(60):
+        assert said(service, second, 100_000, now=float(second)) == OK
+
+
+def test_a_relay_that_waits_for_work_is_well_however_long() -> None:
+    service = ServiceHealth(0.0)
+    for second in range(0, 600, 5):
+        assert said(service, 7, 0, now=float(second)) == OK

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from libs.bus.aggregate_locks import AggregateLocks
-from libs.bus.ports import Answer, Clock, Expired, IncomingCommand
+from libs.bus.ports import Answer, Clock, Expired, IncomingCommand, TryAgain
 from libs.contracts.message import BUSY, Accepted, Rejected
 
 # Of one process. Nobody waits long: a decision takes milliseconds. An organisation has half of the
@@ -20,6 +20,7 @@ AGGREGATE_COMMANDS_MAX = 256
 ORGANISATION_COMMANDS_MAX = 1_024
 PROCESS_COMMANDS_MAX = 2_048
 PROCESS_BYTES_MAX = 128 << 20
+AGAIN_SECONDS = 0.5
 
 
 class CommandQueue:
@@ -34,9 +35,12 @@ class CommandQueue:
 
     async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
         """The reply to a command when it is its turn; BUSY if there is no room for it to wait.
-        Raises Expired if its sender has stopped waiting."""
+        Raises Expired if its sender has stopped waiting, and TryAgain for one without room that
+        came before: another copy of it may take effect, so it must not be refused."""
         refused = self.full(incoming)
         if refused is not None:
+            if incoming.again:
+                raise TryAgain(AGAIN_SECONDS)
             return refused
         expires_at = self.clock.monotonic() + incoming.seconds_left
         with self.counted(incoming):

@@ -39,6 +39,7 @@ from libs.bus.ports import (
     IncomingCommand,
     Ring,
     TryAgain,
+    is_answer,
     outgoing,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected, event_subject
@@ -213,7 +214,11 @@ class NatsBus:
                     )
                     await asyncio.wait([reply], timeout=pause)
                     if reply.done():
-                        return REPLY.validate_json(reply.result())
+                        answer = REPLY.validate_json(reply.result())
+                        if is_answer(answer, sent_again=headers.RESENT in sent_headers):
+                            return answer
+                        reply = self.replies[token] = asyncio.get_running_loop().create_future()
+                        await asyncio.sleep(pause)
                     sent_headers[headers.RESENT] = "true"
         except (TimeoutError, NatsError) as problem:
             raise BusUnavailable(f"{incoming.name}: no answer") from problem

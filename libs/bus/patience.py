@@ -190,7 +190,7 @@ class Patience:
         self, incoming: IncomingCommand, hopeless: StoreRefused
     ) -> Accepted | Rejected:
         """Trying again is of no use: say so where the sender can mend it, else park the command."""
-        log.error("command %s cannot be stored: %s", incoming.name, hopeless)
+        log.warning("command %s cannot be stored: %s", incoming.name, hopeless)
         if hopeless.by_data:
             with contextlib.suppress(StoreUnavailable):
                 await self.store.letters.forget(incoming.context.message_id)

@@ -79,7 +79,9 @@ class Bus(Protocol):
     ) -> Accepted | Rejected:
         """Send a command until it is answered; raises BusUnavailable when time is up.
 
-        The command may arrive more than once; the receiver's inbox makes that harmless.
+        The command may arrive more than once; the receiver's inbox makes that harmless. That there
+        is no room for it (BUSY) is an answer only while it was sent once: else another copy may
+        find room.
         """
         ...
 
@@ -123,6 +125,11 @@ class Bus(Protocol):
         """Hear the deltas of a subject, in which `*` stands for any token: all that are caused by
         what this bus sends from now on."""
         ...
+
+
+def is_answer(reply: Accepted | Rejected, *, sent_again: bool) -> bool:
+    """Whether a reply to one copy of a command says what becomes of the command."""
+    return not (sent_again and isinstance(reply, Rejected) and reply.code == BUSY)
 
 
 async def request_as_service(bus: Bus, command: Command, context: Context) -> Accepted | Rejected:

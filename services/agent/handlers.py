@@ -220,7 +220,8 @@ class Handlers:
         for orphan in await self.queries.orphaned_creations(before):
             context = Context(self.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
             try:
-                await self.resume_creation(orphan.id, context)
+                async with self.drivers.locks.hold(orphan.id):
+                    await self.resume_creation(orphan.id, context)
             except (BusUnavailable, VersionConflict) as problem:
                 log.warning("agent %s is not finished yet: %s", orphan.id, problem)
 

@@ -32,6 +32,7 @@ from libs.bus.ports import (
     IncomingCommand,
     Ring,
     TryAgain,
+    is_answer,
     outgoing,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
@@ -211,6 +212,8 @@ class SimBus:
         reply: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         until = asyncio.get_running_loop().time() + seconds_max
 
+        request = object()
+
         def hear(told: str) -> None:
             if not reply.done():
                 reply.set_result(told)
@@ -223,10 +226,14 @@ class SimBus:
                 for pause in resend_pauses():
                     left = max(until - asyncio.get_running_loop().time(), 0.0)
                     incoming = replace(incoming, seconds_left=left)
-                    self.send(self.broker.store, service, incoming, tell, reply)
+                    self.send(self.broker.store, service, incoming, tell, request)
                     await asyncio.wait([reply], timeout=pause)
                     if reply.done():
-                        return REPLY.validate_json(reply.result())
+                        answer = REPLY.validate_json(reply.result())
+                        if is_answer(answer, sent_again=incoming.again):
+                            return answer
+                        reply = asyncio.get_running_loop().create_future()
+                        await asyncio.sleep(pause)
                     incoming = replace(incoming, again=True)
         except TimeoutError as late:
             raise BusUnavailable(f"{incoming.name}: no answer") from late

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from libs.contracts.conversation import main_conversation
-from libs.contracts.message import Event
+from libs.contracts.message import BUSY, NOT_FOUND, UNPROCESSABLE, Accepted, Event, Rejected
 from libs.eventstore.letters import ATTEMPTS, DEAD_LETTERS
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore, MemorySchema
 from libs.eventstore.rows import RowWrites
@@ -54,6 +54,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_blocks(memory)
     yield from check_lines(world, memory, talks)
     yield from check_requests(world, talks)
+    yield from check_pressed(world, [*agent.committed, *memory.committed])
     yield from check_deleted(world, agent, memory)
 
 
@@ -310,7 +311,7 @@ def is_expected(told: Told) -> bool:
     """Whether the model was to fail."""
     kind = str(told.body)
     fails = told.say.fails_with
-    return fails in kind if fails.startswith("llm_") else fails == "bug"
+    return fails in kind if fails.startswith("llm_") else fails in ("bug", "unstorable")
 
 
 def is_deleted(number: int, talks: dict[str, list[Event]]) -> bool:
@@ -342,6 +343,28 @@ def check_order(world: World, order: dict[int, list[str]]) -> Iterator[str]:
             turned = names.index(second.name) < names.index(first.name)
             if one.answered_at < two.sent_at and turned:
                 yield f"{second.name} was sent after the answer to {first.name}, stands before it"
+
+
+def check_pressed(world: World, events: list[Any]) -> Iterator[str]:
+    """Whoever pressed took effect once, or not at all and knows it; the hopeless are refused."""
+    effects = Counter(str(event.metadata["command_id"]) for event in events)
+    # Of two copies that were sent as one, one may find room and the other not.
+    doubled = world.shared.network.happened["duplicate"] > 0
+    for name, reply in world.clients.pressed.items():
+        wanted = isinstance(reply, Accepted)
+        if effects[name] != wanted and not (doubled and effects[name] == 1):
+            yield f"{name} was told {reply} and took effect {effects[name]} times"
+        if not wanted and reply.code not in (BUSY, NOT_FOUND):
+            yield f"{name} was told {reply}"
+    for chore in world.plan.chores:
+        reply = world.clients.chores.get(chore.name)
+        if chore.kind.startswith("hopeless") and reply is not None:
+            expected = isinstance(reply, Rejected) and reply.code in HOPELESS
+            if not expected or effects[chore.name]:
+                yield f"{chore.name} was told {reply} and took effect {effects[chore.name]} times"
+
+
+HOPELESS = (UNPROCESSABLE, NOT_FOUND, BUSY)
 
 
 def check_deleted(world: World, agent: MemorySchema, memory: MemorySchema) -> Iterator[str]:

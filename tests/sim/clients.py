@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from libs.bus.ports import BusUnavailable
+from libs.bus.ports import BusUnavailable, is_answer
 from libs.contracts.agent import (
     AttachBlock,
     CreateAgent,
@@ -27,10 +27,12 @@ from tests.sim.bus import SimBus
 from tests.sim.model import HANDLE, KEEP
 from tests.sim.plan import APIS, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
+from tests.sim.store import UNSTORABLE
 from tests.sim.story import Story
 
 HTTP_SECONDS_MAX = 30.0
 DROPS_MAX = 5
+PRESSING_CLIENTS = 30
 CANCELS_MAX = 60
 BACKOFF_SECONDS = (0.3, 0.6, 1.2, 2.5, 4.0)
 SHARED_BLOCK = derived_id("block", "shared")
@@ -77,6 +79,7 @@ class Clients:
     copies: dict[str, list[Told]] = field(default_factory=dict)
     chores: dict[str, Accepted | Rejected] = field(default_factory=dict)
     made: dict[int, asyncio.Event] = field(default_factory=dict)
+    pressed: dict[str, Accepted | Rejected] = field(default_factory=dict)
 
     def start(self) -> list[asyncio.Task[None]]:
         """Begin; returns what is done when every client has its answers."""
@@ -92,13 +95,19 @@ class Clients:
     # Commands
 
     async def send(self, name: str, command: Command) -> Accepted | Rejected:
-        """Send a command until it is answered, under one name, as a client with a key does."""
+        """Send a command until it is answered, under one name, as a client with a key does. Whoever
+        lost an answer is not told by a BUSY what became of the first try."""
         bus = SimBus(self.shared.broker, "somebody", None)
+        lost = False
         while True:
             try:
-                return await bus.request(command, Context(name, correlation_id=name))
+                reply = await bus.request(command, Context(name, correlation_id=name))
             except BusUnavailable:
-                await asyncio.sleep(1.0)
+                lost = True
+            else:
+                if is_answer(reply, sent_again=lost):
+                    return reply
+            await asyncio.sleep(1.0)
 
     async def make_agents(self) -> None:
         """The shared block and the agents."""
@@ -162,6 +171,9 @@ class Clients:
             await self.cancel_one(chore)
             return
         agent = agent_id(chore.agent)
+        if chore.kind.startswith("press"):
+            await self.press(chore, agent)
+            return
         commands: dict[str, Command] = {
             "edit block": UpdateBlock(
                 block_id=SHARED_BLOCK, changes={"description": f"by {chore.name}"}
@@ -172,8 +184,24 @@ class Clients:
             "delete agent": DeleteAgent(agent_id=agent),
             "cancel": CancelRuns(agent_id=agent),
             "delete shared": DeleteBlock(block_id=SHARED_BLOCK),
+            "hopeless block": UpdateBlock(
+                block_id=SHARED_BLOCK, changes={"description": UNSTORABLE}
+            ),
+            "hopeless agent": UpdateAgent(agent_id=agent, request={"name": UNSTORABLE}),
         }
         self.chores[chore.name] = await self.send(chore.name, commands[chore.kind])
+
+    async def press(self, chore: Chore, agent: str) -> None:
+        """Many clients want the same thing changed at once; who is told to come again does not."""
+
+        async def one(name: str) -> None:
+            edit = UpdateBlock(block_id=SHARED_BLOCK, changes={"description": f"by {name}"})
+            rename = UpdateAgent(agent_id=agent, request={"name": f"by {name}"})
+            command = edit if chore.kind == "press block" else rename
+            self.pressed[name] = await self.send(name, command)
+
+        names = [f"{chore.name}-{n}" for n in range(PRESSING_CLIENTS)]
+        await asyncio.gather(*map(one, names))
 
     # Messages
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.sim.network import BUS, SLOW_SECONDS_MAX, STORE
 from tests.sim.plan import PROCESSES, Fault, Plan
@@ -42,6 +42,8 @@ class Faults:
                 await self.freeze(fault)
             case "store down":
                 await self.take_down(STORE, fault.seconds)
+            case "store full":
+                await self.weather(replace(fault, how="disk_full", amount=1.0))
             case "bus down":
                 await self.take_down(BUS, fault.seconds)
             case "wipe":

@@ -19,6 +19,7 @@ from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply, ToolResult
 from tests.scripted_model import validator
 from tests.sim.loop import OWNER, Lane
+from tests.sim.store import UNSTORABLE
 
 HANDLE = "sim/model"
 KEEP = "archival_memory_insert"  # its effect is in the ledger of the world; it may not run twice
@@ -85,7 +86,8 @@ def answer(asked_for: dict[str, Any], step: int, time: int) -> ModelReply:
         return ModelReply("", [call], "tool_calls", usage)
     if fails.startswith("llm_"):
         raise ModelFailed(Failure(fails, f"{fails}, as planned for {name}"))
-    return ModelReply(f"done {name}", [], "stop", usage)
+    said = f"{UNSTORABLE} {name}" if fails == "unstorable" else f"done {name}"
+    return ModelReply(said, [], "stop", usage)
 
 
 def called(call: list[str]) -> tuple[str, str]:

@@ -10,19 +10,33 @@ from datetime import timedelta
 from typing import Any
 from unittest import mock
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.background import Leadership
+from libs.bus.command_queue import CommandQueue
 from libs.bus.consumer import LogConsumer
 from libs.bus.relay import Relay
 from libs.bus.service import Service
+from libs.bus.shell import CommandShell
 from libs.contracts.message import Accepted
 from libs.eventstore.memory import Lease, MemoryEventStore
-from libs.eventstore.ports import Commit, Fence, Move, StaleLease, StoreUnavailable
+from libs.eventstore.ports import (
+    Commit,
+    Fence,
+    Move,
+    StaleLease,
+    StoreRefused,
+    StoreUnavailable,
+)
 from libs.eventstore.work import Work
+from services.agent import handlers as agent_handlers
 from services.agent.adapters.tools import BaseToolRunner
+from services.agent.domain import talk as conversation_state
 from services.agent.domain.conversation import Conversation
 from services.agent.handlers import RETRY_MEANS_SAME_SECONDS, Handlers, started
+from services.agent.policies import blocks as block_policies
 from services.agent.policies.blocks import BlockPolicies
 from services.agent.policies.runs import RunDriver, RunDrivers
+from services.memory import policies as memory_policies
 from tests.sim.processes import PROCESS_OF
 from tests.sim.reads import SimQueries
 from tests.sim.store import Server
@@ -316,13 +330,19 @@ def unknown_is_done() -> list[Patch]:
 
 @mutant("A commit whose outcome is unknown counts as failed; nobody reads what is stored.")
 def unknown_is_failed() -> list[Patch]:
-    async def resume(driver: RunDriver, claimed: Conversation | None = None) -> None:
-        if driver.conversation.version and claimed is None:
-            return
-        await real(driver, claimed)
+    real = Work.commit
 
-    real = RunDriver.resume
-    return [(RunDriver, "resume", resume)]
+    async def commit(work: Work, **how: Any) -> int | None:
+        if how.get("fence") is None or not work.loaded:
+            return await real(work, **how)
+        try:
+            return await real(work, **how)
+        except StoreUnavailable:
+            for one in work.loaded.values():
+                work.repository.keep(one)
+            raise
+
+    return [(Work, "commit", commit)]
 
 
 @mutant("A process that starts frees what all others hold, not only what the one before it held.")
@@ -460,3 +480,97 @@ def lease_only_forgotten() -> list[Patch]:
         leadership.epoch = None
 
     return [(Leadership, "give_back", give_back)]
+
+
+# Nobody can stop the others
+
+
+@mutant("Commands to one aggregate do not wait for each other.")
+def commands_race() -> list[Patch]:
+    async def acquire(locks: AggregateLocks, key: str, *, first: bool = False) -> None:
+        return None
+
+    return [(AggregateLocks, "acquire", acquire), (AggregateLocks, "release", lambda *_: None)]
+
+
+@mutant("Who drives a run decides beside the commands to its agent.")
+def driver_races() -> list[Patch]:
+    return [(RunDriver, "lock", lambda driver: contextlib.nullcontext())]
+
+
+@mutant("What the store will never take counts as an outage and is tried again.")
+def hopeless_is_tried_again() -> list[Patch]:
+    real = CommandShell.answer
+
+    async def answer(shell: CommandShell, incoming: Any) -> Any:
+        try:
+            return await real(shell, incoming)
+        except StoreRefused as refused:
+            raise StoreUnavailable(str(refused)) from refused
+
+    return [(CommandShell, "answer", answer)]
+
+
+@mutant("A store that is away, or full, counts as the fault of the command.")
+def outage_is_refused() -> list[Patch]:
+    real = CommandShell.answer
+
+    async def answer(shell: CommandShell, incoming: Any) -> Any:
+        try:
+            return await real(shell, incoming)
+        except StoreUnavailable as outage:
+            raise StoreRefused(str(outage), by_data=True) from outage
+
+    return [(CommandShell, "answer", answer)]
+
+
+@mutant("An answer of the model that the store will never take is stored again and again.")
+def hopeless_answer_is_tried_again() -> list[Patch]:
+    real = Work.commit
+
+    async def commit(work: Work, **how: Any) -> int | None:
+        try:
+            return await real(work, **how)
+        except StoreRefused as refused:
+            if how.get("fence") is None:
+                raise
+            raise StoreUnavailable(str(refused)) from refused
+
+    return [(Work, "commit", commit)]
+
+
+@mutant("A run that was cancelled while it waited has its turn all the same.")
+def cancelled_run_starts() -> list[Patch]:
+    return [(conversation_state, "leave_queue", lambda talk, run_ids: None)]
+
+
+@mutant("A command that has left the line still counts as waiting.")
+def line_never_shrinks() -> list[Patch]:
+    @contextlib.contextmanager
+    def counted(queue: CommandQueue, incoming: Any) -> Iterator[None]:
+        queue.waiting[f"to {incoming.target}"] += 1
+        yield
+
+    return [(CommandQueue, "counted", counted)]
+
+
+@mutant("A command is refused for want of room although a copy of it may take effect.")
+def copy_is_refused() -> list[Patch]:
+    real = CommandQueue.answer
+
+    async def answer(queue: CommandQueue, incoming: Any) -> Any:
+        refused = queue.full(incoming)
+        return refused if refused is not None else await real(queue, incoming)
+
+    return [(CommandQueue, "answer", answer)]
+
+
+@mutant("That there is no room for a command counts as its answer where a service sent it.")
+def busy_is_an_answer() -> list[Patch]:
+    async def request(bus: Any, command: Any, context: Any) -> Any:
+        return await bus.request(command, context)
+
+    return [
+        (module, "request_as_service", request)
+        for module in (block_policies, memory_policies, agent_handlers)
+    ]

@@ -14,6 +14,7 @@ PROCESSES = (*AGENTS, *MEMORIES, *APIS)
 FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
 # A retry without a key is known by the time of its first try, which another api may have noted.
 API_SKEW_SECONDS_MAX = 150.0
+FULL_SECONDS_MAX = 8.0
 MODEL_FAILURES = ("llm_timeout", "llm_rate_limit", "llm_server_error", "llm_connection_error")
 CRASH_POINTS = (
     "after_model_reply",
@@ -129,10 +130,57 @@ def plan_of(seed: int) -> Plan:
         agents,
         tuple(dice.random() < 0.6 for _ in agents),
         tuple(says(dice, len(agents))),
-        tuple(chores(dice, len(agents))),
-        tuple(faults(dice)),
+        (*chores(dice, len(agents)), *pressing(seed, len(agents)), *meeting(seed, len(agents))),
+        (*faults(dice), *full_stores(seed)),
         supervised=seed % 3 == 0,
     )
+
+
+def pressing(seed: int, agents: int) -> list[Chore]:
+    """In every fourth world many clients press one block and one agent at once, and somebody asks
+    for what cannot be stored."""
+    if seed % 4 != 1:
+        return []
+    dice = Random(f"pressure of {seed}")
+    together = 2 + 18 * dice.random()
+    kinds = ("press block", "press agent", "hopeless block", "hopeless agent", "press block")
+    return [
+        Chore(f"p{n + 1}", kind, dice.randrange(agents), round(together + dice.random(), 3))
+        for n, kind in enumerate(kinds)
+    ]
+
+
+def meeting(seed: int, agents: int) -> list[Chore]:
+    """In every fourth world a block is deleted while agents get it, and an agent while others
+    want something of it: all within a moment."""
+    if seed % 4 != 3:
+        return []
+    dice = Random(f"meeting of {seed}")
+    found: list[Chore] = []
+    for moment in (4 + 6 * dice.random(), 12 + 8 * dice.random()):
+        kinds = ["attach", "attach", "come and go", "come and go", "rename agent"]
+        kinds += ["delete shared"] if moment < 11 else ["delete agent", "detach", "delete shared"]
+        found += [
+            Chore(
+                f"g{len(found) + n + 1}",
+                kind,
+                dice.randrange(agents),
+                round(moment + 0.02 * dice.random(), 4),
+            )
+            for n, kind in enumerate(kinds)
+        ]
+    return found
+
+
+def full_stores(seed: int) -> list[Fault]:
+    """In every eighth world the disk of the store is full for a while, under pressure."""
+    if seed % 8 != 5:
+        return []
+    dice = Random(f"full store of {seed}")
+    at = 2 + 15 * dice.random()
+    return [
+        Fault("full", "store full", round(at, 3), round(1 + FULL_SECONDS_MAX * dice.random(), 3))
+    ]
 
 
 def says(dice: Random, agents: int) -> list[Say]:
@@ -181,7 +229,8 @@ def model_failure(dice: Random) -> str:
     """What the model does instead of its last answer; mostly nothing."""
     if dice.random() < 0.8:
         return ""
-    return dice.choice((*MODEL_FAILURES, "garbage arguments", "unknown tool", "bug"))
+    kinds = (*MODEL_FAILURES, "garbage arguments", "unknown tool", "bug", "unstorable")
+    return dice.choice(kinds)
 
 
 def chores(dice: Random, agents: int) -> list[Chore]:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from libs.bus import command_queue
 from libs.bus.runtime import Runtime, holder_of, take_over
 from libs.bus.service import Service
 from libs.contracts.ids import derived_id
@@ -232,6 +233,7 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "PostgresHolders", SimHolders),
             (failpoints, "reached", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
+            (command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
         ):
             stack.enter_context(mock.patch.object(target, name, value))
         yield

@@ -7,7 +7,8 @@ after it took effect, and what a broken connection carried may still take effect
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from libs.eventstore.ports import (
     Progress,
     StaleLease,
     StoredEvent,
+    StoreRefused,
     StoreUnavailable,
     UpstreamPage,
     instance_of,
@@ -33,6 +35,8 @@ FAILS_AFTER_SECONDS_MAX = 5.0
 LATE_SECONDS_MAX = 3.0
 COMMIT_SECONDS = 0.004
 SNAGS = 0.03
+# Stands for what Postgres refuses whatever one does, as a text that is too long for an index.
+UNSTORABLE = "cannot be stored"
 
 
 @dataclass(slots=True)
@@ -74,6 +78,8 @@ class Server:
         before = len(twin.schema.committed)
         for watcher in self.watchers:
             watcher.before_commit(service, holder, commit)
+        if any(f'"{UNSTORABLE}' in event.payload_json for event in commit.events):
+            raise StoreRefused("simulated: it cannot be stored", by_data=True)
         epoch = finished(twin.commit(commit))
         fresh = twin.schema.committed[before:]
         book.unnumbered += [(xid, number, event) for number, event in enumerate(fresh)]
@@ -109,6 +115,8 @@ class Watcher:
         epoch: int | None,
         fresh: list[StoredEvent],
     ) -> None: ...
+
+    def racing(self, service: str, holder: str, aggregate_id: str) -> None: ...
 
     def lease_taken(self, service: str, holder: str, key: str, epoch: int | None) -> None: ...
 
@@ -226,6 +234,7 @@ class SimStore:
         self.holder = holder
         self.letters = SimLetters(self)
         self.held: dict[str, int] = {}
+        self.in_flight: set[str] = set()
 
     def twin(self) -> MemoryEventStore:
         return self.server.twin(self.service, self.holder)
@@ -246,7 +255,8 @@ class SimStore:
 
         failpoints.reached(f"before_commit.{topic}")
         try:
-            epoch = await self.client.ask(execute, write=True)
+            with self.deciding(commit):
+                epoch = await self.client.ask(execute, write=True)
         except StaleLease:
             if commit.fence:
                 self.forget_lease(commit.fence)
@@ -257,6 +267,19 @@ class SimStore:
         if commit.take_lease is not None and epoch is not None:
             self.held[commit.take_lease] = epoch
         return epoch
+
+    @contextmanager
+    def deciding(self, commit: Commit) -> Iterator[None]:
+        """One process makes one decision about an aggregate at a time."""
+        aggregates = {event.aggregate_id for event in commit.events}
+        for aggregate_id in sorted(aggregates & self.in_flight):
+            for watcher in self.server.watchers:
+                watcher.racing(self.service, self.holder, aggregate_id)
+        self.in_flight |= aggregates
+        try:
+            yield
+        finally:
+            self.in_flight -= aggregates
 
     def end(self, done: asyncio.Future[int | None], xid: int, commit: Commit) -> None:
         """At the server: the transaction ends; with the server's death it never happened."""

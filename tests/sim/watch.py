@@ -77,6 +77,10 @@ class Watch(Watcher):
         if commit.take_lease and epoch is not None:
             self.lease_taken(service, holder, commit.take_lease, epoch)
 
+    def racing(self, service: str, holder: str, aggregate_id: str) -> None:
+        """Decisions about one aggregate wait for each other in a process."""
+        self.problem(f"two decisions of {holder} about {aggregate_id} raced")
+
     def note_step(self, event: StoredEvent) -> None:
         """Remember which step of which message is recorded."""
         run_id = str(event.payload.get("run_id"))

@@ -17,7 +17,7 @@ from pydantic_core import to_json
 from libs.bus.ports import BusUnavailable
 from libs.contracts.message import JsonObject
 from libs.eventstore.memory import MemoryDatabase
-from libs.eventstore.ports import StoreUnavailable
+from libs.eventstore.ports import StoreRefused, StoreUnavailable
 from tests.sim.bus import Broker
 from tests.sim.checks import judge
 from tests.sim.clients import Clients
@@ -102,6 +102,11 @@ class World:
         ]
         left += [f"the lease of {key}" for key in agent.leases if key.startswith("conv-")]
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
+        left += [
+            f"the command {one.incoming.name}"
+            for commands in self.shared.broker.commands.values()
+            for one in commands.values()
+        ]
         for name, schema, upstream in (("agent", agent, "memory"), ("memory", memory, "agent")):
             if not len(schema.committed) == len(schema.log) == schema.published:
                 left.append(f"the relay of {name}")
@@ -157,8 +162,8 @@ class Errors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         problem = record.exc_info[1] if record.exc_info else None
-        outage = isinstance(problem, (StoreUnavailable, BusUnavailable))
-        if not outage and str(problem) != BUG:
+        planned = isinstance(problem, (StoreUnavailable, StoreRefused, BusUnavailable))
+        if not planned and str(problem) != BUG:
             self.watch.errors.append(f"{record.getMessage()}: {problem!r}")
 
 

@@ -23,12 +23,15 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
 
     State: ClassVar[type[BaseModel]]
     state: S
+    # About how much JSON its state was made from: what it weighs in a cache.
+    bytes: int
 
     @classmethod
     def blank(cls, aggregate_id: str, *, version: int = 0, state: Any = None) -> Self:
         """The aggregate before its first event, or as a snapshot (`state`, `version`) says."""
         aggregate = cls.__new__(cls)
         aggregate.__base_init__(aggregate_id, version, NEVER)
+        aggregate.bytes = 0
         aggregate.state = cls.State.model_validate(state or {})  # type: ignore[assignment]
         return aggregate
 

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from pydantic_core import to_json
+
 from libs.contracts.aggregate import Aggregate
 from libs.contracts.message import EVENTS, Accepted, Context, Event, JsonObject
 from libs.eventstore.ports import (
@@ -22,6 +24,7 @@ from libs.eventstore.ports import (
 from libs.eventstore.rows import RowWrites
 
 CACHED_AGGREGATES_MAX = 2_000
+CACHED_BYTES_MAX = 64 << 20  # of JSON; as objects it takes several times as much
 DISTRUSTFUL_DECISIONS = 1_000
 
 Projection = Callable[[Event, str, RowWrites], None]
@@ -44,21 +47,27 @@ class Repository:
         self.service = service
         self.project = project
         self.cache: OrderedDict[str, Aggregate[Any]] = OrderedDict()
+        self.cached_bytes = 0
         self.watchers: list[Callable[[Event], None]] = []
         self.distrustful = 0
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
         """The aggregate as of now; blank (version 0) if nothing ever happened to it."""
-        cached = self.cache.pop(aggregate_id, None)
-        if cached is not None and not isinstance(cached, kind):
-            cached = None
+        cached = self.claim(kind, aggregate_id)
         history = await self.store.load(aggregate_id, cached.version if cached else 0)
         return replay(self.service, kind, aggregate_id, history, cached)
 
     def claim[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A | None:
         """The cached aggregate, no longer cached, as its last commit here left it."""
-        cached = self.cache.pop(aggregate_id, None)
+        cached = self.drop(aggregate_id)
         return cached if isinstance(cached, kind) else None
+
+    def drop(self, aggregate_id: str) -> Aggregate[Any] | None:
+        """Take an aggregate out of the cache."""
+        cached = self.cache.pop(aggregate_id, None)
+        if cached is not None:
+            self.cached_bytes -= cached.bytes
+        return cached
 
     def cached[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A | None:
         """The aggregate as its last commit here left it, to be looked at only."""
@@ -67,12 +76,12 @@ class Repository:
 
     def keep(self, aggregate: Aggregate[Any]) -> None:
         """Remember an aggregate whose events are all committed."""
-        known = self.cache.get(aggregate.id)
-        if known is None or known.version < aggregate.version:
-            self.cache[aggregate.id] = aggregate
-        self.cache.move_to_end(aggregate.id)
-        while len(self.cache) > CACHED_AGGREGATES_MAX:
-            self.cache.popitem(last=False)
+        known = self.drop(aggregate.id)
+        newest = known if known and known.version >= aggregate.version else aggregate
+        self.cache[aggregate.id] = newest
+        self.cached_bytes += newest.bytes
+        while len(self.cache) > CACHED_AGGREGATES_MAX or self.cached_bytes > CACHED_BYTES_MAX:
+            self.drop(next(iter(self.cache)))
 
     def work(self, context: Context, *, trusting: bool = False) -> Work:
         """A new decision in the name of a message.
@@ -140,6 +149,8 @@ class Work:
         for event in self.events:
             self.repository.project(event, self.context.org, commit.rows)
             commit.events.append(self.envelope(event))
+        for envelope in commit.events:
+            self.loaded[envelope.aggregate_id].bytes += len(envelope.payload_json)
         if reply is not None:
             commit.inbox = InboxEntry(self.context.message_id, reply.model_dump_json())
         commit.take_lease = self.take_lease
@@ -197,11 +208,12 @@ def replay[A: Aggregate[Any]](
 ) -> A:
     """Bring an aggregate up to date with what the store knows that `base` does not."""
     if history.snapshot is not None:
-        base = kind.blank(
-            aggregate_id, version=history.snapshot.version, state=history.snapshot.state
-        )
+        state = history.snapshot.state
+        base = kind.blank(aggregate_id, version=history.snapshot.version, state=state)
+        base.bytes = len(to_json(state))
     aggregate = base if base is not None else kind.blank(aggregate_id)
     for stored in history.events:
+        aggregate.bytes += len(stored.payload_json)
         event_of(service, stored).mutate(aggregate)
     return aggregate
 

@@ -269,6 +269,23 @@ async def test_an_adopted_aggregate_stays_with_who_holds_it(world: World) -> Non
     assert (await here.load(Account, "a")).state.cents == 6
 
 
+async def test_the_cache_is_bounded_in_bytes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Repository(world.store(), "ledger", project)
+    await bring(here, 1)
+    one = here.cache["a"].bytes
+    assert here.cached_bytes == one > 0
+    monkeypatch.setattr("libs.eventstore.work.CACHED_BYTES_MAX", 3 * one)
+    for number in range(5):
+        account = Account.blank(f"a{number}", version=1)
+        account.bytes = one
+        here.keep(account)
+    assert list(here.cache) == ["a2", "a3", "a4"]
+    assert here.cached_bytes == 3 * one
+    here.keep(account)
+    assert here.claim(Account, "a4") is account
+    assert here.cached_bytes == 2 * one
+
+
 async def test_what_waits_for_a_commit_hears_the_epoch_of_its_lease(world: World) -> None:
     here = Repository(world.store(), "ledger", project)
     epochs: list[int | None] = []

@@ -15,6 +15,7 @@ from libs.contracts.letta.prompts import (
     compile_system_prompt,
 )
 from libs.contracts.message import JsonObject
+from services.agent.domain.omissions import shown
 from services.agent.domain.pairing import paired
 from services.agent.domain.talk import SystemPrompt, Talk
 
@@ -84,8 +85,8 @@ def rebuilt_prompt(
 
 
 def shown_messages(talk: Talk, rebuilt: SystemPrompt | None) -> list[Message]:
-    """The window as the model sees it, with the newest system message."""
-    window = paired(talk.window)
+    """The window as the model sees it: with the newest system message, without what was refused."""
+    window = paired(shown(talk.window, talk.omitted))
     if rebuilt is not None:
         window[0] = window[0].model_copy(update={"content": rebuilt.content})
     return window

@@ -20,6 +20,14 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from libs.contracts.message import Event
+from services.agent.domain.omissions import (
+    ALL_OLDER,
+    REFUSED,
+    Omissions,
+    Refusals,
+    omitted_after,
+    refused_again,
+)
 from services.agent.domain.turn import (
     PendingCall,
     QueuedRun,
@@ -49,6 +57,9 @@ class Talk(BaseModel):
     retried: list[RetriedRun] = []
     turn: Turn | None = None
     deleted: bool = False
+    omitted: Omissions = Omissions()
+    # Since a model answered last; None where it was not refused.
+    refusals: Refusals | None = None
 
 
 def evolved(talk: Talk, event: Event) -> Talk:
@@ -86,12 +97,17 @@ def evolved(talk: Talk, event: Event) -> Talk:
             turn.calls = [PendingCall(call=call) for call in event.tool_calls]
             turn.usage = turn.usage.plus(event.usage)
             turn.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+            talk.refusals = None
         case ToolCallStarted():
             mark(running(talk), "waiting", "started")
         case ToolCallFinished() | ToolCallInterrupted():
             mark(running(talk), "started", "finished")
-        case RunCompleted() | RunFailed():
+        case RunCompleted():
             talk.turn = None
+        case RunFailed():
+            talk.turn = None
+            if event.error_type in REFUSED:
+                leave_out(talk, event)
         case RunCancelled():
             talk.queue = [one for one in talk.queue if one.run.id != event.run_id]
             if talk.turn is not None and talk.turn.run.id == event.run_id:
@@ -112,6 +128,13 @@ def append(talk: Talk, event: MessageAppended) -> None:
     first = talk.turn.told + 1 if event.number is None else event.number
     assert first > talk.turn.told, "numbers only grow"
     talk.turn.told = first + parts - 1
+
+
+def leave_out(talk: Talk, event: RunFailed) -> None:
+    """Models are not shown again what they refused."""
+    refusals = refused_again(talk.refusals, talk.omitted)
+    talk.omitted = omitted_after(refusals, talk.omitted, talk.window, event)
+    talk.refusals = refusals if refusals.count <= ALL_OLDER else None
 
 
 def running(talk: Talk) -> Turn:

@@ -16,6 +16,7 @@ from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.conversation import ToolCall
 from libs.contracts.ids import derived_id
 from libs.contracts.letta.base_tools import BASE_TOOLS, TOOL_RETURN_CHARS_MAX
+from libs.contracts.letta.prompt_text import unquoted
 from libs.contracts.memory import Cause, Edit, EditBlock, InsertText, ReplaceText
 from libs.contracts.message import Accepted, Context
 from libs.eventstore import failpoints
@@ -155,7 +156,8 @@ class BaseToolRunner:
     async def edit(self, calling: Calling, label: str, edit: Edit) -> ToolResult:
         """Send an edit to the memory service; the same call is the same command."""
         labels = await self.queries.labels(calling.design.block_ids)
-        block_id = next((one for one, its_label in labels.items() if its_label == label), None)
+        by_label = {its_label: one for one, its_label in labels.items()}
+        block_id = by_label.get(label) or by_label.get(unquoted(label))
         if block_id is None:
             known = ", ".join(sorted(labels.values())) or "none"
             return error(f"You have no memory block labelled '{label}'. Yours are: {known}")

@@ -48,9 +48,10 @@ class ToldQueries:
     def __init__(self, found: list[FoundMessage] | Exception | None = None) -> None:
         self.found = found or []
         self.searches: list[Search] = []
+        self.shared_label = "shared"
 
     async def labels(self, block_ids: list[str]) -> dict[str, str]:
-        known = {BLOCK: "human", SHARED_BLOCK: "shared"}
+        known = {BLOCK: "human", SHARED_BLOCK: self.shared_label}
         return {one: known[one] for one in block_ids}
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
@@ -124,6 +125,15 @@ class TestMemoryTools:
         assert await run(runner(bus), "memory_insert", arguments) == ToolResult(
             "error", "It is read-only."
         )
+
+    async def test_a_label_may_be_quoted_as_the_prompt_does(self) -> None:
+        bus, queries = ToldBus(Accepted(result={"value": "v"})), ToldQueries()
+        queries.shared_label = "a>b"
+        for label in ("a>b", "a&#62;b"):
+            arguments = {"label": label, "new_string": "x"}
+            result = await run(runner(bus, queries), "memory_insert", arguments)
+            assert result.status == "success"
+        assert [command.target for command, _ in bus.sent] == [SHARED_BLOCK, SHARED_BLOCK]
 
     async def test_an_unknown_label_lists_the_known_ones(self) -> None:
         result = await run(runner(), "memory_insert", {"label": "pet", "new_string": "x"})

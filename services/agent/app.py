@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 
 from libs.bus.background import forever
 from libs.bus.runtime import Runtime
@@ -74,11 +75,9 @@ def providers(settings: ProviderSettings) -> list[Provider]:
     if settings.openai:
         from services.agent.adapters.models.openai import OpenAIProvider
 
-        endpoint = settings.openai
-        configured.append(OpenAIProvider(endpoint.api_key, endpoint.base_url, endpoint.headers))
+        configured.append(OpenAIProvider(**asdict(settings.openai)))
     if settings.anthropic:
         from services.agent.adapters.models.anthropic import AnthropicProvider
 
-        endpoint = settings.anthropic
-        configured.append(AnthropicProvider(endpoint.api_key, endpoint.base_url))
+        configured.append(AnthropicProvider(**asdict(settings.anthropic)))
     return configured

@@ -254,3 +254,28 @@ class TestSearch:
     )
     def test_a_bare_date_is_a_whole_day(self, text: Any, end_of_day: bool, expected: Any) -> None:
         assert moment(text, ZoneInfo("UTC"), end_of_day=end_of_day) == expected
+
+
+HOSTILE = {
+    "ten megabytes": '{"label": "human", "new_string": "' + "x" * 10_000_000 + '"}',
+    "nested": '{"label": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "nested and open": "[" * 100_000,
+    "no JSON": "\ufffd" * 1_000,
+    "no object": "[]",
+    "empty": "",
+    "many problems": json.dumps({"roles": [[n] for n in range(50_000)], "label": 1}),
+    "a long query": json.dumps({"query": "x" * 100_000}),
+    "a huge number": '{"label": "human", "new_string": "x", "insert_line": ' + "9" * 5_000 + "}",
+}
+
+
+@pytest.mark.parametrize("name", ["memory_insert", "memory_replace", "conversation_search"])
+@pytest.mark.parametrize("arguments", HOSTILE.values(), ids=HOSTILE)
+async def test_hostile_arguments_are_told_to_the_model_in_few_words(
+    name: str, arguments: str
+) -> None:
+    bus = ToldBus(Accepted(result={"value": "v"}))
+    result = await run(runner(bus), name, arguments)
+    assert result.status == "error"
+    assert 0 < len(result.text) < 5_000
+    assert bus.sent == []

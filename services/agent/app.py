@@ -22,7 +22,7 @@ from services.agent.adapters.tools import BaseToolRunner
 from services.agent.handlers import Handlers
 from services.agent.policies.blocks import BlockPolicies
 from services.agent.policies.runs import RunDrivers
-from services.agent.settings import ProviderSettings
+from services.agent.settings import ProviderSettings, run_seconds_max
 
 
 async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
@@ -43,6 +43,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         ids,
         service.relay.bell.ring,
         service.solitude,
+        run_seconds_max=run_seconds_max(),
     )
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
     blocks = BlockPolicies(bus, queries, ids)

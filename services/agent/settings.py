@@ -1,4 +1,4 @@
-"""The environment of the agent service: which providers are configured."""
+"""The environment of the agent service: which providers are configured, how long runs may take."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from libs.bus.settings import WrongSetting
+
 ANTHROPIC_BASE = "https://api.anthropic.com"
 OPENAI_BASE = "https://api.openai.com/v1"
+RUN_SECONDS_MAX = 1_800.0
 KEY_FOR_KEYLESS = "none"
 # What is shorter would be found in words that are no secrets.
 SECRET_CHARS_MIN = 6
@@ -64,6 +67,18 @@ class ProviderSettings:
                 environment.get("ANTHROPIC_API_KEY"), anthropic_base, ANTHROPIC_BASE, suffix="/v1"
             ),
         )
+
+
+def run_seconds_max(environment: Mapping[str, str] = os.environ) -> float:
+    """HEELER_RUN_SECONDS_MAX: how long a run may take from its start, without its time in line."""
+    text = environment.get("HEELER_RUN_SECONDS_MAX") or str(RUN_SECONDS_MAX)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise WrongSetting(f"HEELER_RUN_SECONDS_MAX is {text!r}: give a number of seconds above 0")
+    return seconds
 
 
 def endpoint(

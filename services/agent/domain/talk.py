@@ -114,6 +114,8 @@ def evolved(talk: Talk, event: Event) -> Talk:
                 talk.turn = None
         case ConversationDeleted():
             return Talk(agent_id=talk.agent_id, deleted=True)
+    if talk.turn is not None:
+        talk.turn.pass_until(event.timestamp)
     return talk
 
 

@@ -27,6 +27,7 @@ from services.agent.domain.conversation import Conversation
 from services.agent.policies.asking import Question, question_of
 from services.agent.policies.driver import FreshLook, RunDriver
 from services.agent.policies.telling import RunTeller
+from services.agent.settings import RUN_SECONDS_MAX
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class RunDrivers:
         ids: Ids,
         committed: Callable[[], None],
         solitude: Solitude | None = None,
+        *,
+        run_seconds_max: float = RUN_SECONDS_MAX,
     ) -> None:
         self.repository = repository
         self.models = models
@@ -57,6 +60,7 @@ class RunDrivers:
         self.ids = ids
         self.committed = committed
         self.solitude = solitude or Solitude(clock)
+        self.run_seconds_max = run_seconds_max
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.driving: dict[str, RunDriver] = {}
         self.asides: set[asyncio.Task[None]] = set()

@@ -20,4 +20,4 @@ def without_credentials(address: str | None) -> str | None:
     return _KEY.sub("", _LOGIN.sub(r"\1//", address)).rstrip("?&")
 
 
-type Address = Annotated[str | None, AfterValidator(without_credentials)]
+Address = Annotated[str | None, AfterValidator(without_credentials)]

@@ -65,6 +65,8 @@ class RunDrivers:
         self.driving: dict[str, RunDriver] = {}
         self.asides: set[asyncio.Task[None]] = set()
         self.missing: set[asyncio.Task[None]] = set()
+        self.cancelled_unseen = False
+        self.looking = False
         self.stopping = False
 
     def begin(
@@ -129,18 +131,27 @@ class RunDrivers:
             await teller.look(run_id, NUMBER_MAX)
 
     def cancelled_somewhere(self) -> None:
-        """A run was cancelled; if it is driven here, let go of it."""
-        if self.driving:
+        """A run was cancelled; if it is driven here, let go of it. However many are cancelled while
+        somebody looks, one more look follows."""
+        self.cancelled_unseen = True
+        if self.driving and not self.looking:
+            self.looking = True
             self.aside(self.interrupt_cancelled())
 
     async def interrupt_cancelled(self) -> None:
         """Let go of the runs that were cancelled in another process. If that fails, the next
         commit of their drivers finds out."""
-        drivers = list(self.driving.values())
-        with contextlib.suppress(StoreUnavailable):
-            gone = await self.queries.cancelled_runs([one.run_id for one in drivers if one.run_id])
-            for driver in drivers:
-                driver.interrupt(gone)
+        try:
+            while self.cancelled_unseen:
+                self.cancelled_unseen = False
+                drivers = list(self.driving.values())
+                run_ids = [one.run_id for one in drivers if one.run_id]
+                with contextlib.suppress(StoreUnavailable):
+                    gone = await self.queries.cancelled_runs(run_ids)
+                    for driver in drivers:
+                        driver.interrupt(gone)
+        finally:
+            self.looking = False
 
     def leases_held(self, held: set[str]) -> None:
         """Stop driving what somebody else drives now. A lease that is missing for the first time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 
 from libs.bus.background import forever
 from libs.bus.runtime import Runtime
@@ -21,7 +22,7 @@ from services.agent.adapters.tools import BaseToolRunner
 from services.agent.handlers import Handlers
 from services.agent.policies.blocks import BlockPolicies
 from services.agent.policies.runs import RunDrivers
-from services.agent.settings import ProviderSettings
+from services.agent.settings import ProviderSettings, run_seconds_max
 
 
 async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
@@ -43,6 +44,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         service.relay.bell.ring,
         service.solitude,
         service.locks,
+        run_seconds_max=run_seconds_max(),
     )
     handlers = Handlers(service.repository, catalogue, queries, bus, drivers, clock, ids)
     blocks = BlockPolicies(bus, queries, ids)
@@ -75,11 +77,9 @@ def providers(settings: ProviderSettings) -> list[Provider]:
     if settings.openai:
         from services.agent.adapters.models.openai import OpenAIProvider
 
-        endpoint = settings.openai
-        configured.append(OpenAIProvider(endpoint.api_key, endpoint.base_url, endpoint.headers))
+        configured.append(OpenAIProvider(**asdict(settings.openai)))
     if settings.anthropic:
         from services.agent.adapters.models.anthropic import AnthropicProvider
 
-        endpoint = settings.anthropic
-        configured.append(AnthropicProvider(endpoint.api_key, endpoint.base_url))
+        configured.append(AnthropicProvider(**asdict(settings.anthropic)))
     return configured

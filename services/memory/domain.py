@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from libs.contracts.aggregate import Aggregate
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.prompt_text import unescaped
 from libs.contracts.memory import (
     BlockChanged,
     BlockCreated,
@@ -161,8 +162,12 @@ def edited(block: BlockState, edit: Edit) -> str | Rejected:
 
 
 def replaced(block: BlockState, edit: ReplaceText) -> str | Rejected:
-    """The value with the one occurrence of a text replaced."""
+    """The value with the one occurrence of a text replaced. Models see it escaped, and may quote it
+    as they see it."""
     found = block.value.count(edit.old_text) if edit.old_text else 0
+    meant = ReplaceText(old_text=unescaped(edit.old_text), new_text=unescaped(edit.new_text))
+    if found == 0 and meant.old_text != edit.old_text and meant.old_text in block.value:
+        return replaced(block, meant)
     if found == 1:
         return block.value.replace(edit.old_text, edit.new_text)
     if found == 0:

@@ -19,6 +19,7 @@ from libs.contracts.message import DEFAULT_ORG as ORG
 from libs.eventstore.database import Database, open_pool
 from services.agent.adapters.queries import PostgresQueries, Search
 from services.api.adapters.reads import ALL_RELATIONSHIPS, Filter, Reads, Slice
+from services.api.http.runs import ACTIVE
 from services.memory.adapters.holders import PostgresHolders
 from tests.contract.examples import AGENT, BLOCK, CONVERSATION, RUN
 from tests.contract.plans import generic_plan, reads_by_key, scans
@@ -147,3 +148,26 @@ async def test_what_has_a_key_is_found_by_it(explained: Explained) -> None:
             assert explained.scans, name
             for scan in explained.scans:
                 assert reads_by_key(scan), f"{name}: {scan}"
+
+
+async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.create_database("plans_active_runs")
+    migrate_all(url, PASSWORDS)
+    row = TABLES["agent.runs"].format(org=ORG)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for numbers, status in (("1, 100000", "completed"), ("100001, 100060", "running")):
+            values = row.replace("completed", status)
+            connection.execute(
+                f"insert into agent.runs select {values} from generate_series({numbers}) n".encode()
+            )
+        connection.execute(b"analyze agent.runs")
+    async with open_pool(url) as pool:
+        explained = Explained(Database(pool))
+        for agent_id in (None, "agent-1"):
+            found = Filter(["v.org = %(org)s", ACTIVE], {"org": ORG})
+            found.add("v.agent_id = any(%(agents)s)", "agents", agent_id and [agent_id])
+            page = await Reads(explained).page("agent.run_view", "v.doc", found, Slice(limit=50))
+            assert page.count(b"{}") == (6 if agent_id else 50)
+    assert [scan["Index Name"] for scan in explained.scans] == ["runs_active"] * 2

@@ -178,6 +178,20 @@ async def test_runs_that_go_on_are_listed_as_active(
         assert [run.id for run in listed.items] == [run["id"] for run in await active()]
         assert listed.items[1].completed_at is None
         assert listed.items[1].stop_reason is None
+        newest, oldest = (run["id"] for run in await active())
+
+        async def page(**query: Any) -> list[str]:
+            asked = {"agent_ids": agent.id, **query}
+            answer = await client.get("/v1/runs/active", params=asked)
+            assert answer.status_code == 200, answer.text
+            return [run["id"] for run in answer.json()]
+
+        assert await page(limit=1) == [newest]
+        assert await page(limit=1, after=newest) == [oldest]
+        assert await page(limit=1, before=oldest) == [newest]
+        assert await page(limit=1, order="asc") == [oldest]
+        too_many = await client.get("/v1/runs/active", params={"limit": 1_001})
+        assert too_many.status_code == 422
         await asyncio.gather(sending, waiting)
         assert await active() == []
 

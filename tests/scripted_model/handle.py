@@ -79,6 +79,10 @@ class Admin:
         """Fails the next `count` valid requests of this kind: chat or embeddings."""
         await self._call("POST", "/_fail", {"status": status, "count": count, "kind": kind})
 
+    async def refuse(self, text: str, status: int | str = 400) -> None:
+        """Fails every valid chat request that has this text anywhere, until the next reset."""
+        await self._call("POST", "/_refuse", {"text": text, "status": status})
+
     async def _steps(self, field: str, text: str) -> dict[int, int]:
         stats = await self._call("GET", f"/_stats?text={quote(text, safe='')}")
         return {int(step): times for step, times in stats[field].get(text, {}).items()}

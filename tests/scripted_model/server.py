@@ -76,6 +76,7 @@ class Server:
             ("POST", "/_reset"): self._reset,
             ("POST", "/_delay"): self._set_delay,
             ("POST", "/_fail"): self._set_fail,
+            ("POST", "/_refuse"): self._set_refuse,
         }
         self._start_over()
 
@@ -83,6 +84,7 @@ class Server:
         self.stats = Stats()
         self._delay_ms = 0.0
         self._fails: dict[str, tuple[str, int]] = {}  # kind of request: (code, how many more)
+        self._refuses: dict[bytes, str] = {}  # what no request may hold: with which code
         self._fault_uses: dict[tuple[str, int], int] = {}
 
     def answer(self, method: str, target: str, body: bytes) -> Answer:
@@ -117,7 +119,7 @@ class Server:
         chat = spoken.chat(request)
         turn = read_turn(chat["messages"])
         self.stats.ask(turn.text, turn.step)
-        if failed := self._failed_by_admin(spoken, "chat"):
+        if failed := self._failed_by_admin(spoken, "chat") or self._refused_by_admin(spoken, body):
             return failed
         try:
             step = parse(turn.text).step(turn.calls_made)
@@ -232,6 +234,15 @@ class Server:
         assert failure is not None, "_set_fail accepts only codes that name a failure"
         return Answer([failure], delay_ms=self._delay_ms)
 
+    def _refused_by_admin(self, spoken: Wire, body: bytes) -> Answer | None:
+        code = next((code for text, code in self._refuses.items() if text in body), None)
+        if code is None:
+            return None
+        self.stats.counts["refused_by_admin"] += 1
+        failure = spoken.scripted_error(code)
+        assert failure is not None, "_set_refuse accepts only codes that name a failure"
+        return Answer([failure])
+
     def _stats(self, _body: bytes, query: str) -> Answer:
         text = parse_qs(query, keep_blank_values=True).get("text", [None])[0]
         return _ok(self.stats.written(text))
@@ -258,6 +269,14 @@ class Server:
             return _invalid("'status' must be 400 to 599, 'kind' chat or embeddings.")
         self._fails[kind] = (code, int(asked.get("count", 1)))
         return _ok(json.dumps({"status": code, "count": self._fails[kind][1], "kind": kind}))
+
+    def _set_refuse(self, body: bytes, _query: str) -> Answer:
+        asked = _admin_body(body, "text")
+        code, text = str(asked.get("status", 400)), asked["text"]
+        if wire.scripted_error(code) is None or not text or not isinstance(text, str):
+            return _invalid("'status' must be 400 to 599, 'text' not be empty.")
+        self._refuses[text.encode()] = code
+        return _ok(json.dumps({"text": text, "status": code}))
 
 
 def _admin_body(body: bytes, needed: str) -> dict[str, Any]:

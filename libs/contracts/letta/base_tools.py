@@ -17,6 +17,8 @@ from libs.contracts.letta.world_tools import (
 )
 
 TOOL_RETURN_CHARS_MAX = 50_000
+# Longer ones are cut when a model's answer is read, and are no JSON any more.
+TOOL_ARGUMENTS_CHARS_MAX = 600_000
 
 # The tools that work now. The others are listed, and attaching one is refused.
 built = frozenset({"memory_replace", "memory_insert", "conversation_search"})

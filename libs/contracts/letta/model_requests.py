@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from libs.contracts.letta.addresses import Address
 from libs.contracts.letta.kinds import Effort, ReasoningEffort, Verbosity
 
 
@@ -34,7 +35,7 @@ class LLMConfig(BaseModel):
     model: str
     display_name: str | None = None
     model_endpoint_type: str
-    model_endpoint: str | None = None
+    model_endpoint: Address = None
     provider_name: str | None = None
     provider_category: Literal["base", "byok"] | None = None
     model_wrapper: str | None = None
@@ -64,13 +65,13 @@ class EmbeddingConfig(BaseModel):
     """Which embedding model an agent uses; its fields are in the recorded order."""
 
     embedding_endpoint_type: str
-    embedding_endpoint: str | None = None
+    embedding_endpoint: Address = None
     embedding_model: str
     embedding_dim: int
     embedding_chunk_size: int | None = 300
     handle: str | None = None
     batch_size: int = 32
-    azure_endpoint: str | None = None
+    azure_endpoint: Address = None
     azure_version: str | None = None
     azure_deployment: str | None = None
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from libs.contracts.letta.kinds import AgentType
 from libs.contracts.letta.model_requests import CompactionMode
+from libs.contracts.letta.prompt_text import escaped, quoted, tags
 
 MEMORY_PLACE = "{CORE_MEMORY}"
 TYPES_WITHOUT_BLOCKS = frozenset({AgentType.react_agent, AgentType.workflow_agent})
@@ -148,7 +149,8 @@ def compile_system_prompt(
     """The system message: the agent's prompt with its memory in the place that it names.
 
     `recompiled_at` is shown in its own time zone, so pass it in the agent's. Pass no blocks for
-    the agent types in TYPES_WITHOUT_BLOCKS.
+    the agent types in TYPES_WITHOUT_BLOCKS. What users and models wrote into blocks is data: it
+    forges no tag (see `prompt_text`). `system` is the agent's own prompt, and goes in as it is.
     """
     metadata = [
         f"- AGENT_ID: {agent_id}",
@@ -159,7 +161,7 @@ def compile_system_prompt(
     if archival_count:
         metadata.append(f"- Memories in archival memory: {archival_count}")
     if archive_tags:
-        metadata.append(f"- Tags in archival memory: {', '.join(archive_tags)}")
+        metadata.append(f"- Tags in archival memory: {', '.join(map(quoted, archive_tags))}")
     memory = "\n".join(["<memory_metadata>", *metadata, "</memory_metadata>"])
     if blocks:
         memory = f"{_render_blocks(blocks, line_numbers=line_numbers)}\n\n{memory}"
@@ -174,15 +176,15 @@ def _render_blocks(blocks: Sequence[Block], *, line_numbers: bool) -> str:
 
 
 def _render_block(block: Block, *, line_numbers: bool) -> str:
-    label = block.label or "block"
-    value = block.value
+    opening, closing = tags(block.label) if block.label else ("<block>", "</block>")
+    value = escaped(block.value)
     if line_numbers and value:
         numbered = enumerate(value.split("\n"), start=1)
         value = "\n".join(f"{number}→ {line}" for number, line in numbered)
     return "\n".join(
         [
-            f"<{label}>",
-            f"<description>\n{block.description or ''}\n</description>",
+            opening,
+            f"<description>\n{escaped(block.description or '')}\n</description>",
             "<metadata>",
             *(["- read_only=true"] if block.read_only else []),
             f"- chars_current={len(block.value)}",
@@ -190,6 +192,6 @@ def _render_block(block: Block, *, line_numbers: bool) -> str:
             "</metadata>",
             *([f"<warning>\n{LINE_NUMBER_WARNING}\n</warning>"] if line_numbers else []),
             f"<value>\n{value}\n</value>",
-            f"</{label}>",
+            closing,
         ]
     )

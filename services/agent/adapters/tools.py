@@ -10,12 +10,17 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Protocol
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from libs.bus.ports import Bus, BusUnavailable, Clock, request_as_service
 from libs.contracts.conversation import ToolCall
 from libs.contracts.ids import derived_id
-from libs.contracts.letta.base_tools import BASE_TOOLS, TOOL_RETURN_CHARS_MAX
+from libs.contracts.letta.base_tools import (
+    BASE_TOOLS,
+    TOOL_ARGUMENTS_CHARS_MAX,
+    TOOL_RETURN_CHARS_MAX,
+)
+from libs.contracts.letta.prompt_text import unquoted
 from libs.contracts.memory import Cause, Edit, EditBlock, InsertText, ReplaceText
 from libs.contracts.message import Accepted, Context
 from libs.eventstore import failpoints
@@ -28,6 +33,8 @@ log = logging.getLogger(__name__)
 
 SEARCH_RESULTS_DEFAULT = 5
 SEARCH_RESULTS_MAX = 100
+QUERY_CHARS_MAX = 2_000
+PROBLEMS_TOLD_MAX = 10
 OUTAGE_SECONDS_MAX = 120.0
 OUTAGE_RETRY_SECONDS = 1.0
 
@@ -72,7 +79,7 @@ def one_or_many(value: object) -> object:
 class ConversationSearch(BaseModel):
     """Arguments of `conversation_search`."""
 
-    query: str | None = None
+    query: Annotated[str | None, Field(max_length=QUERY_CHARS_MAX)] = None
     roles: Annotated[list[str] | None, BeforeValidator(one_or_many)] = None
     limit: int | None = None
     start_date: str | None = None
@@ -121,6 +128,8 @@ class BaseToolRunner:
             return error(
                 f"There is no tool named '{call.name}'. Yours are: {', '.join(design.tools)}"
             )
+        if len(call.arguments) >= TOOL_ARGUMENTS_CHARS_MAX:
+            return error(f"The arguments were cut: {TOOL_ARGUMENTS_CHARS_MAX} characters at most.")
         runner = self.runners.get(call.name)
         if runner is None:
             return error(f"The tool '{call.name}' is not built yet on this server.")
@@ -155,7 +164,8 @@ class BaseToolRunner:
     async def edit(self, calling: Calling, label: str, edit: Edit) -> ToolResult:
         """Send an edit to the memory service; the same call is the same command."""
         labels = await self.queries.labels(calling.design.block_ids)
-        block_id = next((one for one, its_label in labels.items() if its_label == label), None)
+        by_label = {its_label: one for one, its_label in labels.items()}
+        block_id = by_label.get(label) or by_label.get(unquoted(label))
         if block_id is None:
             known = ", ".join(sorted(labels.values())) or "none"
             return error(f"You have no memory block labelled '{label}'. Yours are: {known}")
@@ -241,5 +251,5 @@ def summary(invalid: ValidationError) -> str:
     """What is wrong with the arguments, field by field."""
     return "; ".join(
         f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
-        for problem in invalid.errors()
+        for problem in invalid.errors(include_input=False)[:PROBLEMS_TOLD_MAX]
     )

@@ -15,8 +15,12 @@ from libs.contracts.letta.prompts import (
     compile_system_prompt,
 )
 from libs.contracts.message import JsonObject
+from services.agent.domain.omissions import shown
 from services.agent.domain.pairing import paired
 from services.agent.domain.talk import SystemPrompt, Talk
+
+# How the parts are put together; with another one, every prompt is rebuilt. 2: blocks are escaped.
+PROMPT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,10 @@ def system_prompt(
 
 
 def shown_versions(config: AgentConfig, blocks: list[SeenBlock]) -> dict[str, int]:
-    """What a system message is made from: the agent's own text, and each block's version."""
+    """What a system message is made from: the agent's own text and how it is put
+    together with the blocks, and each block's version."""
     text = sha256(config.system.encode()).hexdigest()[:16]
-    return {f"system-{text}": 1, **{block.id: block.version for block in blocks}}
+    return {f"system-{text}": PROMPT_VERSION, **{block.id: block.version for block in blocks}}
 
 
 def rebuilt_prompt(
@@ -84,8 +89,8 @@ def rebuilt_prompt(
 
 
 def shown_messages(talk: Talk, rebuilt: SystemPrompt | None) -> list[Message]:
-    """The window as the model sees it, with the newest system message."""
-    window = paired(talk.window)
+    """The window as the model sees it: with the newest system message, without what was refused."""
+    window = paired(shown(talk.window, talk.omitted))
     if rebuilt is not None:
         window[0] = window[0].model_copy(update={"content": rebuilt.content})
     return window

@@ -21,6 +21,14 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from libs.contracts.message import Event
+from services.agent.domain.omissions import (
+    ALL_OLDER,
+    REFUSED,
+    Omissions,
+    Refusals,
+    omitted_after,
+    refused_again,
+)
 from services.agent.domain.turn import (
     PendingCall,
     QueuedRun,
@@ -51,6 +59,9 @@ class Talk(BaseModel):
     retried: list[RetriedRun] = []
     turn: Turn | None = None
     deleted: bool = False
+    omitted: Omissions = Omissions()
+    # Since a model answered last; None where it was not refused.
+    refusals: Refusals | None = None
 
 
 def evolved(talk: Talk, event: Event) -> Talk:
@@ -89,12 +100,17 @@ def evolved(talk: Talk, event: Event) -> Talk:
             turn.calls = [PendingCall(call=call) for call in event.tool_calls]
             turn.usage = turn.usage.plus(event.usage)
             turn.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+            talk.refusals = None
         case ToolCallStarted():
             mark(running(talk), "waiting", "started")
         case ToolCallFinished() | ToolCallInterrupted():
             mark(running(talk), "started", "finished")
-        case RunCompleted() | RunFailed():
+        case RunCompleted():
             talk.turn = None
+        case RunFailed():
+            talk.turn = None
+            if event.error_type in REFUSED:
+                leave_out(talk, event)
         case QueuedRunsCancelled():
             leave_queue(talk, set(event.run_ids))
         case RunCancelled():
@@ -103,6 +119,8 @@ def evolved(talk: Talk, event: Event) -> Talk:
                 talk.turn = None
         case ConversationDeleted():
             return Talk(agent_id=talk.agent_id, deleted=True)
+    if talk.turn is not None:
+        talk.turn.pass_until(event.timestamp)
     return talk
 
 
@@ -123,6 +141,13 @@ def leave_queue(talk: Talk, run_ids: set[str]) -> None:
     """Runs do not wait any more."""
     talk.queue = [one for one in talk.queue if one.run.id not in run_ids]
     talk.queued_bytes = sum(one.bytes for one in talk.queue)
+
+
+def leave_out(talk: Talk, event: RunFailed) -> None:
+    """Models are not shown again what they refused."""
+    refusals = refused_again(talk.refusals, talk.omitted)
+    talk.omitted = omitted_after(refusals, talk.omitted, talk.window, event)
+    talk.refusals = refusals if refusals.count <= ALL_OLDER else None
 
 
 def running(talk: Talk) -> Turn:

@@ -13,6 +13,8 @@ from libs.contracts.ids import derived_id
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.told import OPENING_NUMBER, Piece
 
+PAUSE_SECONDS_MAX = 600.0
+
 
 class PendingCall(BaseModel):
     """A tool call that the model asked for in this step."""
@@ -55,8 +57,18 @@ class Turn(BaseModel):
     calls: list[PendingCall] = []
     usage: Usage = Usage()
     context_tokens: int = 0
+    # How long the run took up to its last event, as far as clocks can be trusted that may be set
+    # between two events, or belong to two machines: no pause counts as more than a limit.
+    seconds: float = 0.0
+    last_at: datetime | None = None
     # The last number under which clients were told something.
     told: int = OPENING_NUMBER
+
+    def pass_until(self, at: datetime) -> None:
+        """Let the time pass until something is recorded."""
+        pause = (at - (self.last_at or self.started_at)).total_seconds()
+        self.seconds += min(max(pause, 0.0), PAUSE_SECONDS_MAX)
+        self.last_at = at
 
     @property
     def next_step_id(self) -> str:

@@ -25,6 +25,8 @@ from services.agent.domain.turn import ModelReply, Spoken, Turn
 from services.agent.policies.pieces import StepPieces
 from services.agent.policies.telling import RunTeller
 
+PIECES_MAX = 50_000
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -90,7 +92,8 @@ class Asking:
                     message = spoken_message(spoken, event.reply, calls)
                     pieces = step.rest(assistant_parts(message, step.envelope))
                 else:
-                    pieces = step.of(event)
+                    # The rest is told at the end: each piece is remembered with the message.
+                    pieces = step.of(event) if len(step.pieces) < PIECES_MAX else []
                 for piece in pieces:
                     await self.teller.piece(turn.run.id, piece, after=after)
                     after = self.teller.told

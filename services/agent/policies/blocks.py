@@ -16,6 +16,9 @@ from services.agent.adapters.queries import SWEPT_MAX, Queries
 
 log = logging.getLogger(__name__)
 
+# So many are remembered by name, while they cannot be looked at.
+UNSURE_MAX = 10_000
+
 
 class BlockPolicies:
     """On event X, issue command Y.
@@ -62,6 +65,8 @@ class BlockPolicies:
             self.unsure = None
         else:
             self.unsure |= agent_ids
+            if len(self.unsure) > UNSURE_MAX:
+                self.unsure = None
 
     async def sweep(self) -> None:
         """Detach what is gone from those who may have got it too late."""

@@ -38,6 +38,7 @@ from services.agent.domain.turn import (
     Turn,
 )
 from services.agent.policies.asking import Asking, Question, question_of
+from services.agent.policies.deadline import RunDeadline
 from services.agent.policies.given_up import (
     CROWD_DRIVES_MAX,
     DRIVES_MAX,
@@ -86,6 +87,7 @@ class RunDriver:
         self.working_on = ""
         self.teller = RunTeller(drivers.bus, context.org)
         self.asking = Asking(drivers.models, self.teller, drivers.clock, drivers.ids)
+        self.deadline = RunDeadline(drivers.clock, drivers.run_seconds_max)
         self.taken_over_run = ""
         self.drives = DriveCount(drivers.repository.store.letters, drivers.solitude)
         self.released = False
@@ -245,6 +247,10 @@ class RunDriver:
     async def act(self) -> bool:
         """Do what has to be done next; returns whether there was anything."""
         await self.refresh()
+        turn = self.conversation.state.turn
+        if turn is not None and self.deadline.seconds_left(turn) <= 0:
+            await self.end_late()
+            return True
         match self.conversation.next_action():
             case AskModel(step_id):
                 await self.ask_model(step_id)
@@ -255,6 +261,14 @@ class RunDriver:
             case None:
                 return False
         return True
+
+    async def end_late(self) -> None:
+        """End a run that takes too long, wherever it stands."""
+        failure, ids = self.deadline.failure(), fresh_ids(self.all.ids, "message")
+        log.warning("run %s: %s", self.run_id, failure.message)
+        await self.record(
+            lambda talk: talk.abort(failure, message_ids=ids, at=self.all.clock.now())
+        )
 
     async def ask_model(self, step_id: str) -> None:
         """Ask the model for a step and record its answer, or why there is none."""
@@ -270,7 +284,7 @@ class RunDriver:
         failpoints.met("ask_model", lambda: str(request.messages))
         try:
             asking = self.asking.answer(request, turn, step_id, number=self.next_number(turn))
-            answer = await self.unless_cancelled(asking)
+            answer = await self.unless_cancelled(self.deadline.hold(asking, turn))
         except ModelFailed as failed:
             failure = failed.failure
             log.warning("the model failed: %s", failure.message)

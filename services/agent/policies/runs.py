@@ -28,6 +28,7 @@ from services.agent.domain.conversation import Conversation
 from services.agent.policies.asking import Question, question_of
 from services.agent.policies.driver import FreshLook, RunDriver
 from services.agent.policies.telling import RunTeller
+from services.agent.settings import RUN_SECONDS_MAX
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class RunDrivers:
         committed: Callable[[], None],
         solitude: Solitude | None = None,
         locks: AggregateLocks | None = None,
+        *,
+        run_seconds_max: float = RUN_SECONDS_MAX,
     ) -> None:
         self.repository = repository
         self.models = models
@@ -61,10 +64,13 @@ class RunDrivers:
         self.committed = committed
         self.solitude = solitude or Solitude(clock)
         self.locks = locks or AggregateLocks()
+        self.run_seconds_max = run_seconds_max
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.driving: dict[str, RunDriver] = {}
         self.asides: set[asyncio.Task[None]] = set()
         self.missing: set[asyncio.Task[None]] = set()
+        self.cancelled_unseen = False
+        self.looking = False
         self.stopping = False
 
     def begin(
@@ -131,19 +137,27 @@ class RunDrivers:
                 await asyncio.sleep(0)  # others have something to do too
 
     def cancelled_somewhere(self) -> None:
-        """A run was cancelled; if it is driven here, let go of it."""
-        if self.driving:
+        """A run was cancelled; if it is driven here, let go of it. However many are cancelled while
+        somebody looks, one more look follows."""
+        self.cancelled_unseen = True
+        if self.driving and not self.looking:
+            self.looking = True
             self.aside(self.interrupt_cancelled())
 
     async def interrupt_cancelled(self) -> None:
         """Let go of the runs that were cancelled in another process. If that fails, the next
         commit of their drivers finds out."""
-        drivers = list(self.driving.values())
-        with contextlib.suppress(StoreUnavailable):
-            working_on = [one.working_on for one in drivers if one.working_on]
-            gone = await self.queries.cancelled_runs(working_on)
-            for driver in drivers:
-                driver.interrupt(gone)
+        try:
+            while self.cancelled_unseen:
+                self.cancelled_unseen = False
+                drivers = list(self.driving.values())
+                working_on = [one.working_on for one in drivers if one.working_on]
+                with contextlib.suppress(StoreUnavailable):
+                    gone = await self.queries.cancelled_runs(working_on)
+                    for driver in drivers:
+                        driver.interrupt(gone)
+        finally:
+            self.looking = False
 
     def leases_held(self, held: set[str]) -> None:
         """Stop driving what somebody else drives now. A lease that is missing for the first time

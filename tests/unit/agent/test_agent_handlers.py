@@ -21,7 +21,7 @@ from libs.contracts.memory import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.contracts.message import Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.work import Work
-from services.agent.policies.blocks import BlockPolicies
+from services.agent.policies.blocks import UNSURE_MAX, BlockPolicies
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
 from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.unit.given import fact
@@ -296,6 +296,8 @@ class TestChange:
         with pytest.raises(StoreUnavailable):
             await policies.noting(lost)(command, process.repository.work(Context("m-1")))
         assert policies.unsure == {AGENT}
+        policies.look_again({f"agent-{n}" for n in range(UNSURE_MAX)})
+        assert policies.unsure is None, "so many are not remembered one by one"
 
     async def test_a_process_looks_once_at_all_agents_when_it_starts(self, world: World) -> None:
         process = world.process("p-1")

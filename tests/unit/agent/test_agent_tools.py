@@ -48,9 +48,10 @@ class ToldQueries:
     def __init__(self, found: list[FoundMessage] | Exception | None = None) -> None:
         self.found = found or []
         self.searches: list[Search] = []
+        self.shared_label = "shared"
 
     async def labels(self, block_ids: list[str]) -> dict[str, str]:
-        known = {BLOCK: "human", SHARED_BLOCK: "shared"}
+        known = {BLOCK: "human", SHARED_BLOCK: self.shared_label}
         return {one: known[one] for one in block_ids}
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
@@ -124,6 +125,15 @@ class TestMemoryTools:
         assert await run(runner(bus), "memory_insert", arguments) == ToolResult(
             "error", "It is read-only."
         )
+
+    async def test_a_label_may_be_quoted_as_the_prompt_does(self) -> None:
+        bus, queries = ToldBus(Accepted(result={"value": "v"})), ToldQueries()
+        queries.shared_label = "a>b"
+        for label in ("a>b", "a&#62;b"):
+            arguments = {"label": label, "new_string": "x"}
+            result = await run(runner(bus, queries), "memory_insert", arguments)
+            assert result.status == "success"
+        assert [command.target for command, _ in bus.sent] == [SHARED_BLOCK, SHARED_BLOCK]
 
     async def test_an_unknown_label_lists_the_known_ones(self) -> None:
         result = await run(runner(), "memory_insert", {"label": "pet", "new_string": "x"})
@@ -244,3 +254,28 @@ class TestSearch:
     )
     def test_a_bare_date_is_a_whole_day(self, text: Any, end_of_day: bool, expected: Any) -> None:
         assert moment(text, ZoneInfo("UTC"), end_of_day=end_of_day) == expected
+
+
+HOSTILE = {
+    "ten megabytes": '{"label": "human", "new_string": "' + "x" * 10_000_000 + '"}',
+    "nested": '{"label": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    "nested and open": "[" * 100_000,
+    "no JSON": "\ufffd" * 1_000,
+    "no object": "[]",
+    "empty": "",
+    "many problems": json.dumps({"roles": [[n] for n in range(50_000)], "label": 1}),
+    "a long query": json.dumps({"query": "x" * 100_000}),
+    "a huge number": '{"label": "human", "new_string": "x", "insert_line": ' + "9" * 5_000 + "}",
+}
+
+
+@pytest.mark.parametrize("name", ["memory_insert", "memory_replace", "conversation_search"])
+@pytest.mark.parametrize("arguments", HOSTILE.values(), ids=HOSTILE)
+async def test_hostile_arguments_are_told_to_the_model_in_few_words(
+    name: str, arguments: str
+) -> None:
+    bus = ToldBus(Accepted(result={"value": "v"}))
+    result = await run(runner(bus), name, arguments)
+    assert result.status == "error"
+    assert 0 < len(result.text) < 5_000
+    assert bus.sent == []

@@ -32,6 +32,13 @@ def test_the_prompt_has_the_blocks_as_they_are_now() -> None:
     assert f"AGENT_ID: {CONFIG.id}" in content
 
 
+def test_a_prompt_from_before_blocks_were_escaped_is_rebuilt() -> None:
+    old = {name: 1 if name.startswith("system-") else version
+           for name, version in shown_versions(CONFIG, [HUMAN]).items()}  # fmt: skip
+    talk = Talk(agent_id=CONFIG.id, window=[SYSTEM], shown=old)
+    assert rebuilt_prompt(talk, CONFIG, [HUMAN], at=NOW) is not None
+
+
 def test_an_agent_type_without_blocks_sees_none() -> None:
     assert "Ada" not in compiled(agent_type=AgentType.react_agent).content
 

@@ -35,6 +35,7 @@ from libs.eventstore.ports import History, Snapshot, StoredEvent
 from libs.eventstore.work import event_of, replay, snapshot_of
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.openai_request import openai_message
+from services.agent.domain.context import shown_messages
 from services.agent.domain.conversation import (
     Conversation,
     SystemPrompt,
@@ -140,11 +141,14 @@ class Histories(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.asks())
-    @rule(lost=st.booleans())
-    def model_fails(self, lost: bool) -> None:
+    @rule(
+        kind=st.sampled_from(["llm_timeout", "llm_bad_request", "context_window_exceeded"]),
+        lost=st.booleans(),
+    )
+    def model_fails(self, kind: str, lost: bool) -> None:
         action = self.talk.next_action()
         assert isinstance(action, AskModel)
-        failure = Failure("llm_timeout", "late")
+        failure = Failure(kind, "no")
         self.decide(lambda talk: talk.fail(action.step_id, failure, at=self.now()), lost=lost)
 
     @precondition(lambda self: self.runs_tool())
@@ -217,14 +221,15 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_model_can_always_be_asked(self) -> None:
-        shown = paired(self.talk.state.window)
-        if not shown:
+        window = self.talk.state.window
+        if not window:
             return
-        body = {"model": "m", "messages": [openai_message(one) for one in shown]}
-        assert validator.check(body) is None
-        assert messages_validator.check(body_of(ask(*shown, **CLAUDE))) is None
+        for shown in (paired(window), shown_messages(self.talk.state, None)):
+            body = {"model": "m", "messages": [openai_message(one) for one in shown]}
+            assert validator.check(body) is None
+            assert messages_validator.check(body_of(ask(*shown, **CLAUDE))) is None
         if self.talk.state.turn is None or self.asks():
-            assert shown == self.talk.state.window, "nothing that is recorded is unpaired"
+            assert paired(window) == window, "nothing that is recorded is unpaired"
 
     @invariant()
     def runs_start_in_order_and_end_at_most_once(self) -> None:

@@ -353,6 +353,8 @@ class TestDemo:
         assert answer(demo_request("What is my dog's name?", value)).text == (
             "You told me: My dog is called Rex."
         )
+        sums = answer(demo_request("What is a tag?", "A tag is <b>, not </value>."))
+        assert sums.text == "You told me: A tag is <b>, not </value>."
         assert "All I remember is" in answer(demo_request("Where do I live?", value)).text
         assert "do not remember" in answer(demo_request("Where do I live?")).text
 

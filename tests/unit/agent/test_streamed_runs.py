@@ -93,6 +93,33 @@ def heard(world: World, run_id: str = "run-1") -> list[tuple[int, int]]:
     return [(one["after"], one["number"]) for one in deltas if "number" in one]
 
 
+@pytest.mark.parametrize("pieces_max", [1, 2, 4, 5])
+async def test_what_comes_after_very_many_pieces_is_told_at_the_end(
+    world: World, pieces_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.agent.policies.asking.PIECES_MAX", pieces_max)
+    text = "All of this is kept, however small the pieces are."
+    answer = [TextDelta("Well. "), *keeping()[:-1]]
+    call = Finished(ModelReply("Well. ", [KEEP], "tool_calls", USAGE))
+    process = speaking(world, "p-1", [*answer, call], words(text))
+    world.build_tool(process)
+    await world.hear(process, "run-1")
+    await process.say("run-1", stream_tokens=True)
+    await process.idle()
+
+    kept = [event for event in world.events()
+            if isinstance(event, MessageAppended) and event.pieces is not None]  # fmt: skip
+    assert [event.message.content for event in kept] == ["Well. ", text]
+    assert max(len(event.pieces or []) for event in kept) <= pieces_max + 3
+    told_again: list[Any] = []
+    for event in kept:
+        told_again += told(world.row("messages", event.message.id)["docs"], event.pieces)  # type: ignore[arg-type]
+    pieces = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
+    assert pieces == told_again
+    said = "".join(one["content"] for one in pieces if one["message_type"] == "assistant_message")
+    assert said == f"Well. {text}"
+
+
 async def test_pieces_are_told_as_they_come_and_kept_with_the_message(world: World) -> None:
     process = speaking(world, "p-1", keeping(), words("All kept."))
     world.build_tool(process)
@@ -205,6 +232,32 @@ class TestCancelling:
         await process.idle()
         assert world.row("runs", "run-1")["status"] == "cancelled"
         assert world.lease_is_free()
+
+    async def test_however_many_are_cancelled_elsewhere_few_looks_follow(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looks = 0
+
+        async def count(run_ids: list[str]) -> list[str]:
+            nonlocal looks
+            looks += 1
+            await asyncio.sleep(0)
+            return []
+
+        monkeypatch.setattr(world.queries, "cancelled_runs", count)
+        end = asyncio.Event()
+        process = speaking(world, "p-1", [end, *words("Hi")])
+        await process.say("run-1", stream_tokens=True)
+        await wait_for("the model to be asked", lambda: process.model.asked)
+        for _ in range(1_000):
+            process.drivers.cancelled_somewhere()
+        await wait_for("somebody to look", lambda: looks)
+        for _ in range(1_000):
+            process.drivers.cancelled_somewhere()
+        end.set()
+        await process.idle()
+        await wait_for("nobody to look", lambda: not process.drivers.asides)
+        assert 1 <= looks <= 3
 
     async def test_nothing_to_cancel_is_said_so(self, world: World) -> None:
         process = speaking(world, "p-1")

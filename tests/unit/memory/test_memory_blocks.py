@@ -135,6 +135,10 @@ class TestEdit:
             ("a\nb", InsertText(new_text="c", after_line=0), "c\na\nb"),
             ("a\nb", InsertText(new_text="c", after_line=1), "a\nc\nb"),
             ("a", InsertText(new_text="b\nc", after_line=1), "a\nb\nc"),
+            ("a <b> c", ReplaceText(old_text="&lt;b>", new_text="&lt;i>"), "a <i> c"),
+            ("a &lt;b c", ReplaceText(old_text="&amp;lt;b", new_text="b"), "a b c"),
+            ("a &lt;b c", ReplaceText(old_text="&lt;b", new_text="&lt;i"), "a &lt;i c"),
+            ("a <b> c", ReplaceText(old_text="<b>", new_text="&lt;i>"), "a &lt;i> c"),
             ("a\x00b".replace("\x00", ""), InsertText(new_text="c\x00"), "ab\nc"),
         ],
     )

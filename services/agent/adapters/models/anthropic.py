@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from libs.contracts.letta.model_config import llm_config
@@ -16,6 +17,7 @@ from services.agent.domain.turn import Failure, ModelReply
 
 MODELS_LISTED_MAX = 1_000
 CONTEXT_WINDOW_DEFAULT = 200_000
+CONTEXT_WINDOW_MAX = 2**31
 OUTPUT_TOKENS_DEFAULT = 8_192
 
 # Output tokens by the beginning of a model's name; the longest match counts.
@@ -39,8 +41,16 @@ class AnthropicProvider(HttpProvider):
     name = "anthropic"
     path = "/v1/messages"
 
-    def __init__(self, api_key: str, base_url: str) -> None:
-        super().__init__(base_url, AnthropicWire(base_url, api_key))
+    def __init__(
+        self,
+        api_key: str,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        wire = AnthropicWire(base_url, api_key, headers=headers, query=query)
+        super().__init__(base_url, wire, secrets)
 
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""
@@ -70,11 +80,12 @@ class AnthropicProvider(HttpProvider):
         prefixes = [prefix for prefix in OUTPUT_TOKENS if name.startswith(prefix)]
         output = OUTPUT_TOKENS[max(prefixes, key=len)] if prefixes else OUTPUT_TOKENS_DEFAULT
         window = entry.get("max_input_tokens")
+        known = isinstance(window, int) and 0 < window < CONTEXT_WINDOW_MAX
         config = llm_config(
             f"{self.name}/{HANDLES.get(name, name)}",
             endpoint_type="anthropic",
             endpoint=f"{self.base_url}/v1",
-            context_window=window if isinstance(window, int) else CONTEXT_WINDOW_DEFAULT,
+            context_window=window if known else CONTEXT_WINDOW_DEFAULT,  # type: ignore[arg-type]
             max_tokens=output,
         )
         return config.model_copy(update={"model": name})

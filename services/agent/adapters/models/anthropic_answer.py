@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from libs.contracts.conversation import ReasoningPart, Usage
-from services.agent.adapters.models.assembly import Assembly
+from services.agent.adapters.models.assembly import Assembly, tokens
 from services.agent.adapters.models.failures import ERROR_TYPES, refused
 from services.agent.adapters.models.port import ModelDelta, ModelFailed
 from services.agent.domain.turn import Failure, ModelReply
@@ -63,8 +63,8 @@ class AnthropicAnswer:
         self.counted: dict[str, Any] = {}
         self.finish_reason = "stop"
         self.whole = False
-        self.thought = ""
-        self.signature: str | None = None
+        self.thought: list[str] = []
+        self.signature: list[str] = []
         self.block = ""
 
     def read(self, data: bytes | str) -> list[ModelDelta]:
@@ -95,7 +95,7 @@ class AnthropicAnswer:
             case "text":
                 return self.assembly.say(block.get("text") or "")
             case "thinking":
-                self.signature = block.get("signature") or None
+                self.signature = [block.get("signature") or ""]
                 return self.think(block.get("thinking") or "")
             case "redacted_thinking":
                 self.assembly.keep(ReasoningPart(redacted=block["data"]))
@@ -111,7 +111,7 @@ class AnthropicAnswer:
             case "thinking_delta":
                 return self.think(delta["thinking"])
             case "signature_delta":
-                self.signature = (self.signature or "") + delta["signature"]
+                self.signature.append(delta["signature"])
             case "input_json_delta":
                 return self.assembly.argue(delta["partial_json"])
         return []
@@ -124,16 +124,17 @@ class AnthropicAnswer:
         if block != "thinking":
             return []
         pieces = self.assembly.think_no_more()
-        self.thought += "".join(piece.text for piece in pieces)
-        if self.thought or self.signature:
-            self.assembly.keep(ReasoningPart(text=self.thought, signature=self.signature))
-        self.thought, self.signature = "", None
+        self.thought += [piece.text for piece in pieces]
+        thought, signature = "".join(self.thought), "".join(self.signature)
+        if thought or signature:
+            self.assembly.keep(ReasoningPart(text=thought, signature=signature or None))
+        self.thought, self.signature = [], []
         return [*pieces]
 
     def think(self, piece: str) -> list[ModelDelta]:
         """A piece of the thoughts."""
         pieces = self.assembly.think(piece)
-        self.thought += "".join(piece.text for piece in pieces)
+        self.thought += [piece.text for piece in pieces]
         return [*pieces]
 
     def count(self, usage: dict[str, Any]) -> None:
@@ -153,15 +154,15 @@ def finish_reason(stop_reason: str) -> str:
 
 def usage_of(usage: dict[str, Any]) -> Usage:
     """The tokens that the provider counted; it counts those from the cache apart."""
-    read = usage.get("cache_read_input_tokens") or 0
-    written = usage.get("cache_creation_input_tokens") or 0
+    read = tokens(usage.get("cache_read_input_tokens"))
+    written = tokens(usage.get("cache_creation_input_tokens"))
     details = usage.get("output_tokens_details") or {}
     return Usage(
-        prompt_tokens=(usage.get("input_tokens") or 0) + read + written,
-        completion_tokens=usage.get("output_tokens") or 0,
+        prompt_tokens=tokens(usage.get("input_tokens")) + read + written,
+        completion_tokens=tokens(usage.get("output_tokens")),
         cached_input_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=details.get("thinking_tokens") or 0,
+        reasoning_tokens=tokens(details.get("thinking_tokens")),
     )
 
 

@@ -7,6 +7,8 @@ import re
 from hashlib import sha256
 from typing import Any
 
+from pydantic_core import from_json
+
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_requests import JsonSchemaResponseFormat, LLMConfig
 from libs.contracts.message import Json, JsonObject
@@ -242,7 +244,8 @@ def thinking_block(part: ReasoningPart) -> JsonObject:
 def input_of(call: ToolCall) -> JsonObject:
     """The arguments, which have to be an object: what is none is shown as it was written."""
     try:
-        arguments = json.loads(call.arguments)
+        # What is nested more deeply than this reads could not be written either.
+        arguments = from_json(call.arguments)
     except ValueError:
         arguments = None
     return arguments if isinstance(arguments, dict) else {"arguments": call.arguments}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
+from libs.contracts.letta.base_tools import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.adapters.models.port import (
     ModelDelta,
     ReasoningDelta,
@@ -14,10 +15,17 @@ from services.agent.adapters.models.port import (
     ToolCallDelta,
 )
 from services.agent.adapters.models.storable import ArgumentPieces, TextPieces, storable
+from services.agent.adapters.models.wire import TooLong
 from services.agent.domain.turn import ModelReply
 
 CALL_ID_CHARS_MAX = 40
 TOOL_NAME_CHARS_MAX = 64
+FINISH_REASON_CHARS_MAX = 64
+
+# No model says as much in one step. What is said is stored whole, in one event.
+ANSWER_CHARS_MAX = 1_000_000
+CALLS_MAX = 128
+TOKENS_MAX = 2**40
 
 
 @dataclass(slots=True)
@@ -26,6 +34,7 @@ class OpenCall:
 
     id: str
     name: str
+    chars: int = 0
     pieces: ArgumentPieces = field(default_factory=ArgumentPieces)
     shown: list[str] = field(default_factory=list)
 
@@ -47,6 +56,7 @@ class Assembly:
         self.calls: list[ToolCall] = []
         self.open: OpenCall | None = None
         self.parts: list[ReasoningPart] = []
+        self.chars = 0
 
     def say(self, piece: str) -> list[ModelDelta]:
         """A piece of text."""
@@ -62,11 +72,14 @@ class Assembly:
 
     def keep(self, part: ReasoningPart) -> None:
         """A part of the reasoning, which the provider wants back as it is."""
+        self.count(len(part.text) + len(part.signature or "") + len(part.redacted or ""))
         self.parts.append(part)
 
     def open_call(self, call_id: str, name: str) -> list[ModelDelta]:
         """A call starts; the one before it is whole."""
         closing = self.close_call()
+        if len(self.calls) >= CALLS_MAX:
+            raise TooLong(f"more than {CALLS_MAX} tool calls")
         name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:TOOL_NAME_CHARS_MAX] or "unnamed"
         self.open = OpenCall(self.good_id(call_id, name), name)
         return [*closing, ToolCallDelta(self.open.id, name)]
@@ -75,7 +88,11 @@ class Assembly:
         """A piece of the arguments of the call that started last."""
         if self.open is None:
             raise ValueError("arguments came before their call")
-        return self.argued(self.open, self.open.pieces.add(piece))
+        call = self.open
+        left = TOOL_ARGUMENTS_CHARS_MAX - call.chars
+        call.chars += len(piece)
+        # The tool says that they were cut; the run goes on.
+        return self.argued(call, call.pieces.add(piece[: max(left, 0)]))
 
     def close_call(self) -> list[ModelDelta]:
         """The call that started last is whole."""
@@ -99,7 +116,7 @@ class Assembly:
         return ModelReply(
             text="".join(self.texts),
             tool_calls=self.calls,
-            finish_reason=finish_reason,
+            finish_reason=storable(str(finish_reason)[:FINISH_REASON_CHARS_MAX]),
             usage=usage,
             reasoning="".join(self.thoughts) or None,
             reasoning_parts=self.parts,
@@ -109,6 +126,7 @@ class Assembly:
         """Text to show, if there is any."""
         if not text:
             return []
+        self.count(len(text))
         self.texts.append(text)
         return [TextDelta(text)]
 
@@ -116,6 +134,7 @@ class Assembly:
         """Reasoning to show, if there is any."""
         if not text:
             return []
+        self.count(len(text))
         self.thoughts.append(text)
         return [ReasoningDelta(text)]
 
@@ -123,8 +142,15 @@ class Assembly:
         """Arguments to show, if there are any."""
         if not text:
             return []
+        self.count(len(text))
         call.shown.append(text)
         return [ToolCallDelta(call.id, arguments=text)]
+
+    def count(self, chars: int) -> None:
+        """Keep account of what is kept. Raises TooLong."""
+        self.chars += chars
+        if self.chars > ANSWER_CHARS_MAX:
+            raise TooLong(f"more than {ANSWER_CHARS_MAX} characters")
 
     def good_id(self, call_id: str, name: str) -> str:
         """The id, if it can be sent back and is the only one of its kind, or another."""
@@ -134,3 +160,12 @@ class Assembly:
             return call_id
         seed = f"{self.seed}{call_id}{len(self.calls)}{name}".encode()
         return f"call_{sha256(seed).hexdigest()[:24]}"
+
+
+def tokens(counted: object) -> int:
+    """A number of tokens; none is none. Raises ValueError if it can be no such number."""
+    if counted is None:
+        return 0
+    if not isinstance(counted, int) or not 0 <= counted <= TOKENS_MAX:
+        raise ValueError("no number of tokens")
+    return counted

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 60.0
 RETRY_SECONDS = 5.0
+HANDLES_NAMED_MAX = 200
 
 
 @dataclass(slots=True)
@@ -107,7 +108,8 @@ class Catalogue:
     def unknown(self, handle: str, kind: str) -> Rejected:
         """The refusal of a handle that nobody offers, with those that somebody does."""
         known = sorted(one for offer in self.offers.values() for one in getattr(offer, kind))
-        return Rejected(code=NOT_FOUND, reason=str(handle_not_found(handle, known)["detail"]))
+        named = known[:HANDLES_NAMED_MAX]
+        return Rejected(code=NOT_FOUND, reason=str(handle_not_found(handle, named)["detail"]))
 
     async def turn(self) -> None:
         """Ask every provider once, publish, and rest."""

@@ -11,6 +11,7 @@ from hashlib import sha256
 from libs.contracts.conversation import Message, ToolCall, Usage
 from libs.contracts.letta.model_config import llm_config
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.prompt_text import unescaped
 from libs.contracts.served import text_of
 from services.agent.adapters.models.port import (
     Finished,
@@ -153,7 +154,7 @@ def pieces_of(reply: ModelReply) -> Iterator[ModelDelta]:
 
 def known_blocks(system: Message) -> dict[str, str]:
     """The memory blocks that the system message shows, by label."""
-    return dict(BLOCK.findall(text_of(system)))
+    return {label: unescaped(value) for label, value in BLOCK.findall(text_of(system))}
 
 
 def recall(question: str, blocks: dict[str, str]) -> str:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from services.agent.adapters.models.port import ModelFailed
+from services.agent.adapters.models.storable import storable
 from services.agent.domain.turn import Failure
 
 # What reading an answer of another shape than the provider's raises.
-MISSHAPEN = (ValueError, KeyError, IndexError, TypeError, AttributeError)
+MISSHAPEN = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
+
+# What a provider says of itself is stored with the run, and shown.
+MESSAGE_CHARS_MAX = 2_000
+DETAIL_CHARS_MAX = 500
 
 # HTTP status of the provider to the error type that clients know from V1.
 ERROR_TYPES = {
@@ -41,12 +46,13 @@ def failure_of(status: int, body: object, text: str) -> Failure:
 def refused(kind: str, status: int, message: str, detail: str) -> Failure:
     """The provider answered with an error."""
     stop = "insufficient_credits" if kind == "llm_insufficient_credits" else "llm_api_error"
-    return Failure(kind, f"The model answered {status}: {message}", detail, stop)
+    message = f"The model answered {status}: {shortened(message, MESSAGE_CHARS_MAX)}"
+    return Failure(kind, message, shortened(detail, DETAIL_CHARS_MAX), stop)
 
 
 def failed(error_type: str, message: str, cause: BaseException) -> ModelFailed:
     """A failure that is not an HTTP error."""
-    detail = f"{type(cause).__name__}: {cause}"
+    detail = shortened(f"{type(cause).__name__}: {cause}", DETAIL_CHARS_MAX)
     stop = "invalid_llm_response" if error_type == "llm_error" else "llm_api_error"
     return ModelFailed(Failure(error_type, message, detail, stop))
 
@@ -54,3 +60,8 @@ def failed(error_type: str, message: str, cause: BaseException) -> ModelFailed:
 def misunderstood(cause: BaseException) -> ModelFailed:
     """The model answered with something else than an answer."""
     return failed("llm_error", "The model's answer cannot be understood", cause)
+
+
+def shortened(text: str, chars_max: int) -> str:
+    """The beginning of a text, such that it can be kept."""
+    return storable(text if len(text) <= chars_max else f"{text[:chars_max]}...")

@@ -12,22 +12,24 @@ from urllib.request import getproxies, proxy_bypass
 from aiohttp import (
     BasicAuth,
     ClientError,
-    ClientResponse,
     ClientSession,
     ClientTimeout,
     ConnectionTimeoutError,
     TCPConnector,
 )
 
-from libs.contracts.message import JsonObject
 from libs.contracts.version import HEELER_VERSION
 from services.agent.adapters.models.wire import (
+    CALL_SECONDS_MAX,
     CONNECT_SECONDS_MAX,
-    LIST_SECONDS_MAX,
     REQUEST_SECONDS_MAX,
-    EventReader,
+    Asked,
     Lost,
     Refused,
+    StreamedWire,
+    beginning,
+    bounded,
+    seconds_from_now,
 )
 
 if TYPE_CHECKING:
@@ -39,13 +41,13 @@ HEADERS = {
     "User-Agent": f"heeler/{HEELER_VERSION}",
 }
 UNLIMITED = 0
-LISTING = ClientTimeout(total=LIST_SECONDS_MAX)
 
 
-class HttpWire:
-    """Keeps the contract of `wire.Wire`. Proxies and certificates are those of the environment.
+class HttpWire(StreamedWire):
+    """A wire over aiohttp. Proxies and certificates are those of the environment.
 
-    `seconds_max` is how long the provider may be silent.
+    `seconds_max` is how long the provider may be silent, `call_seconds_max` how long an answer may
+    take in all; `query` goes with every request.
     """
 
     def __init__(
@@ -53,35 +55,19 @@ class HttpWire:
         base_url: str,
         headers: Mapping[str, str],
         *,
+        query: Mapping[str, str] | None = None,
         seconds_max: float = REQUEST_SECONDS_MAX,
+        call_seconds_max: float = CALL_SECONDS_MAX,
     ) -> None:
         self.base_url = base_url
         self.headers = {**HEADERS, **headers}
+        self.query = dict(query or {})
         self.timeout = ClientTimeout(
             connect=CONNECT_SECONDS_MAX, sock_connect=CONNECT_SECONDS_MAX, sock_read=seconds_max
         )
+        self.call_seconds_max = call_seconds_max
         self.session: ClientSession | None = None
         self.opening = asyncio.Lock()
-
-    async def post(self, path: str, content: bytes) -> bytes:
-        """The answer to a JSON body, whole."""
-        async with self.answered("POST", path, data=content) as response:
-            return await response.read()
-
-    async def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
-        """The data of the server-sent events that answer a JSON body, as they come."""
-        reader = EventReader()
-        async with self.answered("POST", path, data=content) as response:
-            async for chunk in response.content.iter_any():
-                for data in reader.read(chunk):
-                    yield data
-            for data in reader.end():
-                yield data
-
-    async def get(self, path: str, parameters: JsonObject) -> bytes:
-        """What is there."""
-        async with self.answered("GET", path, params=parameters, timeout=LISTING) as response:
-            return await response.read()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -89,21 +75,26 @@ class HttpWire:
             await self.session.close()
 
     @asynccontextmanager
-    async def answered(
-        self, method: str, path: str, **request: Any
-    ) -> AsyncIterator[ClientResponse]:
-        """A response whose body is read inside."""
+    async def answered(self, asked: Asked) -> AsyncIterator[AsyncGenerator[bytes]]:
+        """The chunks of an answer, which are read inside."""
         session = self.session or await self.opened()
-        address = self.base_url + path
+        deadline = seconds_from_now(asked.seconds_max)
         with lost_connections():
-            # The headers are given here: those of a session are shown to the proxy too.
-            async with session.request(
-                method, address, headers=self.headers, **request
-            ) as response:
+            async with asyncio.timeout_at(deadline):
+                # The headers are given here: those of a session are shown to the proxy too.
+                response = await session.request(
+                    asked.method,
+                    self.base_url + asked.path,
+                    headers=self.headers,
+                    params={**self.query, **asked.parameters},
+                    data=asked.content,
+                )
+            async with response:
+                read = response.content.iter_any()
+                chunks = bounded(read, bytes_max=asked.bytes_max, deadline=deadline)
                 if response.status >= 400:
-                    text = await response.text(errors="replace")
-                    raise Refused(response.status, response.headers, text)
-                yield response
+                    raise Refused(response.status, response.headers, await beginning(chunks))
+                yield chunks
 
     async def opened(self) -> ClientSession:
         """The session, made when it is first needed."""

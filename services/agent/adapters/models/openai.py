@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from libs.contracts.letta.model_config import embedding_config, llm_config
@@ -47,10 +47,15 @@ class OpenAIProvider(HttpProvider):
     path = "/chat/completions"
 
     def __init__(
-        self, api_key: str, base_url: str, headers: Mapping[str, str] | None = None
+        self,
+        api_key: str,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key}", **(headers or {})}
-        super().__init__(base_url, HttpWire(base_url, sent))
+        super().__init__(base_url, HttpWire(base_url, sent, query=query), secrets)
 
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from libs.contracts.conversation import Usage
-from services.agent.adapters.models.assembly import Assembly
+from services.agent.adapters.models.assembly import Assembly, tokens
 from services.agent.adapters.models.failures import failure_of
 from services.agent.adapters.models.port import ModelDelta, ModelFailed
 from services.agent.domain.turn import Failure, ModelReply
@@ -33,10 +33,10 @@ def usage_of(usage: Any) -> Usage:
     shown = usage.get("prompt_tokens_details") or {}
     said = usage.get("completion_tokens_details") or {}
     return Usage(
-        prompt_tokens=usage.get("prompt_tokens") or 0,
-        completion_tokens=usage.get("completion_tokens") or 0,
-        cached_input_tokens=shown.get("cached_tokens") or 0,
-        reasoning_tokens=said.get("reasoning_tokens") or 0,
+        prompt_tokens=tokens(usage.get("prompt_tokens")),
+        completion_tokens=tokens(usage.get("completion_tokens")),
+        cached_input_tokens=tokens(shown.get("cached_tokens")),
+        reasoning_tokens=tokens(said.get("reasoning_tokens")),
     )
 
 

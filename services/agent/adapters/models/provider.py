@@ -6,8 +6,9 @@ import asyncio
 import json
 import random
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from pydantic_core import to_json
@@ -22,7 +23,7 @@ from services.agent.adapters.models.port import (
     ModelFailed,
     ProviderUnreachable,
 )
-from services.agent.adapters.models.wire import WORDS_MAX, Lost, Refused, Wire
+from services.agent.adapters.models.wire import WORDS_MAX, Lost, Refused, TooLong, Wire
 from services.agent.domain.context import ModelRequest
 from services.agent.domain.turn import Failure, ModelReply
 
@@ -32,6 +33,12 @@ PAUSE_SPREAD = 0.25
 PAUSE_SECONDS_MAX = 60.0
 
 LAST_EVENT = b"[DONE]"
+
+# Of the models that an endpoint lists.
+MODELS_MAX = 2_000
+NAME_CHARS_MAX = 200
+
+HIDDEN = "***"
 
 # How a stream may say that it breaks off so that another try makes sense.
 PASSING = ("llm_provider_overloaded", "llm_rate_limit")
@@ -60,9 +67,10 @@ class HttpProvider(ABC):
     name: str
     path: str
 
-    def __init__(self, base_url: str, wire: Wire) -> None:
+    def __init__(self, base_url: str, wire: Wire, secrets: Sequence[str] = ()) -> None:
         self.base_url = base_url
         self.wire = wire
+        self.secrets = secrets
 
     @abstractmethod
     def body(self, request: ModelRequest) -> JsonObject:
@@ -133,25 +141,52 @@ class HttpProvider(ABC):
         """Say in our words why there is no answer."""
         try:
             yield
+        except ModelFailed as told:
+            raise ModelFailed(self.without_secrets(told.failure)) from told.__cause__
         except Refused as refused:
             failure = self.refusal(refused.status, refused.body, refused.text[:WORDS_MAX])
-            raise ModelFailed(failure) from refused
+            raise ModelFailed(self.without_secrets(failure)) from refused
         except Lost as lost:
-            if lost.late:
-                raise failed("llm_timeout", "The model did not answer in time", lost) from lost
-            reason = f"The model at {self.base_url} cannot be reached"
-            raise failed("llm_connection_error", reason, lost) from lost
+            failure = self.failure_of_lost(lost)
+            raise ModelFailed(self.without_secrets(failure)) from lost
+        except TooLong as endless:
+            raise failed("llm_error", "The model's answer is too long", endless) from endless
         except MISSHAPEN as odd:
             raise misunderstood(odd) from odd
 
+    def failure_of_lost(self, lost: Lost) -> Failure:
+        """Why there was no answer, or none to its end."""
+        if lost.late:
+            return failed("llm_timeout", "The model did not answer in time", lost).failure
+        reason = f"The model at {self.base_url} cannot be reached"
+        return failed("llm_connection_error", reason, lost).failure
+
+    def without_secrets(self, failure: Failure) -> Failure:
+        """The same for everybody's eyes: a provider may tell what it was asked by."""
+        detail = None if failure.detail is None else self.hidden(failure.detail)
+        return replace(failure, message=self.hidden(failure.message), detail=detail)
+
+    def hidden(self, text: str) -> str:
+        """A text without the secrets of the endpoint."""
+        for secret in self.secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
     async def listed(self, path: str, parameters: JsonObject) -> list[JsonObject]:
-        """The models that the endpoint lists."""
+        """The models that the endpoint lists, without those that nobody could name."""
         try:
             listed = json.loads(await self.wire.get(path, parameters))
-        except (Refused, Lost, ValueError) as problem:
-            raise ProviderUnreachable(f"{self.base_url}: {problem}") from problem
+        except (Refused, Lost, TooLong, ValueError, RecursionError) as problem:
+            raise ProviderUnreachable(self.hidden(f"{self.base_url}: {problem}")) from None
         entries = listed.get("data") if isinstance(listed, dict) else None
-        return [entry for entry in entries or [] if isinstance(entry, dict) and entry.get("id")]
+        named = [one for one in entries if is_named(one)] if isinstance(entries, list) else []
+        return named[:MODELS_MAX]
+
+
+def is_named(entry: object) -> bool:
+    """Whether an entry of a list of models has a name that can be kept."""
+    name = entry.get("id") if isinstance(entry, dict) else None
+    return isinstance(name, str) and 0 < len(name) <= NAME_CHARS_MAX and name.isprintable()
 
 
 def pause_before_another_try(problem: ModelFailed, number: int) -> float | None:

@@ -40,7 +40,7 @@ def storable_arguments(text: str) -> str:
         return text
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return ESCAPES.sub(lambda escape: unescaped(escape[0]), text)
 
@@ -77,17 +77,25 @@ class ArgumentPieces:
 
     def __init__(self) -> None:
         self.text = TextPieces()
-        self.arrived = ""
-        self.shown = 0
+        self.shown: list[str] = []
+        self.held: list[str] = []
+        self.escaped = False  # then `held` begins with an escape; else it may turn out to
 
     def add(self, piece: str) -> str:
         """What can be shown with this piece."""
-        self.arrived += self.text.add(piece)
-        found = PERHAPS_ESCAPED.search(self.arrived, self.shown)
-        start, self.shown = self.shown, found.start() if found else len(self.arrived)
-        return self.arrived[start : self.shown]
+        self.held.append(self.text.add(piece))
+        if self.escaped:
+            return ""
+        text = "".join(self.held)
+        found = PERHAPS_ESCAPED.search(text)
+        start = found.start() if found else len(text)
+        self.escaped = found is not None and ESCAPED.match(text, start) is not None
+        self.shown.append(text[:start])
+        self.held = [text[start:]]
+        return text[:start]
 
     def rest(self) -> str:
         """What is left to show when the call is whole; without arguments that is `{}`."""
-        self.arrived += self.text.rest()
-        return storable_arguments(self.arrived or "{}")[self.shown :]
+        shown = "".join(self.shown)
+        whole = "".join([shown, *self.held, self.text.rest()])
+        return storable_arguments(whole or "{}")[len(shown) :]

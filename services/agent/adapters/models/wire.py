@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from libs.contracts.message import Json, JsonObject
 
+# How long a provider may be silent, and how long an answer may take that comes drop by drop.
 REQUEST_SECONDS_MAX = 600.0
+CALL_SECONDS_MAX = 900.0
 CONNECT_SECONDS_MAX = 10.0
 LIST_SECONDS_MAX = 5.0
+
+# Unpacked. An event is some hundred bytes for each token, so streams are longer than what they say.
+ANSWER_BYTES_MAX = 16 * 2**20
+STREAM_BYTES_MAX = 64 * 2**20
+LINE_BYTES_MAX = 8 * 2**20
+LIST_BYTES_MAX = 8 * 2**20
+ERROR_BYTES_MAX = 2**16
 
 # Of an error that is no JSON: a page of a proxy may be long.
 WORDS_MAX = 500
@@ -69,8 +81,24 @@ class Lost(Exception):
         self.late = late
 
 
+class TooLong(Exception):
+    """More was sent than any answer has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, and how much of an answer it may get in how long."""
+
+    method: str
+    path: str
+    bytes_max: int
+    seconds_max: float
+    content: bytes | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Wire(Protocol):
-    """The way to one provider. Every method raises Refused and Lost, and tries once."""
+    """The way to one provider. Every method raises Refused, Lost and TooLong, and tries once."""
 
     async def post(self, path: str, content: bytes) -> bytes:
         """The answer to a JSON body, whole."""
@@ -98,15 +126,90 @@ class EventReader:
     """
 
     def __init__(self) -> None:
-        self.rest = b""
+        self.rest = bytearray()
 
     def read(self, chunk: bytes) -> Iterator[bytes]:
-        """The data of the events that this chunk ends."""
-        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        """The data of the events that this chunk ends. Raises TooLong."""
+        self.rest += chunk
+        if b"\n" not in chunk:
+            if len(self.rest) > LINE_BYTES_MAX:
+                raise TooLong(f"a line of more than {LINE_BYTES_MAX} bytes")
+            return
+        *lines, self.rest = self.rest.split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
-                yield line[len(b"data:") :].strip()
+                yield bytes(line[len(b"data:") :].strip())
 
     def end(self) -> Iterator[bytes]:
         """What was left when the stream ended: some servers leave out the last end of a line."""
         return self.read(b"\n")
+
+
+async def bounded(
+    chunks: AsyncIterator[bytes], *, bytes_max: int, deadline: float
+) -> AsyncGenerator[bytes]:
+    """The same chunks, up to a moment on the clock of the event loop. Raises TimeoutError then, and
+    TooLong where they are more than so many bytes."""
+    read = 0
+    while True:
+        async with asyncio.timeout_at(deadline):
+            try:
+                chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+        read += len(chunk)
+        if read > bytes_max:
+            raise TooLong(f"more than {bytes_max} bytes")
+        yield chunk
+
+
+async def beginning(chunks: AsyncIterator[bytes]) -> str:
+    """As much of an error as is worth reading."""
+    read = bytearray()
+    async for chunk in chunks:
+        read += chunk
+        if len(read) >= ERROR_BYTES_MAX:
+            break
+    return read[:ERROR_BYTES_MAX].decode(errors="replace")
+
+
+def seconds_from_now(seconds: float) -> float:
+    """A moment on the clock of the event loop."""
+    return asyncio.get_running_loop().time() + seconds
+
+
+class StreamedWire(ABC):
+    """Keeps the contract of `Wire`, where answers can be read in chunks."""
+
+    call_seconds_max: float
+
+    @abstractmethod
+    def answered(self, asked: Asked) -> AbstractAsyncContextManager[AsyncGenerator[bytes]]:
+        """The chunks of an answer, which are read inside."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""
+
+    async def post(self, path: str, content: bytes) -> bytes:
+        """The answer to a JSON body, whole."""
+        asked = Asked("POST", path, ANSWER_BYTES_MAX, self.call_seconds_max, content)
+        async with self.answered(asked) as chunks:
+            return b"".join([chunk async for chunk in chunks])
+
+    async def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
+        """The data of the server-sent events that answer a JSON body, as they come."""
+        reader = EventReader()
+        asked = Asked("POST", path, STREAM_BYTES_MAX, self.call_seconds_max, content)
+        async with self.answered(asked) as chunks:
+            async for chunk in chunks:
+                for data in reader.read(chunk):
+                    yield data
+            for data in reader.end():
+                yield data
+
+    async def get(self, path: str, parameters: JsonObject) -> bytes:
+        """What is there."""
+        asked = Asked("GET", path, LIST_BYTES_MAX, LIST_SECONDS_MAX, parameters=parameters)
+        async with self.answered(asked) as chunks:
+            return b"".join([chunk async for chunk in chunks])

@@ -1,0 +1,93 @@
+"""A message that the model's provider refuses fails its run, and no other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from letta_client import APIStatusError, Letta
+
+from tests.e2e.asking import MODEL, says, unique
+from tests.e2e.conftest import NewAgent
+from tests.scripted_model import ScriptedModelProcess
+
+CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
+HANDLES = pytest.mark.parametrize("handle", [MODEL, CLAUDE])
+LEFT_OUT = "[A message of the user: left out here"
+
+
+async def last_request(model: ScriptedModelProcess) -> str:
+    """What the model was shown last."""
+    return json.dumps((await model.requests(last=1))[0]["messages"], ensure_ascii=False)
+
+
+def picture(secret: str) -> list[dict[str, Any]]:
+    """An image with these bytes, and words."""
+    data = base64.b64encode(secret.encode()).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    image = {"type": "image", "source": source}
+    return [{"role": "user", "content": [{"type": "text", "text": "See?"}, image]}]
+
+
+@HANDLES
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+async def test_the_next_message_is_answered_without_the_refused_one(
+    letta: Letta, new_agent: NewAgent, model: ScriptedModelProcess, handle: str, stream: bool
+) -> None:
+    agent, bad = new_agent(model=handle), unique("bad-picture")
+    letta.agents.messages.create(agent.id, messages=says("SAY:Hello"))
+    await model.refuse(base64.b64encode(bad.encode()).decode())
+
+    messages: Any = picture(bad)
+    sending = letta.agents.messages
+    with pytest.raises(APIStatusError, match="The model answered 400"):
+        list((sending.stream if stream else sending.create)(agent.id, messages=messages))
+    answer = letta.agents.messages.create(agent.id, messages=says("SAY:Still here."))
+
+    assert answer.messages[-1].content == "Still here."
+    shown = await last_request(model)
+    assert LEFT_OUT in shown
+    assert "The model answered 400" in shown
+    assert "SAY:Hello" in shown, "what was fine is still shown"
+    history = letta.agents.messages.list(agent.id, limit=100, order="asc").items
+    [kept] = [one.content for one in history if getattr(one, "content", "") and "See?" in str(one)]
+    assert bad in base64.b64decode(kept[1].source.data).decode()
+
+
+@HANDLES
+async def test_a_result_that_is_refused_is_replaced_behind_its_call(
+    letta: Letta, new_agent: NewAgent, model: ScriptedModelProcess, handle: str
+) -> None:
+    bad = unique("unspeakable")
+    agent = new_agent(model=handle, memory_blocks=[{"label": "human", "value": f"{bad} two"}])
+    before = (await model.stats())["validation_errors"]
+    # The result of the tool has the words in another order than the system prompt.
+    script = 'CALL:memory_insert:{"label": "human", "new_string": "three", "insert_line": 0}'
+    await model.refuse(f"three\\\\n{bad}")
+    with pytest.raises(APIStatusError) as raised:
+        letta.agents.messages.create(agent.id, messages=says(script))
+    assert raised.value.status_code == 400
+    letta.agents.blocks.update("human", agent_id=agent.id, value="Name: Ada")
+    answer = letta.agents.messages.create(agent.id, messages=says("SAY:Still here."))
+
+    assert answer.messages[-1].content == "Still here."
+    assert "[The result of this call: left out here" in await last_request(model)
+    assert (await model.stats())["validation_errors"] == before
+
+
+@HANDLES
+async def test_an_agent_gets_out_when_old_content_is_refused_all_of_a_sudden(
+    letta: Letta, new_agent: NewAgent, model: ScriptedModelProcess, handle: str
+) -> None:
+    agent, old = new_agent(model=handle), unique("old-words")
+    letta.agents.messages.create(agent.id, messages=says(f"SAY:I said {old}"))
+    await model.refuse(old)
+    for _ in range(3):
+        with pytest.raises(APIStatusError):
+            letta.agents.messages.create(agent.id, messages=says("SAY:Hm"))
+    answer = letta.agents.messages.create(agent.id, messages=says("SAY:Free again."))
+    assert answer.messages[-1].content == "Free again."
+    assert "[The older messages: left out here" in await last_request(model)

@@ -1,0 +1,134 @@
+"""A run ends, however long its models and tools take, and whoever drives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from libs.bus.settings import WrongSetting
+from services.agent.domain.turn import PAUSE_SECONDS_MAX, ModelReply, Turn
+from services.agent.settings import RUN_SECONDS_MAX, run_seconds_max
+from tests.contract.examples import RUN_CONFIG
+from tests.unit.agent.test_run_drivers import TEA, calls, with_block, words
+from tests.unit.agent.world import World
+from tests.unit.given import NOW
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.start_memory()
+    await with_block(world)
+    return world
+
+
+def after(world: World, seconds: float, reply: ModelReply) -> Callable[[], Awaitable[ModelReply]]:
+    """A model that takes so long."""
+
+    async def answer() -> ModelReply:
+        world.clock.seconds += seconds
+        return reply
+
+    return answer
+
+
+async def hang() -> ModelReply:
+    await asyncio.Event().wait()
+    raise AssertionError("nobody ends it")
+
+
+def ended_late(row: dict[str, Any]) -> bool:
+    return (
+        (row["status"], row["stop_reason"]) == ("failed", "llm_api_error")
+        and row["error"]["error_type"] == "llm_timeout"
+        and "HEELER_RUN_SECONDS_MAX" in row["error"]["message"]
+    )
+
+
+async def test_a_model_that_hangs_does_not_hold_the_run_and_the_next_one_works(
+    world: World,
+) -> None:
+    process = world.process("p-1", hang, words())
+    process.drivers.run_seconds_max = 0.05
+    await process.say("run-1")
+    await process.idle()
+    assert ended_late(world.row("runs", "run-1"))
+    process.drivers.run_seconds_max = 60.0
+    await process.say("run-2")
+    await process.idle()
+    assert world.row("runs", "run-2")["status"] == "completed"
+    assert world.lease_is_free()
+
+
+async def test_a_run_of_many_steps_ends_between_two_of_them(world: World) -> None:
+    process = world.process("p-1", *(after(world, 20.0, calls(TEA)) for _ in range(9)))
+    process.drivers.run_seconds_max = 50.0
+    await process.say("run-1")
+    await process.idle()
+    assert ended_late(world.row("runs", "run-1"))
+    assert len(process.model.asked) == 3
+    assert world.story()[-3:] == ["tool_call.interrupted", "message.appended", "run.failed"]
+
+
+async def test_who_takes_a_run_over_counts_what_it_took_before(world: World) -> None:
+    stand_still = asyncio.Event()
+
+    async def die() -> ModelReply:
+        stand_still.set()
+        return await hang()
+
+    first = world.process("p-1", after(world, 40.0, calls(TEA)), die)
+    second = world.process("p-2", after(world, 20.0, calls(TEA)), words("too late"))
+    for process in (first, second):
+        process.drivers.run_seconds_max = 55.0
+    await first.say("run-1")
+    await stand_still.wait()
+    world.lease_expires()
+    await second.drivers.sweep()
+    await second.idle()
+    assert ended_late(world.row("runs", "run-1"))
+    assert len(second.model.asked) == 1
+    for task in first.drivers.tasks.values():
+        task.cancel()
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+async def test_a_clock_that_is_set_ends_no_run(
+    world: World, hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = world.clock
+
+    def jumped() -> datetime:
+        return NOW + timedelta(seconds=clock.seconds, hours=hours)
+
+    async def set_clock() -> ModelReply:
+        monkeypatch.setattr(clock, "now", jumped)
+        return calls(TEA)
+
+    process = world.process("p-1", set_clock, after(world, 100.0, words()))
+    process.drivers.run_seconds_max = RUN_SECONDS_MAX
+    await process.say("run-1")
+    await process.idle()
+    assert world.row("runs", "run-1")["status"] == "completed"
+
+
+def test_what_a_run_took_is_folded_from_its_events_and_no_pause_counts_for_much() -> None:
+    turn = Turn(run=RUN_CONFIG, max_steps=9, started_at=NOW)
+    at = NOW
+    for seconds, counted in ((5, 5), (-7_200, 5), (7_200, 5 + PAUSE_SECONDS_MAX), (1, 606)):
+        at += timedelta(seconds=seconds)
+        turn.pass_until(at)
+        assert turn.seconds == counted
+    assert PAUSE_SECONDS_MAX < RUN_SECONDS_MAX / 2, "one jump does not end a run"
+
+
+def test_how_long_runs_may_take_is_a_setting() -> None:
+    assert run_seconds_max({}) == RUN_SECONDS_MAX
+    assert run_seconds_max({"HEELER_RUN_SECONDS_MAX": "90.5"}) == 90.5
+    for wrong in ("0", "-1", "soon", "nan", "inf"):
+        with pytest.raises(WrongSetting, match="HEELER_RUN_SECONDS_MAX"):
+            run_seconds_max({"HEELER_RUN_SECONDS_MAX": wrong})

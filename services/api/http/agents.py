@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
 from libs.contracts.letta import errors, requests
+from libs.contracts.letta.limits import NAMES_MAX, Name, Names, SearchText
 from libs.contracts.memory import UpdateBlock
 from libs.contracts.message import JsonObject
 from services.api.adapters.reads import ALL_RELATIONSHIPS, Filter, containing, cut
@@ -33,24 +34,24 @@ Relationship = Literal[
 class Including(Query):
     """Which relationships to show."""
 
-    include: Annotated[list[Relationship], Field(default_factory=list)]
-    include_relationships: list[str] | None = None
+    include: Annotated[list[Relationship], Field(default_factory=list, max_length=NAMES_MAX)]
+    include_relationships: Names | None = None
 
 
 class AgentFilters(Query):
     """Which agents."""
 
-    name: str | None = None
-    tags: list[str] | None = None
+    name: Name | None = None
+    tags: Names | None = None
     match_all_tags: bool = False
-    query_text: str | None = None
-    project_id: str | None = None
-    template_id: str | None = None
-    base_template_id: str | None = None
-    identity_id: str | None = None
-    identifier_keys: list[str] | None = None
-    created_by_id: str | None = None
-    last_stop_reason: str | None = None
+    query_text: SearchText | None = None
+    project_id: Name | None = None
+    template_id: Name | None = None
+    base_template_id: Name | None = None
+    identity_id: Name | None = None
+    identifier_keys: Names | None = None
+    created_by_id: Name | None = None
+    last_stop_reason: Name | None = None
 
 
 class AgentPage(Page, Including, AgentFilters):

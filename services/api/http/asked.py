@@ -9,15 +9,14 @@ from typing import Any
 from libs.contracts.conversation import Message, StartRun
 from libs.contracts.ids import derived_id
 from libs.contracts.letta import errors, requests
-from libs.contracts.letta.message_requests import LettaRequest, MessageCreate
+from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest, MessageCreate
 from libs.contracts.letta.runs import run_config
 from libs.contracts.message import Accepted
 from services.api.adapters.runs import RunFollower
 from services.api.http.problems import Problem
-from services.api.http.reading import AnyRequest, body_of, valid_id
+from services.api.http.reading import AnyRequest, body_of, valid_id, whole_number
 from services.api.http.shared import ORG, api_of
 
-STEPS_MAX = 1_000
 UNBUILT_FIELDS = (
     "client_tools",
     "client_skills",
@@ -101,8 +100,7 @@ def named_run(request: AnyRequest, agent_id: str, body: LettaRequest) -> str | N
 
 def is_retry(request: AnyRequest) -> bool:
     """Whether an SDK says that it lost the answer and asks again."""
-    count = request.headers.get("x-stainless-retry-count", "0")
-    return count.isdigit() and int(count) > 0
+    return bool(whole_number(request.headers.get("x-stainless-retry-count", "")))
 
 
 def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from litestar import Response, get
 from pydantic import Field
 
+from libs.contracts.letta.limits import Name, Names
 from services.api.adapters.reads import Filter
 from services.api.http.described import described
 from services.api.http.reading import AnyRequest, Page, Query, query_of, valid_id
@@ -21,29 +22,29 @@ class RunPage(Page):
 
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
     order_by: Literal["created_at", "duration"] = "created_at"
-    agent_id: str | None = None
-    agent_ids: list[str] | None = None
-    conversation_id: str | None = None
-    statuses: list[str] | None = None
+    agent_id: Name | None = None
+    agent_ids: Names | None = None
+    conversation_id: Name | None = None
+    statuses: Names | None = None
     background: bool | None = None
-    stop_reason: str | None = None
+    stop_reason: Name | None = None
     active: bool = False
 
 
 class ActiveRuns(Query):
     """Which of the runs that have not ended."""
 
-    agent_id: str | None = None
-    agent_ids: list[str] | None = None
+    agent_id: Name | None = None
+    agent_ids: Names | None = None
     background: bool | None = None
 
 
 class ModelFilter(Query):
     """Which models."""
 
-    provider_category: list[str] | None = None
-    provider_name: str | None = None
-    provider_type: str | None = None
+    provider_category: Names | None = None
+    provider_name: Name | None = None
+    provider_type: Name | None = None
 
 
 @get("/v1/runs", opt=described("runs", query=RunPage))

@@ -119,7 +119,7 @@ def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:
 async def started(request: AnyRequest, asked: Asked[Any]) -> str:
     """Start the run; returns the id of the run that answers, which may be an earlier one."""
     reply: Accepted = await api_of(request).send(
-        request, asked.command, message_id=asked.command.run.id
+        request, asked.command, message_id=asked.command.run.id, keyed=False
     )
     if reply.result["request_hash"] != asked.command.request_hash:
         detail = (

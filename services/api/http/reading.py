@@ -121,7 +121,7 @@ def valid_id(prefix: str, value: str) -> str:
     return value
 
 
-def context_of(request: AnyRequest, message_id: str) -> Context:
+def context_of(request: AnyRequest, message_id: str, fingerprint: str = "") -> Context:
     """In whose name a command is sent. A request id that could not stand in a header of the bus is
     not worth a refusal: some proxy made it up."""
     request_id = request.headers.get("x-request-id", "")
@@ -129,6 +129,7 @@ def context_of(request: AnyRequest, message_id: str) -> Context:
         message_id=message_id,
         org=DEFAULT_ORG,
         actor=DEFAULT_USER,
+        fingerprint=fingerprint,
         correlation_id=request_id if REQUEST_ID.fullmatch(request_id) else message_id,
     )
 

@@ -94,7 +94,9 @@ class Handlers:
             # conflict, and this is decided again. Both times are the api's: the clock of this
             # process may be hours off.
             since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
-            earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
+            earlier = await self.queries.latest_run(
+                command.agent_id, command.request_hash, since, command.earlier_runs
+            )
             if earlier:
                 return started(earlier, command.request_hash)
         earliest, latest = asked_between(command, work.context)

@@ -75,13 +75,18 @@ async def read_request[R: LettaRequest](
         background=in_the_background or getattr(body, "background", False),
         metadata={"run_type": "send_message_async" if in_the_background else "send_message"},
     )
+    request_hash = sha256(await request.body()).hexdigest()
+    key = (agent_id, request_hash)
+    if not is_retry(request):
+        api.first_tries.came(key)
     command = StartRun(
         agent_id=agent_id,
         run=run,
         messages=[stored(run_id, n, one, now) for n, one in enumerate(body.sent)],
         max_steps=body.max_steps,
-        request_hash=sha256(await request.body()).hexdigest(),
+        request_hash=request_hash,
         retry=name is None and is_retry(request),
+        earlier_runs=api.first_tries.excluded(key),
         stream_tokens=getattr(body, "stream_tokens", False),
     )
     return Asked(command, body, named_by_client=name is not None or command.retry)
@@ -127,7 +132,9 @@ async def started(request: AnyRequest, asked: Asked[Any]) -> str:
             "one for a new request"
         )
         raise Problem(409, {"detail": detail}, {"x-should-retry": "false"})
-    return str(reply.result["run_id"])
+    run_id = str(reply.result["run_id"])
+    api_of(request).first_tries.began((asked.command.agent_id, asked.command.request_hash), run_id)
+    return run_id
 
 
 async def begun(request: AnyRequest, asked: Asked[Any]) -> RunFollower:

@@ -11,6 +11,7 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.ids import derived_id
 from libs.contracts.letta import errors
 from libs.contracts.message import DEFAULT_ORG, Accepted, Command, Rejected
+from services.api.adapters.first_tries import FirstTries
 from services.api.adapters.reads import Reads, Slice, UnknownCursor
 from services.api.adapters.runs import RunInbox
 from services.api.http.problems import Problem, refused
@@ -28,6 +29,7 @@ class Api:
     clock: Clock
     ids: Ids
     inbox: RunInbox
+    first_tries: FirstTries
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

@@ -163,12 +163,15 @@ class TwinQueries:
             if block_id not in there
         ][:SWEPT_MAX]
 
-    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
+    async def latest_run(
+        self, agent_id: str, request_hash: str, since: datetime, excluded: list[str]
+    ) -> str | None:
         found = [
             row
             for row in self.rows("runs")
             if (row["agent_id"], row["request_hash"]) == (agent_id, request_hash)
             and datetime.fromisoformat(row["created_at"]) > since
+            and row["id"] not in excluded
         ]
         return max(found, key=lambda row: row["created_at"])["id"] if found else None
 

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: hostile requests to a server of its own (or to --url)."""
+"""`python -m tests.fuzz`: hostile requests to a server of its own."""
 
 from __future__ import annotations
 
@@ -6,45 +6,47 @@ import argparse
 import asyncio
 import sys
 
+from tests.fuzz.corpus import things
 from tests.fuzz.fuzzer import FINDINGS_SHOWN_MAX, Report, fuzz
-from tests.scripted_model import ScriptedModelProcess
-from tests.servers import HeelerInstance
+from tests.fuzz.openapi import fuzz_document
+from tests.fuzz.servers import fuzzed_server
 
 
-async def against_own_server(seeds: list[int], requests: int) -> list[Report]:
-    """Start a server with a scripted model, fuzz it with every seed, stop it."""
-    async with ScriptedModelProcess() as model:
-        env = {"OPENAI_API_BASE": model.base_url, "OPENAI_API_KEY": "any"}
-        with HeelerInstance(env=env) as heeler:
-            return await against(heeler.base_url, seeds, requests)
+async def run(seeds: range, requests: int, examples: int) -> list[Report]:
+    """Ask everything with every seed, and print what came of it."""
+    reports: list[Report] = []
 
-
-async def against(base_url: str, seeds: list[int], requests: int) -> list[Report]:
-    """Fuzz a server with every seed."""
-    reports = []
-    for seed in seeds:
-        report = await fuzz(base_url, seed=seed, requests=requests)
-        print(f"seed {seed}: {report}", flush=True)
-        for finding in report.findings[:FINDINGS_SHOWN_MAX]:
-            print(finding, flush=True)
+    def done(name: str, report: Report) -> None:
+        print(f"{name}: {report}", *report.findings[:FINDINGS_SHOWN_MAX], sep="\n", flush=True)
         reports.append(report)
+
+    async with fuzzed_server() as heeler:
+        for seed in seeds:
+            if requests:
+                report = await fuzz(heeler.base_url, seed=seed, requests=requests)
+                done(f"mutations, seed {seed}", report)
+            if examples:
+                ids = await things(heeler.base_url)
+                url = heeler.base_url
+                report = await asyncio.to_thread(
+                    fuzz_document, url, ids, seed=seed, examples=examples
+                )
+                done(f"document, seed {seed}", report)
     return reports
 
 
 def main() -> int:
+    """1 if anything was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from --first on")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--requests", type=int, default=10_000, help="requests of a seed")
-    parser.add_argument("--url", help="a running server instead of one of its own")
+    parser.add_argument("--requests", type=int, default=10_000, help="mutations of a seed")
+    parser.add_argument("--examples", type=int, default=10, help="of the document, per operation")
     asked = parser.parse_args()
-    seeds = list(range(asked.first, asked.first + asked.seeds))
-    running = (
-        against(asked.url, seeds, asked.requests)
-        if asked.url
-        else against_own_server(seeds, asked.requests)
-    )
-    return int(any(report.findings for report in asyncio.run(running)))
+    seeds = range(asked.first, asked.first + asked.seeds)
+    reports = asyncio.run(run(seeds, asked.requests, asked.examples))
+    print(f"total: {sum((report.statuses.total() for report in reports), 0)} requests")
+    return int(any(report.findings for report in reports))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from libs.bus.logs import correlation
 from libs.bus.ports import IncomingCommand
 from libs.contracts.message import (
     COMMANDS,
-    CONFLICT,
+    KEY_REUSED,
     REPLY,
     Accepted,
     Command,
@@ -86,7 +86,4 @@ def same_request(earlier: Accepted | Rejected, context: Context) -> Accepted | R
     first = earlier.fingerprint if isinstance(earlier, Accepted) else ""
     if not asked or not first or asked == first:
         return earlier
-    reason = (
-        "This Idempotency-Key came before with another request: use a new one for a new request"
-    )
-    return Rejected(code=CONFLICT, reason=reason)
+    return KEY_REUSED

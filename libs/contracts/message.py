@@ -155,6 +155,11 @@ UNAVAILABLE = "unavailable"
 PARKED = "parked"
 REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE, PARKED)
 
+KEY_REUSED = Rejected(
+    code=CONFLICT,
+    reason="This Idempotency-Key came before with another request: use a new one for a new request",
+)
+
 COMMANDS: dict[str, type[Command]] = {}
 EVENTS: dict[str, type[Event]] = {}
 

@@ -226,11 +226,16 @@ class Process:
         self.shell = CommandShell(self.repository, self.handlers.table())
 
     async def tell(
-        self, command: Command, message_id: str, *, sent_at: str = ""
+        self, command: Command, message_id: str, *, sent_at: str = "", fingerprint: str = ""
     ) -> Accepted | Rejected:
         name = f"{command.service}.{command.topic}"
         context = Context(
-            message_id, org="org-1", actor="user-1", correlation_id="c-1", sent_at=sent_at
+            message_id,
+            org="org-1",
+            actor="user-1",
+            correlation_id="c-1",
+            sent_at=sent_at,
+            fingerprint=fingerprint,
         )
         return await self.shell.answer(
             IncomingCommand(name, command.model_dump_json().encode(), context)

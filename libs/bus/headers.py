@@ -14,6 +14,7 @@ from libs.eventstore.ports import StoredEvent
 REPLY_TO = "heeler-reply-to"
 TRACEPARENT = "traceparent"
 RESENT = "heeler-resent"
+FINGERPRINT = "heeler-fingerprint"
 WAITED = "heeler-waited"  # seconds since the command was sent for the first time
 WAITED_SECONDS_MAX = 86_400.0
 SECONDS_LEFT = "heeler-seconds-left"  # how long the sender goes on waiting
@@ -36,6 +37,8 @@ def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:
     }
     if context.traceparent:
         sent[TRACEPARENT] = context.traceparent
+    if context.fingerprint:
+        sent[FINGERPRINT] = context.fingerprint
     return sent
 
 
@@ -50,6 +53,7 @@ def context_of(headers: Mapping[str, str], stamp: str, stored_at: datetime) -> C
         causation_id=headers.get("causation-id", ""),
         traceparent=headers.get(TRACEPARENT, ""),
         sent_at=(stored_at - waited(headers)).isoformat(),
+        fingerprint=headers.get(FINGERPRINT, ""),
     )
 
 

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from libs.bus.dead_letters import DIED, Given, Problem, letter_of, problem_of, refusal
 from libs.bus.ports import Answer, BusUnavailable, Clock, Expired, IncomingCommand, TryAgain
-from libs.bus.shell import TooManyConflicts
+from libs.bus.shell import TooManyConflicts, same_request
 from libs.bus.solitude import Solitude
 from libs.contracts.message import COMMANDS, REPLY, UNPROCESSABLE, Accepted, Rejected
 from libs.eventstore.letters import Attempt, Letters, park
@@ -121,7 +121,7 @@ class Patience:
     async def go_on(self, incoming: IncomingCommand, begun: Attempt) -> Accepted | Rejected:
         """Do what the count allows."""
         if begun.reply_json is not None:
-            return REPLY.validate_json(begun.reply_json)
+            return same_request(REPLY.validate_json(begun.reply_json), incoming.context)
         if not begun.number:
             raise TryAgain(max(begun.wait_seconds, BUSY_SECONDS))
         if begun.number > DEATHS_MAX:

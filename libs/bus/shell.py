@@ -13,7 +13,15 @@ from typing import Any
 
 from libs.bus.logs import correlation
 from libs.bus.ports import IncomingCommand
-from libs.contracts.message import COMMANDS, REPLY, Accepted, Command, Rejected
+from libs.contracts.message import (
+    COMMANDS,
+    KEY_REUSED,
+    REPLY,
+    Accepted,
+    Command,
+    Context,
+    Rejected,
+)
 from libs.eventstore import failpoints
 from libs.eventstore.ports import DuplicateMessage, VersionConflict
 from libs.eventstore.work import Repository, Work
@@ -56,17 +64,27 @@ class CommandShell:
                 if isinstance(reply, Rejected) and work.trusted:
                     continue
                 if isinstance(reply, Rejected):
-                    return await self.earlier_answer(incoming.context.message_id) or reply
+                    return await self.earlier_answer(incoming.context) or reply
                 if kind.keeps_reply:
                     await work.commit(reply=reply)
             except VersionConflict:
                 continue
             except DuplicateMessage as seen:
-                return REPLY.validate_json(seen.reply_json)
+                return same_request(REPLY.validate_json(seen.reply_json), incoming.context)
             return reply
         raise TooManyConflicts(f"{incoming.name} {command.target}")
 
-    async def earlier_answer(self, message_id: str) -> Accepted | Rejected | None:
+    async def earlier_answer(self, context: Context) -> Accepted | Rejected | None:
         """What the message was answered when it took effect, if this is not its first delivery."""
-        stored = await self.repository.store.stored_reply(message_id)
-        return REPLY.validate_json(stored) if stored else None
+        stored = await self.repository.store.stored_reply(context.message_id)
+        return same_request(REPLY.validate_json(stored), context) if stored else None
+
+
+def same_request(earlier: Accepted | Rejected, context: Context) -> Accepted | Rejected:
+    """The earlier answer to a message of this name, unless a client has given the name to two
+    different requests."""
+    asked = context.fingerprint
+    first = earlier.fingerprint if isinstance(earlier, Accepted) else ""
+    if not asked or not first or asked == first:
+        return earlier
+    return KEY_REUSED

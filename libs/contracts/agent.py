@@ -79,7 +79,10 @@ class DetachBlock(Command):
 
 
 class AgentRequested(Event):
-    """An agent will exist as soon as its blocks do."""
+    """An agent will exist as soon as its blocks do.
+
+    `fingerprint` is that of the context in which it was asked for.
+    """
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "agent.requested"
@@ -89,6 +92,7 @@ class AgentRequested(Event):
     new_blocks: list[BlockState]
     block_ids: list[str]
     first_messages: list[Message] = Field(default_factory=list)
+    fingerprint: str = Field(default="", exclude_if=lambda fingerprint: not fingerprint)
 
 
 class AgentCreated(Event):

@@ -95,7 +95,8 @@ class StartRun(Command):
     """Answer these messages.
 
     `retry` says that the client sent the same request before and lost the answer: then the latest
-    run with the same `request_hash` is meant. If there is none, the first try got stuck on its way;
+    run with the same `request_hash` is meant, but none of `earlier_runs`: those began before the
+    first try came. If there is none, the first try got stuck on its way;
     when it comes after all, the retry's run is meant.
     """
 
@@ -107,6 +108,7 @@ class StartRun(Command):
     max_steps: int
     request_hash: str
     retry: bool = False
+    earlier_runs: list[str] = Field(default_factory=list, exclude_if=lambda runs: not runs)
     stream_tokens: bool = False
 
     @property

@@ -34,6 +34,8 @@ class Context:
     `sent_at` is when a message that arrived was sent for the first time, by the clock of the bus,
     as ISO 8601. One clock for all senders; but what is held up before it reaches the bus, by a
     network or a frozen sender, counts as sent so much later.
+    `fingerprint` says which request a client gave the name `message_id` to; empty where the name is
+    the sender's own, and nobody can give it to something else.
     """
 
     message_id: str
@@ -43,10 +45,17 @@ class Context:
     causation_id: str = ""
     traceparent: str = ""
     sent_at: str = ""
+    fingerprint: str = ""
 
     def caused(self, message_id: str) -> Context:
         """The context of a message that was sent because of this one."""
-        return replace(self, message_id=message_id, causation_id=self.message_id, sent_at="")
+        return replace(
+            self,
+            message_id=message_id,
+            causation_id=self.message_id,
+            sent_at="",
+            fingerprint="",
+        )
 
 
 class Command(Value):
@@ -119,10 +128,14 @@ LOG_COLUMNS = {"originator_id", "originator_version", "timestamp"}
 
 
 class Accepted(Value):
-    """The command took effect (now or when it was first seen)."""
+    """The command took effect (now or when it was first seen).
+
+    `fingerprint` is that of the context it was sent in: another one under the same name is refused.
+    """
 
     outcome: Literal["accepted"] = "accepted"
     result: JsonObject = Field(default_factory=dict)
+    fingerprint: str = Field(default="", exclude_if=lambda fingerprint: not fingerprint)
 
 
 class Rejected(Value):
@@ -144,6 +157,11 @@ UNAVAILABLE = "unavailable"
 PARKED = "parked"
 BUSY = "busy"  # nothing is wrong with the command: there is no room for it now
 REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE, PARKED, BUSY)
+
+KEY_REUSED = Rejected(
+    code=CONFLICT,
+    reason="This Idempotency-Key came before with another request: use a new one for a new request",
+)
 
 COMMANDS: dict[str, type[Command]] = {}
 EVENTS: dict[str, type[Event]] = {}

@@ -152,7 +152,8 @@ class Work:
         for envelope in commit.events:
             self.loaded[envelope.aggregate_id].bytes += len(envelope.payload_json)
         if reply is not None:
-            commit.inbox = InboxEntry(self.context.message_id, reply.model_dump_json())
+            stored = reply.model_copy(update={"fingerprint": self.context.fingerprint})
+            commit.inbox = InboxEntry(self.context.message_id, stored.model_dump_json())
         commit.take_lease = self.take_lease
         try:
             epoch = await self.repository.store.commit(commit)

@@ -17,7 +17,7 @@ from libs.contracts.letta import requests
 from libs.contracts.letta.errors import InvalidArgument
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.memory import CreateBlocks
-from libs.contracts.message import INVALID, Accepted, Command, Context, Rejected
+from libs.contracts.message import INVALID, KEY_REUSED, Accepted, Command, Context, Rejected
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.work import Repository, Work
 from services.agent.adapters.queries import Queries
@@ -94,7 +94,9 @@ class Handlers:
             # conflict, and this is decided again. Both times are the api's: the clock of this
             # process may be hours off.
             since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
-            earlier = await self.queries.latest_run(command.agent_id, command.request_hash, since)
+            earlier = await self.queries.latest_run(
+                command.agent_id, command.request_hash, since, command.earlier_runs
+            )
             if earlier:
                 return started(earlier, command.request_hash)
         earliest, latest = asked_between(command, work.context)
@@ -133,6 +135,8 @@ class Handlers:
         """Make an agent. Its own blocks come first: the wish for them is recorded, so that a
         crash between the two services is mended by the sweeper."""
         agent = await work.load(Agent, command.agent_id)
+        if agent.asked_otherwise(work.context.fingerprint):
+            return KEY_REUSED
         if agent.design is not None:
             return Accepted(result={"agent_id": agent.id})
         if agent.state.refused is not None:
@@ -143,7 +147,8 @@ class Handlers:
             return design
         if design.new_blocks:
             if agent.requested is None:
-                agent.request(design, at=self.clock.now())
+                fingerprint = work.context.fingerprint
+                agent.request(design, at=self.clock.now(), fingerprint=fingerprint)
                 await self.commit_now(agent, work.context)
             refused = await self.make_blocks(agent, design, work.context)
             if refused:

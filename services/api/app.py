@@ -24,6 +24,7 @@ from libs.eventstore.database import Database, open_pool
 from libs.telemetry.metrics import SERVICE_INFO
 from libs.telemetry.settings import traced
 from libs.telemetry.tracing import tracer
+from services.api.adapters.first_tries import FirstTries
 from services.api.adapters.health import Health
 from services.api.adapters.reads import Reads, UnknownCursor
 from services.api.adapters.runs import RunInbox
@@ -116,7 +117,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
         database = Database(pool)
         inbox = RunInbox(bus, ids)
         await inbox.open()
-        app.state.api = Api(Reads(database), bus, clock, ids, inbox)
+        app.state.api = Api(Reads(database), bus, clock, ids, inbox, FirstTries())
         app.state.health = Health(database, bus, clock, ids)
         app.state.reports = Reports(clock)
         await app.state.reports.listen(bus.client)

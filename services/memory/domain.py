@@ -75,7 +75,7 @@ class Block(Aggregate[BlockLife]):
         try:
             after = BlockState.model_validate({**block.model_dump(), **changed})
         except ValidationError as invalid:
-            return Rejected(code=INVALID, reason=f"Block {self.id}: {invalid}")
+            return Rejected(code=INVALID, reason=f"Block {self.id}: {why(invalid)}")
         if after == block:
             return None
         problem = unfit(after)
@@ -120,6 +120,13 @@ class Block(Aggregate[BlockLife]):
                 )
             case BlockDeleted():
                 self.state.deleted = True
+
+
+def why(invalid: ValidationError) -> str:
+    """What is wrong with the fields of a block."""
+    return "; ".join(
+        f"`{'.'.join(map(str, error['loc']))}`: {error['msg']}" for error in invalid.errors()
+    )
 
 
 def missing(block_id: str) -> Rejected:

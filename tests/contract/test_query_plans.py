@@ -82,7 +82,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "labels": lambda queries: queries.labels([BLOCK]),
         "agents_seeing": lambda queries: queries.agents_seeing(BLOCK),
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
-        "latest_run": lambda queries: queries.latest_run(AGENT, "hash", NOW),
+        "latest_run": lambda queries: queries.latest_run(AGENT, "hash", NOW, ["run"]),
         "cancelled_runs": lambda queries: queries.cancelled_runs([RUN]),
         "search_messages": lambda queries: queries.search_messages(SEARCH),
         "origin_of_run": lambda queries: queries.origin_of_run(CONVERSATION, RUN),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from libs.bus.ports import IncomingCommand
 from libs.bus.shell import Handler
-from libs.contracts.message import UNPROCESSABLE, Accepted, Rejected
+from libs.contracts.message import CONFLICT, UNPROCESSABLE, Accepted, Rejected
 from libs.eventstore.memory import MemoryDatabase
 from libs.eventstore.work import Work
 from tests.contract.ledger import Account, Deposit, context
@@ -32,10 +34,13 @@ async def top_up(command: Deposit, work: Work) -> Accepted | Rejected:
     return Accepted(result={"cents": account.state.cents})
 
 
-async def answer(ledger: Ledger, message_id: str, cents: int) -> Accepted | Rejected:
+async def answer(
+    ledger: Ledger, message_id: str, cents: int, *, fingerprint: str = ""
+) -> Accepted | Rejected:
     command = Deposit(account_id="a", cents=cents)
     name, payload = "ledger.money.deposit", command.model_dump_json().encode()
-    return await ledger.shell.answer(IncomingCommand(name, payload, context(message_id), ""))
+    sent = replace(context(message_id), fingerprint=fingerprint)
+    return await ledger.shell.answer(IncomingCommand(name, payload, sent, ""))
 
 
 def two_processes(here: Handler, there: Handler) -> tuple[Ledger, Ledger]:
@@ -78,3 +83,28 @@ async def test_a_refusal_is_decided_on_what_is_stored() -> None:
     assert isinstance(await answer(there, "m2", 7), Accepted)
     assert await answer(here, "m3", 5) == Accepted(result={"cents": 15})
     assert await here.cents("a") == [3, 7, 5]
+
+
+async def test_a_name_that_comes_with_another_request_is_a_conflict() -> None:
+    ledger = Ledger(fill)
+    first = await answer(ledger, "m1", 3, fingerprint="three")
+    again = await answer(ledger, "m1", 3, fingerprint="three")
+    other = await answer(ledger, "m1", 4, fingerprint="four")
+
+    assert isinstance(first, Accepted)
+    assert isinstance(again, Accepted)
+    assert first.result == again.result == {"cents": 3}
+    assert isinstance(other, Rejected)
+    assert other.code == CONFLICT
+    assert "Idempotency-Key" in other.reason
+    assert await ledger.cents("a") == [3]
+
+
+async def test_a_name_with_another_request_is_a_conflict_even_where_that_would_be_refused() -> None:
+    ledger = Ledger(fill)
+    await answer(ledger, "m1", FULL, fingerprint="ten")
+    other = await answer(ledger, "m1", 1, fingerprint="one")
+
+    assert isinstance(other, Rejected)
+    assert other.code == CONFLICT
+    assert isinstance(await answer(ledger, "m1", 1), Accepted), "a sender of before has none"

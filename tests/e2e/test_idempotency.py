@@ -167,3 +167,43 @@ def test_a_creation_with_a_key_happens_once(letta: Letta, http: httpx.Client) ->
     )
     assert one == two
     assert len(letta.blocks.list(label=label).items) == 2
+
+
+@pytest.mark.operation("POST /v1/agents/")
+@pytest.mark.operation("POST /v1/blocks/")
+@pytest.mark.operation("PATCH /v1/blocks/{block_id}")
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}")
+def test_a_key_that_comes_with_another_body_is_a_conflict_everywhere(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    block = letta.blocks.create(label=unique("label"), value="old")
+    cases: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+        ("PATCH", f"/v1/blocks/{block.id}", {"value": "A"}, {"value": "B"}),
+        ("PATCH", f"/v1/agents/{agent.id}", {"description": "A"}, {"description": "B"}),
+        (
+            "PATCH",
+            f"/v1/agents/{agent.id}/core-memory/blocks/human",
+            {"value": "A"},
+            {"value": "B"},
+        ),
+        ("POST", "/v1/blocks", {"label": "a", "value": "A"}, {"label": "a", "value": "B"}),
+        ("POST", "/v1/agents", {"name": "A", "model": MODEL}, {"name": "B", "model": MODEL}),
+    ]
+    for method, path, one, two in cases:
+        key = {"idempotency-key": unique("key")}
+        first = http.request(method, path, json=one, headers=key)
+        again = http.request(method, path, json=one, headers=key)
+        other = http.request(method, path, json=two, headers=key)
+        slash = http.request(method, f"{path}/", json=one, headers=key)
+
+        assert first.status_code == again.status_code == 200, path
+        assert first.json()["id"] == again.json()["id"]
+        if method == "POST":
+            assert slash.json()["id"] == first.json()["id"]
+        assert other.status_code == 409, path
+        assert other.headers["x-should-retry"] == "false"
+        assert "Idempotency-Key" in other.json()["detail"]
+    assert letta.blocks.retrieve(block.id).value == "A"
+    assert letta.agents.retrieve(agent.id).description == "A"
+    assert letta.agents.blocks.retrieve("human", agent_id=agent.id).value == "A"

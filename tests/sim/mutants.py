@@ -246,7 +246,7 @@ def retry_looks_too_early() -> list[Patch]:
             return await real(handlers, command, work)
         since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
         look = handlers.queries.latest_run
-        earlier = await look(command.agent_id, command.request_hash, since)
+        earlier = await look(command.agent_id, command.request_hash, since, command.earlier_runs)
         if earlier:
             return started(earlier, command.request_hash)
         return await real(handlers, command.model_copy(update={"retry": False}), work)

@@ -22,6 +22,7 @@ from libs.eventstore import work as eventstore_work
 from libs.eventstore.work import Repository
 from services.agent import app as agent_app
 from services.agent import projections as agent_projections
+from services.api.adapters.first_tries import FirstTries
 from services.api.adapters.runs import RunInbox
 from services.api.http.messages import send_message
 from services.api.http.problems import as_problem
@@ -98,6 +99,7 @@ class Process:
         self.ids = SimIds(self.holder)
         self.bus = SimBus(shared.broker, name, self.lane)
         self.inbox = RunInbox(self.bus, self.ids)
+        self.first_tries = FirstTries()
         self.client = Client(shared.server, name, self.lane)
         self.provider = SimProvider(self.holder, self.lane, shared.asked)
         self.service: Service | None = None
@@ -195,7 +197,7 @@ class Process:
     def api(self) -> Api:
         """The adapters of the api."""
         reads: Any = SimReads(self.client)
-        return Api(reads, self.bus, self.clock, self.ids, self.inbox)
+        return Api(reads, self.bus, self.clock, self.ids, self.inbox, self.first_tries)
 
 
 PROCESS_OF: dict[int, Process] = {}

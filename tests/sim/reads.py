@@ -45,9 +45,11 @@ class SimQueries:
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
         return await self.client.ask(lambda: finished(self.twin.lost_blocks(agent_ids)))
 
-    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
+    async def latest_run(
+        self, agent_id: str, request_hash: str, since: datetime, excluded: list[str]
+    ) -> str | None:
         return await self.client.ask(
-            lambda: finished(self.twin.latest_run(agent_id, request_hash, since))
+            lambda: finished(self.twin.latest_run(agent_id, request_hash, since, excluded))
         )
 
     async def cancelled_runs(self, run_ids: list[str]) -> list[str]:

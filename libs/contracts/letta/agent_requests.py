@@ -11,7 +11,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    JsonValue,
+    Field,
     StringConstraints,
     model_validator,
 )
@@ -19,6 +19,17 @@ from pydantic import (
 from libs.contracts.letta.block_requests import CreateBlock
 from libs.contracts.letta.errors import UUID_CHARS, InvalidArgument, id_pattern
 from libs.contracts.letta.kinds import AgentType, StopReasonType
+from libs.contracts.letta.limits import (
+    MESSAGES_MAX,
+    NAMES_MAX,
+    Integer,
+    JsonLimit,
+    Metadata,
+    Name,
+    Names,
+    Prompt,
+    Text,
+)
 from libs.contracts.letta.message_requests import MessageCreate
 from libs.contracts.letta.model_requests import (
     AnyModelSettings,
@@ -86,10 +97,12 @@ def _file_view_chars(chars: int | None) -> int | None:
     return chars
 
 
-type ModelHandle = Annotated[str | None, AfterValidator(_model_handle)]
-type EmbeddingHandle = Annotated[str | None, AfterValidator(_embedding_handle)]
-type FilesOpen = Annotated[int | None, AfterValidator(_files_open)]
-type FileViewChars = Annotated[int | None, AfterValidator(_file_view_chars)]
+type ModelHandle = Annotated[Name | None, AfterValidator(_model_handle)]
+type EmbeddingHandle = Annotated[Name | None, AfterValidator(_embedding_handle)]
+type FilesOpen = Annotated[Integer | None, AfterValidator(_files_open)]
+type FileViewChars = Annotated[Integer | None, AfterValidator(_file_view_chars)]
+type Ids[Id] = Annotated[list[Id], Field(max_length=NAMES_MAX)]
+type Variables = Annotated[dict[Name, Text], JsonLimit()]
 
 
 class CreateAgent(BaseModel):
@@ -97,50 +110,52 @@ class CreateAgent(BaseModel):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    name: Annotated[str, AfterValidator(_agent_name)] = ""
-    memory_blocks: list[CreateBlock] | None = None
-    tools: list[str] | None = None
-    tool_ids: list[ToolId] | None = None
-    source_ids: list[SourceId] | None = None
-    folder_ids: list[SourceId] | None = None
-    block_ids: list[BlockId] | None = None
-    tool_rules: list[ToolRule] | None = None
-    tags: list[str] | None = None
-    system: str | None = None
+    name: Annotated[Name, AfterValidator(_agent_name)] = ""
+    memory_blocks: Annotated[list[CreateBlock], Field(max_length=NAMES_MAX)] | None = None
+    tools: Names | None = None
+    tool_ids: Ids[ToolId] | None = None
+    source_ids: Ids[SourceId] | None = None
+    folder_ids: Ids[SourceId] | None = None
+    block_ids: Ids[BlockId] | None = None
+    tool_rules: Annotated[list[ToolRule], JsonLimit()] | None = None
+    tags: Names | None = None
+    system: Prompt | None = None
     agent_type: AgentType = AgentType.letta_v1_agent
-    initial_message_sequence: list[MessageCreate] | None = None
+    initial_message_sequence: (
+        Annotated[list[MessageCreate], Field(max_length=MESSAGES_MAX)] | None
+    ) = None
     include_base_tools: bool = True
     include_multi_agent_tools: bool = False
     include_base_tool_rules: bool | None = None
     include_default_source: bool = False
-    description: str | None = None
-    metadata: dict[str, JsonValue] | None = None
-    llm_config: LLMConfig | None = None
-    embedding_config: EmbeddingConfig | None = None
+    description: Text | None = None
+    metadata: Metadata | None = None
+    llm_config: Annotated[LLMConfig, JsonLimit()] | None = None
+    embedding_config: Annotated[EmbeddingConfig, JsonLimit()] | None = None
     model: ModelHandle = None
     embedding: EmbeddingHandle = None
-    model_settings: AnyModelSettings | None = None
-    compaction_settings: CompactionSettings | None = None
-    context_window_limit: int | None = None
-    embedding_chunk_size: int | None = CHUNK_CHARS_DEFAULT
-    max_tokens: int | None = None
-    max_reasoning_tokens: int | None = None
+    model_settings: Annotated[AnyModelSettings, JsonLimit()] | None = None
+    compaction_settings: Annotated[CompactionSettings, JsonLimit()] | None = None
+    context_window_limit: Integer | None = None
+    embedding_chunk_size: Integer | None = CHUNK_CHARS_DEFAULT
+    max_tokens: Integer | None = None
+    max_reasoning_tokens: Integer | None = None
     enable_reasoner: bool | None = True
     reasoning: bool | None = None
-    from_template: str | None = None
+    from_template: Name | None = None
     template: bool = False
-    project: str | None = None
-    tool_exec_environment_variables: dict[str, str] | None = None
-    secrets: dict[str, str] | None = None
-    memory_variables: dict[str, str] | None = None
-    project_id: str | None = None
-    template_id: str | None = None
-    base_template_id: str | None = None
-    identity_ids: list[IdentityId] | None = None
+    project: Name | None = None
+    tool_exec_environment_variables: Variables | None = None
+    secrets: Variables | None = None
+    memory_variables: Variables | None = None
+    project_id: Name | None = None
+    template_id: Name | None = None
+    base_template_id: Name | None = None
+    identity_ids: Ids[IdentityId] | None = None
     message_buffer_autoclear: bool = False
     enable_sleeptime: bool | None = None
-    response_format: ResponseFormat | None = None
-    timezone: str | None = None
+    response_format: Annotated[ResponseFormat, JsonLimit()] | None = None
+    timezone: Name | None = None
     max_files_open: FilesOpen = None
     per_file_view_window_char_limit: FileViewChars = None
     hidden: bool | None = None
@@ -158,40 +173,40 @@ class UpdateAgent(BaseModel):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    name: str | None = None
-    tool_ids: list[ToolId] | None = None
-    source_ids: list[SourceId] | None = None
-    folder_ids: list[SourceId] | None = None
-    block_ids: list[BlockId] | None = None
-    tags: list[str] | None = None
-    system: str | None = None
-    tool_rules: list[ToolRule] | None = None
-    message_ids: list[MessageId] | None = None
-    description: str | None = None
-    metadata: dict[str, JsonValue] | None = None
-    tool_exec_environment_variables: dict[str, str] | None = None
-    secrets: dict[str, str] | None = None
-    project_id: str | None = None
-    template_id: str | None = None
-    base_template_id: str | None = None
-    identity_ids: list[IdentityId] | None = None
+    name: Name | None = None
+    tool_ids: Ids[ToolId] | None = None
+    source_ids: Ids[SourceId] | None = None
+    folder_ids: Ids[SourceId] | None = None
+    block_ids: Ids[BlockId] | None = None
+    tags: Names | None = None
+    system: Prompt | None = None
+    tool_rules: Annotated[list[ToolRule], JsonLimit()] | None = None
+    message_ids: Ids[MessageId] | None = None
+    description: Text | None = None
+    metadata: Metadata | None = None
+    tool_exec_environment_variables: Variables | None = None
+    secrets: Variables | None = None
+    project_id: Name | None = None
+    template_id: Name | None = None
+    base_template_id: Name | None = None
+    identity_ids: Ids[IdentityId] | None = None
     message_buffer_autoclear: bool | None = None
-    model: str | None = None
-    embedding: str | None = None
-    model_settings: AnyModelSettings | None = None
-    compaction_settings: CompactionSettings | None = None
-    context_window_limit: int | None = None
+    model: Name | None = None
+    embedding: Name | None = None
+    model_settings: Annotated[AnyModelSettings, JsonLimit()] | None = None
+    compaction_settings: Annotated[CompactionSettings, JsonLimit()] | None = None
+    context_window_limit: Integer | None = None
     reasoning: bool | None = None
-    llm_config: LLMConfig | None = None
-    embedding_config: EmbeddingConfig | None = None
+    llm_config: Annotated[LLMConfig, JsonLimit()] | None = None
+    embedding_config: Annotated[EmbeddingConfig, JsonLimit()] | None = None
     parallel_tool_calls: bool | None = None
-    response_format: ResponseFormat | None = None
-    max_tokens: int | None = None
+    response_format: Annotated[ResponseFormat, JsonLimit()] | None = None
+    max_tokens: Integer | None = None
     enable_sleeptime: bool | None = None
     last_run_completion: datetime | None = None
-    last_run_duration_ms: int | None = None
+    last_run_duration_ms: Integer | None = None
     last_stop_reason: StopReasonType | None = None
-    timezone: str | None = None
+    timezone: Name | None = None
     max_files_open: FilesOpen = None
     per_file_view_window_char_limit: FileViewChars = None
     hidden: bool | None = None

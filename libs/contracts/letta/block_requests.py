@@ -1,24 +1,31 @@
 """The bodies that make and change memory blocks."""
 
-from pydantic import BaseModel, JsonValue, field_validator, model_validator
+from typing import Annotated
+
+from pydantic import BaseModel, Field, JsonValue, field_validator, model_validator
+
+from libs.contracts.letta.limits import INTEGER_MAX, BlockValue, Metadata, Name, Names, Text
 
 BLOCK_LIMIT_CHARS = 100_000
 
+# Refused by the block itself, in words of its own.
+type BlockLimit = Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": INTEGER_MAX})]
+
 
 class _BlockFields(BaseModel):
-    project_id: str | None = None
-    template_name: str | None = None
+    project_id: Name | None = None
+    template_name: Name | None = None
     is_template: bool = False
-    template_id: str | None = None
-    base_template_id: str | None = None
-    deployment_id: str | None = None
-    entity_id: str | None = None
+    template_id: Name | None = None
+    base_template_id: Name | None = None
+    deployment_id: Name | None = None
+    entity_id: Name | None = None
     preserve_on_migration: bool | None = False
     read_only: bool = False
-    description: str | None = None
-    metadata: dict[str, JsonValue] | None = {}
+    description: Text | None = None
+    metadata: Metadata | None = {}
     hidden: bool | None = None
-    tags: list[str] | None = None
+    tags: Names | None = None
 
     @field_validator("value", mode="before", check_fields=False)
     @classmethod
@@ -30,9 +37,9 @@ class _BlockFields(BaseModel):
 class CreateBlock(_BlockFields):
     """A new memory block."""
 
-    label: str
-    value: str
-    limit: int = BLOCK_LIMIT_CHARS
+    label: Name
+    value: BlockValue
+    limit: BlockLimit = BLOCK_LIMIT_CHARS
 
     @model_validator(mode="before")
     @classmethod
@@ -45,6 +52,13 @@ class CreateBlock(_BlockFields):
 class BlockUpdate(_BlockFields):
     """A change to a memory block: only the fields in `model_fields_set` count."""
 
-    label: str | None = None
-    value: str | None = None
-    limit: int | None = None
+    @field_validator("label", "value", "limit", "tags", mode="before")
+    @classmethod
+    def _null_is_no_value(cls, sent: JsonValue) -> JsonValue:
+        if sent is None:
+            raise ValueError("null is no value of this field: leave it out to keep what there is")
+        return sent
+
+    label: Name | None = None
+    value: BlockValue | None = None
+    limit: BlockLimit | None = None

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
+from libs.contracts.letta.limits import Integer
+
 
 class TextContent(BaseModel):
     type: Literal["text"] = "text"
@@ -72,7 +74,7 @@ class OmittedReasoningContent(BaseModel):
 
 
 class SummarizedReasoningContentPart(BaseModel):
-    index: int
+    index: Integer
     text: str
 
 

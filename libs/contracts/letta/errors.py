@@ -18,6 +18,8 @@ type Location = Literal["body", "query", "path"]
 _UUID4 = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _EXAMPLE = "123e4567-e89b-42d3-8456-426614174000"
 UUID_CHARS = 36
+ERRORS_SHOWN_MAX = 50
+INPUT_SHOWN_CHARS_MAX = 2_000
 
 MESSAGES_EMPTY: JsonObject = {"detail": "Messages must not be empty"}
 UNKNOWN: JsonObject = {"detail": "An unknown error occurred"}
@@ -36,7 +38,7 @@ class InvalidArgument(Exception):
 
 def validation_detail(exc: ValidationError, location: Location) -> JsonObject:
     """The 422 body for input that does not fit its model."""
-    errors = exc.errors(include_url=False)
+    errors = exc.errors(include_url=False)[:ERRORS_SHOWN_MAX]
     return _stringified([_located(error, location) for error in errors])
 
 
@@ -53,6 +55,12 @@ def malformed_json(exc: json.JSONDecodeError) -> JsonObject:
             }
         ]
     )
+
+
+def unreadable_value(path: Sequence[str | int], message: str) -> JsonObject:
+    """The 422 body for a value that no field may have."""
+    error: dict[str, object] = {"type": "value_error", "loc": ("body", *path), "msg": message}
+    return _stringified([error])
 
 
 def missing_body() -> JsonObject:
@@ -81,7 +89,7 @@ def check_id(prefix: str, value: str, parameter: str = "") -> JsonObject | None:
         "type": "string_pattern_mismatch",
         "loc": ("path", parameter),
         "msg": f"String should match pattern '{prefix}-{{uuid4}}'",
-        "input": value,
+        "input": _shown(value),
         "ctx": {"pattern": pattern},
     }
     return {**_stringified([error]), "examples": [f"{prefix}-{_EXAMPLE}"]}
@@ -135,11 +143,19 @@ def _located(error: ErrorDetails, location: Location) -> dict[str, object]:
         "type": error["type"],
         "loc": (location, *(_class_name(step) for step in error["loc"])),
         "msg": error["msg"],
-        "input": error["input"],
+        "input": _shown(error["input"]),
     }
     if "ctx" in error:
         found["ctx"] = error["ctx"]
     return found
+
+
+def _shown(sent: object) -> object:
+    """What was sent, or the beginning of it: a body is not sent back whole."""
+    written = sent if isinstance(sent, str) else repr(sent)
+    if len(written) <= INPUT_SHOWN_CHARS_MAX:
+        return sent
+    return f"{written[:INPUT_SHOWN_CHARS_MAX]}... ({len(written)} characters)"
 
 
 def _class_name(step: int | str) -> int | str:

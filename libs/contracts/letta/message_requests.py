@@ -1,75 +1,97 @@
 """The bodies that carry messages to an agent."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BaseModel, Field, HttpUrl, JsonValue, field_validator
 from pydantic import model_validator as validate_model
 
 from libs.contracts.letta.content import ContentPart, ToolReturnPart
 from libs.contracts.letta.kinds import MessageCreateType, MessageRole, MessageType
+from libs.contracts.letta.limits import (
+    CONTENT_BYTES_MAX,
+    INTEGER_MAX,
+    MESSAGES_MAX,
+    NAMES_MAX,
+    Integer,
+    JsonLimit,
+    Metadata,
+    Name,
+    Prompt,
+    Text,
+)
 
 MAX_STEPS_DEFAULT = 50
+STEPS_MAX = 1_000
+
+# Refused by the api, in words of its own.
+type Steps = Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": STEPS_MAX})]
+
+type Content = Annotated[str | list[ContentPart], JsonLimit(bytes_max=CONTENT_BYTES_MAX)]
+type MessageTypes = Annotated[list[MessageType], Field(max_length=NAMES_MAX)]
+type Lines = Annotated[list[str], JsonLimit(bytes_max=CONTENT_BYTES_MAX)]
 
 
 class ClientToolSchema(BaseModel):
     """A tool that the client runs itself."""
 
-    name: str
-    description: str | None = None
-    parameters: dict[str, JsonValue] | None = None
+    name: Name
+    description: Text | None = None
+    parameters: Metadata | None = None
 
 
 class ClientSkillSchema(BaseModel):
     """A skill that only the client's environment knows."""
 
-    name: str
-    description: str
-    location: str
+    name: Name
+    description: Text
+    location: Name
 
 
 class ApprovalReturn(BaseModel):
     """The user's yes or no to one tool call."""
 
     type: Literal["approval"] = "approval"
-    tool_call_id: str
+    tool_call_id: Name
     approve: bool
-    reason: str | None = None
+    reason: Text | None = None
 
 
 class ToolReturn(BaseModel):
     """What a tool gave back, as the client reports it."""
 
     type: Literal["tool"] = "tool"
-    tool_return: str | list[ToolReturnPart]
+    tool_return: Annotated[str | list[ToolReturnPart], JsonLimit(bytes_max=CONTENT_BYTES_MAX)]
     status: Literal["success", "error"]
-    tool_call_id: str
-    stdout: list[str] | None = None
-    stderr: list[str] | None = None
+    tool_call_id: Name
+    stdout: Lines | None = None
+    stderr: Lines | None = None
 
 
 class MessageCreate(BaseModel):
     """A message to an agent."""
 
     type: Literal[MessageCreateType.message] | None = MessageCreateType.message
-    otid: str | None = None
-    group_id: str | None = None
+    otid: Name | None = None
+    group_id: Name | None = None
     role: Literal[MessageRole.user, MessageRole.system, MessageRole.assistant]
-    content: str | list[ContentPart]
-    name: str | None = None
-    sender_id: str | None = None
-    batch_item_id: str | None = None
+    content: Content
+    name: Name | None = None
+    sender_id: Name | None = None
+    batch_item_id: Name | None = None
 
 
 class ApprovalCreate(BaseModel):
     """The answer to an approval request, in the new or the deprecated form."""
 
     type: Literal[MessageCreateType.approval] = MessageCreateType.approval
-    otid: str | None = None
-    group_id: str | None = None
-    approvals: list[ApprovalReturn | ToolReturn] | None = None
+    otid: Name | None = None
+    group_id: Name | None = None
+    approvals: (
+        Annotated[list[ApprovalReturn | ToolReturn], Field(max_length=MESSAGES_MAX)] | None
+    ) = None
     approve: bool | None = None
-    approval_request_id: str | None = None
-    reason: str | None = None
+    approval_request_id: Name | None = None
+    reason: Text | None = None
 
     @validate_model(mode="after")
     def _fold_in_deprecated_fields(self) -> Self:
@@ -89,9 +111,9 @@ class ToolReturnCreate(BaseModel):
     """The results of the tools that the client ran."""
 
     type: Literal[MessageCreateType.tool_return] = MessageCreateType.tool_return
-    otid: str | None = None
-    group_id: str | None = None
-    tool_returns: list[ToolReturn]
+    otid: Name | None = None
+    group_id: Name | None = None
+    tool_returns: Annotated[list[ToolReturn], Field(max_length=MESSAGES_MAX)]
 
 
 type MessageInput = MessageCreate | ApprovalCreate | ToolReturnCreate
@@ -101,22 +123,28 @@ class LettaRequest(BaseModel):
     """Messages for an agent, and how to answer them."""
 
     # A plain union: the class names are in the recorded error locations.
-    messages: list[MessageCreate | ApprovalCreate | ToolReturnCreate] | None = None
-    input: str | list[ContentPart] | None = None
-    max_steps: int = MAX_STEPS_DEFAULT
+    messages: (
+        Annotated[
+            list[MessageCreate | ApprovalCreate | ToolReturnCreate],
+            Field(max_length=MESSAGES_MAX),
+        ]
+        | None
+    ) = None
+    input: Content | None = None
+    max_steps: Steps = MAX_STEPS_DEFAULT
     use_assistant_message: bool = True
-    assistant_message_tool_name: str = "send_message"
-    assistant_message_tool_kwarg: str = "message"
-    include_return_message_types: list[MessageType] | None = None
-    enable_thinking: str | bool = True
-    client_tools: list[ClientToolSchema] | None = None
-    client_skills: list[ClientSkillSchema] | None = None
-    override_model: str | None = None
+    assistant_message_tool_name: Name = "send_message"
+    assistant_message_tool_kwarg: Name = "message"
+    include_return_message_types: MessageTypes | None = None
+    enable_thinking: Annotated[str | bool, JsonLimit()] = True
+    client_tools: Annotated[list[ClientToolSchema], Field(max_length=NAMES_MAX)] | None = None
+    client_skills: Annotated[list[ClientSkillSchema], Field(max_length=NAMES_MAX)] | None = None
+    override_model: Name | None = None
     include_compaction_messages: bool = False
     return_logprobs: bool = False
-    top_logprobs: int | None = None
+    top_logprobs: Integer | None = None
     return_token_ids: bool = False
-    override_system: str | None = Field(
+    override_system: Prompt | None = Field(
         default=None, validation_alias=AliasChoices("override_system", "system")
     )
 
@@ -164,36 +192,36 @@ class LettaStreamingRequest(LettaRequest):
 class ConversationMessageRequest(LettaStreamingRequest):
     """Messages for a conversation, which streams unless told not to."""
 
-    agent_id: str | None = None
+    agent_id: Name | None = None
     streaming: bool = True
 
 
 class LettaAsyncRequest(LettaRequest):
     """Messages to be worked on after the reply."""
 
-    callback_url: str | None = None
+    callback_url: Name | None = None
 
 
 class LettaBatchRequest(LettaRequest):
     """One agent's share of a batch."""
 
-    agent_id: str
+    agent_id: Name
 
 
 class CreateBatch(BaseModel):
     """Requests to many agents at once."""
 
-    requests: list[LettaBatchRequest]
+    requests: Annotated[list[LettaBatchRequest], Field(max_length=MESSAGES_MAX)]
     callback_url: HttpUrl | None = None
 
 
 class RetrieveStreamRequest(BaseModel):
     """Where in which run's stream to go on reading."""
 
-    agent_id: str | None = None
-    run_id: str | None = None
-    otid: str | None = None
-    starting_after: int = 0
+    agent_id: Name | None = None
+    run_id: Name | None = None
+    otid: Name | None = None
+    starting_after: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
     include_pings: bool | None = True
-    poll_interval: float | None = 0.1
-    batch_size: int | None = 100
+    poll_interval: Annotated[float, Field(allow_inf_nan=False)] | None = 0.1
+    batch_size: Integer | None = 100

@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from libs.contracts.letta.addresses import Address
 from libs.contracts.letta.kinds import Effort, ReasoningEffort, Verbosity
+from libs.contracts.letta.limits import Integer
+
+type Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class TextResponseFormat(BaseModel):
@@ -39,16 +42,16 @@ class LLMConfig(BaseModel):
     provider_name: str | None = None
     provider_category: Literal["base", "byok"] | None = None
     model_wrapper: str | None = None
-    context_window: int
+    context_window: Integer
     put_inner_thoughts_in_kwargs: bool | None = False
     handle: str | None = None
-    temperature: float = 1.0
-    max_tokens: int | None = None
+    temperature: Number = 1.0
+    max_tokens: Integer | None = None
     enable_reasoner: bool = True
     reasoning_effort: ReasoningEffort | None = None
-    max_reasoning_tokens: int = 0
+    max_reasoning_tokens: Integer = 0
     effort: Effort | None = None
-    frequency_penalty: float | None = None
+    frequency_penalty: Number | None = None
     compatibility_type: Literal["gguf", "mlx"] | None = None
     verbosity: Verbosity | None = None
     tier: str | None = None
@@ -56,7 +59,7 @@ class LLMConfig(BaseModel):
     response_format: ResponseFormat | None = None
     strict: bool = False
     return_logprobs: bool = False
-    top_logprobs: int | None = None
+    top_logprobs: Integer | None = None
     return_token_ids: bool = False
     tool_call_parser: str | None = None
 
@@ -67,17 +70,17 @@ class EmbeddingConfig(BaseModel):
     embedding_endpoint_type: str
     embedding_endpoint: Address = None
     embedding_model: str
-    embedding_dim: int
-    embedding_chunk_size: int | None = 300
+    embedding_dim: Integer
+    embedding_chunk_size: Integer | None = 300
     handle: str | None = None
-    batch_size: int = 32
+    batch_size: Integer = 32
     azure_endpoint: Address = None
     azure_version: str | None = None
     azure_deployment: str | None = None
 
 
 class ModelSettings(BaseModel):
-    max_output_tokens: int = 4096
+    max_output_tokens: Integer = 4096
     parallel_tool_calls: bool = True
 
 
@@ -87,7 +90,7 @@ class OpenAIReasoning(BaseModel):
 
 class OpenAIModelSettings(ModelSettings):
     provider_type: Literal["openai"] = "openai"
-    temperature: float = 0.7
+    temperature: Number = 0.7
     reasoning: OpenAIReasoning = OpenAIReasoning(reasoning_effort="high")
     response_format: ResponseFormat | None = None
     strict: bool = True
@@ -95,7 +98,7 @@ class OpenAIModelSettings(ModelSettings):
 
 class SGLangModelSettings(ModelSettings):
     provider_type: Literal["sglang"] = "sglang"
-    temperature: float = 0.7
+    temperature: Number = 0.7
     reasoning: OpenAIReasoning = OpenAIReasoning(reasoning_effort="high")
     response_format: ResponseFormat | None = None
     strict: bool = True
@@ -104,12 +107,12 @@ class SGLangModelSettings(ModelSettings):
 
 class AnthropicThinking(BaseModel):
     type: Literal["enabled", "disabled"] = "enabled"
-    budget_tokens: int = 1024
+    budget_tokens: Integer = 1024
 
 
 class AnthropicModelSettings(ModelSettings):
     provider_type: Literal["anthropic", "moonshot_coding"] = "anthropic"
-    temperature: float = 1.0
+    temperature: Number = 1.0
     thinking: AnthropicThinking = AnthropicThinking()
     response_format: ResponseFormat | None = None
     verbosity: Verbosity | None = None
@@ -119,13 +122,13 @@ class AnthropicModelSettings(ModelSettings):
 
 class GeminiThinkingConfig(BaseModel):
     include_thoughts: bool = True
-    thinking_budget: int = 1024
+    thinking_budget: Integer = 1024
 
 
 class GoogleAIModelSettings(ModelSettings):
-    max_output_tokens: int = 65536
+    max_output_tokens: Integer = 65536
     provider_type: Literal["google_ai", "google_vertex"] = "google_ai"
-    temperature: float = 0.7
+    temperature: Number = 0.7
     thinking_config: GeminiThinkingConfig = GeminiThinkingConfig()
     response_schema: ResponseFormat | None = None
 
@@ -136,7 +139,7 @@ class CompatibleModelSettings(ModelSettings):
     provider_type: Literal[
         "azure", "xai", "groq", "deepseek", "together", "bedrock", "openrouter", "moonshot"
     ]
-    temperature: float = 0.7
+    temperature: Number = 0.7
     response_format: ResponseFormat | None = None
 
 
@@ -147,7 +150,7 @@ class ZAIThinking(BaseModel):
 
 class ZAIModelSettings(ModelSettings):
     provider_type: Literal["zai"] = "zai"
-    temperature: float = 0.7
+    temperature: Number = 0.7
     response_format: ResponseFormat | None = None
     thinking: ZAIThinking = ZAIThinking()
 
@@ -158,13 +161,13 @@ class ChatGPTOAuthReasoning(BaseModel):
 
 class ChatGPTOAuthModelSettings(ModelSettings):
     provider_type: Literal["chatgpt_oauth"] = "chatgpt_oauth"
-    temperature: float = 0.7
+    temperature: Number = 0.7
     reasoning: ChatGPTOAuthReasoning = ChatGPTOAuthReasoning()
 
 
 class BasetenModelSettings(ModelSettings):
     provider_type: Literal["baseten"] = "baseten"
-    temperature: float = 0.7
+    temperature: Number = 0.7
 
 
 type AnyModelSettings = Annotated[
@@ -193,6 +196,6 @@ class CompactionSettings(BaseModel):
     model_settings: AnyModelSettings | None = None
     prompt: str | None = None
     prompt_acknowledgement: bool = False
-    clip_chars: int | None = 50000
+    clip_chars: Integer | None = 50000
     mode: CompactionMode = "sliding_window"
-    sliding_window_percentage: float = 0.3
+    sliding_window_percentage: Number = 0.3

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
+from libs.contracts.letta.limits import Integer
+
 
 class ToolCallNode(BaseModel):
     name: str
@@ -63,7 +65,7 @@ class MaxCountPerStepToolRule(BaseModel):
     tool_name: str
     type: Literal["max_count_per_step"] = "max_count_per_step"
     prompt_template: str | None = None
-    max_count_limit: int
+    max_count_limit: Integer
 
 
 class RequiresApprovalToolRule(BaseModel):

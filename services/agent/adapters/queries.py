@@ -72,8 +72,10 @@ class Queries(Protocol):
         """Blocks that are gone and that these agents, or any, still see; `SWEPT_MAX` at most."""
         ...
 
-    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
-        """The newest run that the same request started."""
+    async def latest_run(
+        self, agent_id: str, request_hash: str, since: datetime, excluded: list[str]
+    ) -> str | None:
+        """The newest run that the same request started, and that is not excluded."""
         ...
 
     async def cancelled_runs(self, run_ids: list[str]) -> list[str]:
@@ -145,12 +147,14 @@ class PostgresQueries:
         )
         return [LostBlock(*row) for row in rows]
 
-    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
-        """The newest run that the same request started."""
+    async def latest_run(
+        self, agent_id: str, request_hash: str, since: datetime, excluded: list[str]
+    ) -> str | None:
+        """The newest run that the same request started, and that is not excluded."""
         row = await self.database.fetch_one(
             "select id from agent.runs where agent_id = %s and request_hash = %s"
-            " and created_at > %s order by created_at desc limit 1",
-            [agent_id, request_hash, since],
+            " and created_at > %s and id <> all(%s) order by created_at desc limit 1",
+            [agent_id, request_hash, since, excluded],
         )
         return row[0] if row else None
 

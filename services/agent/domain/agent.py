@@ -46,6 +46,7 @@ class AgentLife(BaseModel):
     design: Design | None = None
     own_block_ids: list[str] = []
     refused: Rejected | None = None
+    fingerprint: str = ""
 
 
 class Agent(Aggregate[AgentLife]):
@@ -63,7 +64,12 @@ class Agent(Aggregate[AgentLife]):
         """What the agent is to be, while its blocks are being made."""
         return self.state.design if self.state.phase == "requested" else None
 
-    def request(self, design: Design, *, at: datetime) -> Rejected | None:
+    def asked_otherwise(self, fingerprint: str) -> bool:
+        """Whether the agent was asked for by another request that had the same key."""
+        first = self.state.fingerprint
+        return bool(first and fingerprint and first != fingerprint)
+
+    def request(self, design: Design, *, at: datetime, fingerprint: str = "") -> Rejected | None:
         """Remember what is to be made, before the blocks are asked for."""
         if self.state.phase != "unknown":
             return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
@@ -76,6 +82,7 @@ class Agent(Aggregate[AgentLife]):
             new_blocks=design.new_blocks,
             block_ids=design.block_ids,
             first_messages=design.first_messages,
+            fingerprint=fingerprint,
         )
         return None
 
@@ -153,6 +160,7 @@ class Agent(Aggregate[AgentLife]):
         match event:
             case AgentRequested():
                 life.phase = "requested"
+                life.fingerprint = event.fingerprint
                 life.design = Design(
                     config=event.config,
                     tools=event.tools,

@@ -227,7 +227,7 @@ class RunFollower:
 
 
 GONE = {
-    "error_type": "internal_error",
+    "error_type": "run_not_found",
     "message": "The run is gone: its agent was deleted",
     "detail": None,
 }

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
 from libs.contracts.letta import errors, requests
+from libs.contracts.letta.limits import NAMES_MAX, Name, Names, SearchText
 from libs.contracts.memory import UpdateBlock
 from libs.contracts.message import JsonObject
 from services.api.adapters.reads import ALL_RELATIONSHIPS, Filter, containing, cut
@@ -17,6 +18,8 @@ from services.api.http.described import described
 from services.api.http.problems import Problem
 from services.api.http.reading import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.http.shared import ORG, api_of, found, missing, raw, slice_of
+
+SECRET_FIELDS = ("secrets", "tool_exec_environment_variables")
 
 Relationship = Literal[
     "agent.blocks",
@@ -33,24 +36,24 @@ Relationship = Literal[
 class Including(Query):
     """Which relationships to show."""
 
-    include: Annotated[list[Relationship], Field(default_factory=list)]
-    include_relationships: list[str] | None = None
+    include: Annotated[list[Relationship], Field(default_factory=list, max_length=NAMES_MAX)]
+    include_relationships: Names | None = None
 
 
 class AgentFilters(Query):
     """Which agents."""
 
-    name: str | None = None
-    tags: list[str] | None = None
+    name: Name | None = None
+    tags: Names | None = None
     match_all_tags: bool = False
-    query_text: str | None = None
-    project_id: str | None = None
-    template_id: str | None = None
-    base_template_id: str | None = None
-    identity_id: str | None = None
-    identifier_keys: list[str] | None = None
-    created_by_id: str | None = None
-    last_stop_reason: str | None = None
+    query_text: SearchText | None = None
+    project_id: Name | None = None
+    template_id: Name | None = None
+    base_template_id: Name | None = None
+    identity_id: Name | None = None
+    identifier_keys: Names | None = None
+    created_by_id: Name | None = None
+    last_stop_reason: Name | None = None
 
 
 class AgentPage(Page, Including, AgentFilters):
@@ -76,12 +79,21 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
     """Create an agent."""
     api = api_of(request)
     body = await body_of(request, requests.CreateAgent)
+    refuse_secrets(body)
     agent_id = api.new_id(request, "agent")
     command = CreateAgent(
         agent_id=agent_id, request=body.model_dump(mode="json", exclude_unset=True)
     )
     await api.send(request, command, message_id=f"create-{agent_id}")
     return found(await api.reads.agent(ORG, agent_id, ALL_RELATIONSHIPS), "agent", agent_id)
+
+
+def refuse_secrets(body: requests.CreateAgent | requests.UpdateAgent) -> None:
+    """Refuse secrets before there is a command: the bus would store them with it."""
+    for field in SECRET_FIELDS:
+        if getattr(body, field):
+            detail = f"`{field}`: tool secrets are not built yet: leave the field out"
+            raise Problem(400, {"detail": detail})
 
 
 @get("/v1/agents", opt=described("agents", query=AgentPage))
@@ -116,6 +128,7 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     api = api_of(request)
     valid_id("agent", agent_id)
     body = await body_of(request, requests.UpdateAgent)
+    refuse_secrets(body)
     changes = body.model_dump(mode="json", exclude_unset=True)
     await api.send(request, UpdateAgent(agent_id=agent_id, request=changes))
     return found(await api.reads.agent(ORG, agent_id, ALL_RELATIONSHIPS), "agent", agent_id)

@@ -9,15 +9,14 @@ from typing import Any
 from libs.contracts.conversation import Message, StartRun
 from libs.contracts.ids import derived_id
 from libs.contracts.letta import errors, requests
-from libs.contracts.letta.message_requests import LettaRequest, MessageCreate
+from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest, MessageCreate
 from libs.contracts.letta.runs import run_config
 from libs.contracts.message import Accepted
 from services.api.adapters.runs import RunFollower
 from services.api.http.problems import Problem
-from services.api.http.reading import AnyRequest, body_of, valid_id
+from services.api.http.reading import AnyRequest, body_of, valid_id, whole_number
 from services.api.http.shared import ORG, api_of
 
-STEPS_MAX = 1_000
 UNBUILT_FIELDS = (
     "client_tools",
     "client_skills",
@@ -76,13 +75,18 @@ async def read_request[R: LettaRequest](
         background=in_the_background or getattr(body, "background", False),
         metadata={"run_type": "send_message_async" if in_the_background else "send_message"},
     )
+    request_hash = sha256(await request.body()).hexdigest()
+    key = (agent_id, request_hash)
+    if not is_retry(request):
+        api.first_tries.came(key)
     command = StartRun(
         agent_id=agent_id,
         run=run,
         messages=[stored(run_id, n, one, now) for n, one in enumerate(body.sent)],
         max_steps=body.max_steps,
-        request_hash=sha256(await request.body()).hexdigest(),
+        request_hash=request_hash,
         retry=name is None and is_retry(request),
+        earlier_runs=api.first_tries.excluded(key),
         stream_tokens=getattr(body, "stream_tokens", False),
     )
     return Asked(command, body, named_by_client=name is not None or command.retry)
@@ -101,8 +105,7 @@ def named_run(request: AnyRequest, agent_id: str, body: LettaRequest) -> str | N
 
 def is_retry(request: AnyRequest) -> bool:
     """Whether an SDK says that it lost the answer and asks again."""
-    count = request.headers.get("x-stainless-retry-count", "0")
-    return count.isdigit() and int(count) > 0
+    return bool(whole_number(request.headers.get("x-stainless-retry-count", "")))
 
 
 def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:
@@ -121,7 +124,7 @@ def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:
 async def started(request: AnyRequest, asked: Asked[Any]) -> str:
     """Start the run; returns the id of the run that answers, which may be an earlier one."""
     reply: Accepted = await api_of(request).send(
-        request, asked.command, message_id=asked.command.run.id
+        request, asked.command, message_id=asked.command.run.id, keyed=False
     )
     if reply.result["request_hash"] != asked.command.request_hash:
         detail = (
@@ -129,7 +132,9 @@ async def started(request: AnyRequest, asked: Asked[Any]) -> str:
             "one for a new request"
         )
         raise Problem(409, {"detail": detail}, {"x-should-retry": "false"})
-    return str(reply.result["run_id"])
+    run_id = str(reply.result["run_id"])
+    api_of(request).first_tries.began((asked.command.agent_id, asked.command.request_hash), run_id)
+    return run_id
 
 
 async def begun(request: AnyRequest, asked: Asked[Any]) -> RunFollower:

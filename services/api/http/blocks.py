@@ -9,6 +9,7 @@ from pydantic import Field
 
 from libs.contracts.letta import requests
 from libs.contracts.letta.blocks import created_block
+from libs.contracts.letta.limits import Integer, Integers, Name, Names, SearchText
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from services.api.adapters.reads import Filter, containing
 from services.api.http.agents import Including, relationships
@@ -20,12 +21,12 @@ from services.api.http.shared import ORG, api_of, missing, raw, slice_of
 class BlockFilters(Query):
     """Which blocks."""
 
-    label: str | None = None
+    label: Name | None = None
     templates_only: bool = False
-    name: str | None = None
-    tags: list[str] | None = None
+    name: Name | None = None
+    tags: Names | None = None
     match_all_tags: bool = False
-    project_id: str | None = None
+    project_id: Name | None = None
 
 
 class BlockPage(Page, BlockFilters):
@@ -33,14 +34,14 @@ class BlockPage(Page, BlockFilters):
 
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
     order_by: Literal["created_at"] = "created_at"
-    identity_id: str | None = None
-    identifier_keys: list[str] | None = None
-    label_search: str | None = None
-    description_search: str | None = None
-    value_search: str | None = None
-    connected_to_agents_count_gt: int | None = None
-    connected_to_agents_count_lt: int | None = None
-    connected_to_agents_count_eq: list[int] | None = None
+    identity_id: Name | None = None
+    identifier_keys: Names | None = None
+    label_search: SearchText | None = None
+    description_search: SearchText | None = None
+    value_search: SearchText | None = None
+    connected_to_agents_count_gt: Integer | None = None
+    connected_to_agents_count_lt: Integer | None = None
+    connected_to_agents_count_eq: Integers | None = None
 
 
 class HolderPage(Page, Including):

@@ -7,6 +7,7 @@ from typing import Literal
 from litestar import Response, delete, get, post
 
 from libs.contracts.dead_letters import DISCARD, REPLAY, letter_command
+from libs.contracts.letta.limits import Name
 from services.api.adapters.letters import LetterFilter, LetterReads
 from services.api.http.described import described
 from services.api.http.problems import Problem
@@ -19,8 +20,8 @@ REPLAY_SECONDS_MAX = 15.0
 class LetterPage(Page):
     """A page of dead letters."""
 
-    service: str | None = None
-    name: str | None = None
+    service: Name | None = None
+    name: Name | None = None
     kind: Literal["command", "event", "run"] | None = None
     status: Literal["parked", "replaying", "replayed"] | None = None
 

@@ -11,7 +11,9 @@ from pydantic import BaseModel, Field
 
 from libs.contracts.conversation import CancelRuns, main_conversation
 from libs.contracts.letta import replies, requests
-from libs.contracts.letta.kinds import MessageType, StopReasonType
+from libs.contracts.letta.kinds import StopReasonType
+from libs.contracts.letta.limits import Name, Names
+from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.messages import only_types
 from libs.contracts.message import JsonObject
 from services.api.adapters.reads import Filter
@@ -32,14 +34,14 @@ class MessagePage(Page):
 
     order: Literal["asc", "desc"] = "desc"
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
-    conversation_id: str | None = None
-    include_return_message_types: list[MessageType] | None = None
+    conversation_id: Name | None = None
+    include_return_message_types: MessageTypes | None = None
 
 
 class RunsToCancel(BaseModel):
     """Which runs are to be cancelled; null means all that have not ended."""
 
-    run_ids: list[str] | None = None
+    run_ids: Names | None = None
 
 
 @get("/v1/agents/{agent_id:str}/messages", opt=described("messages", query=MessagePage))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import cache
 from typing import Any
@@ -12,11 +13,13 @@ from libs.telemetry import conventions, metrics, tracing
 from libs.telemetry.tracing import UNSEEN, Span
 from services.api.http.guard import OPEN_PATHS
 from services.api.http.metrics import METRICS_PATH
+from services.api.http.problems import RETRY_AFTER_SECONDS
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 UNTRACED = OPEN_PATHS | {METRICS_PATH}
 FAILED = 500
 CUT_OFF = 499
+STOPPED = b'{"detail": "The server is being stopped: try again"}'
 
 
 class Observed(Litestar):
@@ -41,6 +44,11 @@ class Observed(Litestar):
         with self.serving(scope, method) as span:
             try:
                 await super().__call__(scope, receive, watched)
+            except asyncio.CancelledError:
+                # The server is being stopped, and has waited for this as long as it will.
+                if status != CUT_OFF or not self.state.stopping.is_set():
+                    raise
+                await stopped(watched)
             finally:
                 route = route_of(scope.get("path_template"))
                 metrics.HTTP_REQUESTS.labels(method, route, status).inc()
@@ -66,6 +74,16 @@ class Observed(Litestar):
             },
             parent=headers.get(b"traceparent", b"").decode("latin-1"),
         )
+
+
+async def stopped(send: Any) -> None:
+    """Answer that the server is being stopped: who asks again may find the next one."""
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"retry-after", RETRY_AFTER_SECONDS.encode()),
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": STOPPED})
 
 
 def answered(span: Span, method: str, route: str, status: int) -> None:

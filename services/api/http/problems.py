@@ -51,6 +51,7 @@ assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
 
 # A failed run's error type to a status.
 RUN_STATUS = {
+    "run_not_found": 404,
     "llm_bad_request": 400,
     "context_window_exceeded": 400,
     "llm_authentication": 401,

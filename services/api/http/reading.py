@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal, get_args, get_origin
+import re
+from typing import Annotated, Literal, TypeAliasType, get_args, get_origin
 
 from litestar import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from libs.contracts.letta import errors
+from libs.contracts.letta import errors, limits
+from libs.contracts.letta.limits import Name
 from libs.contracts.message import DEFAULT_ORG, DEFAULT_USER, Context, Json, JsonObject
 from services.api.http.problems import Problem
 
@@ -17,6 +19,8 @@ AnyRequest = Request[object, object, object]  # type: ignore[type-var]
 
 PAGE_ITEMS_MAX = 1_000
 NUL_ESCAPED = b"\\u0000"
+REQUEST_ID = re.compile(r"[!-~]{1,255}")
+WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class Query(BaseModel):
@@ -28,8 +32,8 @@ class Query(BaseModel):
 class Page(Query):
     """Which part of a list: cursors are ids and do not belong to the page themselves."""
 
-    before: str | None = None
-    after: str | None = None
+    before: Name | None = None
+    after: Name | None = None
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
     order: Literal["asc", "desc"] = "desc"
 
@@ -47,6 +51,9 @@ def parsed[M: BaseModel](raw: bytes, model: type[M]) -> M:
         data = from_json(raw, allow_inf_nan=False)
     except ValueError:
         raise Problem(422, why_malformed(raw)) from None
+    problem = limits.unreadable(data)
+    if problem:
+        raise Problem(422, errors.unreadable_value(*problem))
     if NUL_ESCAPED in raw:
         data = without_nul(data)
     try:
@@ -61,9 +68,12 @@ def why_malformed(raw: bytes) -> JsonObject:
         json.loads(raw)
     except json.JSONDecodeError as malformed:
         return errors.malformed_json(malformed)
-    except (UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         pass
-    why = "Not UTF-8, half of a surrogate pair, NaN or Infinity, or nested too deeply"
+    why = (
+        "Not UTF-8, half of a surrogate pair, NaN or Infinity, a number of thousands of digits, "
+        "or nested too deeply"
+    )
     return errors.malformed_json(json.JSONDecodeError(why, "", 0))
 
 
@@ -98,6 +108,8 @@ def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
 
 def is_list(annotation: object) -> bool:
     """Whether a parameter may be given several times."""
+    if isinstance(annotation, TypeAliasType):
+        annotation = annotation.__value__
     return get_origin(annotation) is list or any(map(is_list, get_args(annotation)))
 
 
@@ -109,11 +121,19 @@ def valid_id(prefix: str, value: str) -> str:
     return value
 
 
-def context_of(request: AnyRequest, message_id: str) -> Context:
-    """In whose name a command is sent."""
+def context_of(request: AnyRequest, message_id: str, fingerprint: str = "") -> Context:
+    """In whose name a command is sent. A request id that could not stand in a header of the bus is
+    not worth a refusal: some proxy made it up."""
+    request_id = request.headers.get("x-request-id", "")
     return Context(
         message_id=message_id,
         org=DEFAULT_ORG,
         actor=DEFAULT_USER,
-        correlation_id=request.headers.get("x-request-id") or message_id,
+        fingerprint=fingerprint,
+        correlation_id=request_id if REQUEST_ID.fullmatch(request_id) else message_id,
     )
+
+
+def whole_number(header: str) -> int | None:
+    """The number in a header; None where there is none, or one of more digits than are counted."""
+    return int(header) if WHOLE_NUMBER.fullmatch(header) else None

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from litestar import Response, get
 from pydantic import Field
 
+from libs.contracts.letta.limits import Name, Names
 from services.api.adapters.reads import Filter
 from services.api.http.described import described
 from services.api.http.reading import PAGE_ITEMS_MAX, AnyRequest, Page, Query, query_of, valid_id
@@ -22,12 +23,12 @@ class RunPage(Page):
 
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
     order_by: Literal["created_at", "duration"] = "created_at"
-    agent_id: str | None = None
-    agent_ids: list[str] | None = None
-    conversation_id: str | None = None
-    statuses: list[str] | None = None
+    agent_id: Name | None = None
+    agent_ids: Names | None = None
+    conversation_id: Name | None = None
+    statuses: Names | None = None
     background: bool | None = None
-    stop_reason: str | None = None
+    stop_reason: Name | None = None
     active: bool = False
 
 
@@ -35,17 +36,17 @@ class ActiveRuns(Page):
     """A page of the runs that have not ended; without a limit the largest."""
 
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = PAGE_ITEMS_MAX
-    agent_id: str | None = None
-    agent_ids: list[str] | None = None
+    agent_id: Name | None = None
+    agent_ids: Names | None = None
     background: bool | None = None
 
 
 class ModelFilter(Query):
     """Which models."""
 
-    provider_category: list[str] | None = None
-    provider_name: str | None = None
-    provider_type: str | None = None
+    provider_category: Names | None = None
+    provider_name: Name | None = None
+    provider_type: Name | None = None
 
 
 @get("/v1/runs", opt=described("runs", query=RunPage))

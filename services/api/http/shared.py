@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 from litestar import Response
 
@@ -10,6 +11,7 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.ids import derived_id
 from libs.contracts.letta import errors
 from libs.contracts.message import DEFAULT_ORG, Accepted, Command, Rejected
+from services.api.adapters.first_tries import FirstTries
 from services.api.adapters.reads import Reads, Slice, UnknownCursor
 from services.api.adapters.runs import RunInbox
 from services.api.http.problems import Problem, refused
@@ -27,6 +29,7 @@ class Api:
     clock: Clock
     ids: Ids
     inbox: RunInbox
+    first_tries: FirstTries
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""
@@ -39,11 +42,14 @@ class Api:
         command: Command,
         *,
         message_id: str = "",
+        keyed: bool = True,
         seconds_max: float = COMMAND_SECONDS_MAX,
     ) -> Accepted:
-        """Send a command; raises the answer that its refusal is."""
+        """Send a command; raises the answer that its refusal is, and with an Idempotency-Key that
+        came before with another request a 409. A command that tells its requests apart itself is
+        not `keyed`."""
         name = message_id or self.new_id(request, "cmd", request.method, request.url.path)
-        context = context_of(request, name)
+        context = context_of(request, name, await fingerprint(request) if keyed else "")
         reply = await self.bus.request(command, context, seconds_max=seconds_max)
         if isinstance(reply, Rejected):
             raise refused(reply)
@@ -51,6 +57,15 @@ class Api:
 
 
 ORG = DEFAULT_ORG
+
+
+async def fingerprint(request: AnyRequest) -> str:
+    """What tells a request from others with the same Idempotency-Key; empty without a key."""
+    if not request.headers.get("idempotency-key"):
+        return ""
+    digest = sha256(f"{request.method} {request.url.path.rstrip('/')}\n".encode())
+    digest.update(await request.body())
+    return digest.hexdigest()
 
 
 def api_of(request: AnyRequest) -> Api:

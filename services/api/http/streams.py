@@ -17,7 +17,7 @@ from libs.contracts.told import OPENING_NUMBER
 from services.api.adapters.runs import Ended, RunFollower, Told
 from services.api.http.described import described
 from services.api.http.problems import Problem
-from services.api.http.reading import AnyRequest, parsed, valid_id
+from services.api.http.reading import AnyRequest, parsed, valid_id, whole_number
 from services.api.http.shared import ORG, Api, api_of, missing
 
 
@@ -65,10 +65,11 @@ def last_event(request: AnyRequest) -> int:
     value = request.headers.get("last-event-id", "")
     if not value:
         return 0
-    if not value.isascii() or not value.isdigit():
+    number = whole_number(value)
+    if number is None:
         detail = "`Last-Event-ID` must be the `id` of an event of this stream: a number"
         raise Problem(422, {"detail": detail})
-    return int(value)
+    return number
 
 
 def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> Stream:

@@ -172,6 +172,24 @@ class TestCreation:
         assert reply == Accepted(result={"agent_id": AGENT})
         assert world.story(AGENT) == ["agent.requested", "agent.created"]
 
+    async def test_a_creation_that_was_begun_is_not_finished_for_another_request(
+        self, world: World
+    ) -> None:
+        dying = world.process("p-1")
+        dying.handlers.bus = CrashingBus(dying, sent=True)  # type: ignore[assignment]
+        with pytest.raises(BusUnavailable):
+            await dying.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint="one")
+        process = world.process("p-2")
+        other = await process.tell(wanted(memory_blocks=[]), "m-1", fingerprint="two")
+        assert isinstance(other, Rejected)
+        assert other.code == "conflict"
+        assert "Idempotency-Key" in other.reason
+        assert world.story(AGENT) == ["agent.requested"]
+        reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint="one")
+        assert isinstance(reply, Accepted)
+        other = await process.tell(wanted(memory_blocks=[]), "m-1", fingerprint="two")
+        assert isinstance(other, Rejected)
+
     async def test_the_sweeper_gives_up_what_memory_refuses(self, world: World) -> None:
         dying = world.process("p-1")
         dying.handlers.bus = CrashingBus(dying, sent=False)  # type: ignore[assignment]

@@ -251,6 +251,20 @@ class TestRetries:
         await process.idle()
         assert world.story().count("run.accepted") == 1
 
+    async def test_a_retry_does_not_mean_a_run_that_began_before_its_first_try(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1", words(), words())
+        await process.say("run-1", request_hash="h")
+        await process.idle()
+        again = await process.say("run-2", request_hash="h", retry=True, earlier_runs=["run-1"])
+        assert again == Accepted(result={"run_id": "run-2", "request_hash": "h"})
+        await process.idle()
+        once_more = await process.say("run-3", request_hash="h", retry=True, earlier_runs=["run-1"])
+        assert once_more == Accepted(result={"run_id": "run-2", "request_hash": "h"})
+        assert world.story().count("run.accepted") == 2
+
     async def test_a_retry_of_what_never_arrived_starts_a_run(self, world: World) -> None:
         await world.agent()
         process = world.process("p-1", words(), words())

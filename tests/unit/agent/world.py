@@ -163,12 +163,15 @@ class TwinQueries:
             if block_id not in there
         ][:SWEPT_MAX]
 
-    async def latest_run(self, agent_id: str, request_hash: str, since: datetime) -> str | None:
+    async def latest_run(
+        self, agent_id: str, request_hash: str, since: datetime, excluded: list[str]
+    ) -> str | None:
         found = [
             row
             for row in self.rows("runs")
             if (row["agent_id"], row["request_hash"]) == (agent_id, request_hash)
             and datetime.fromisoformat(row["created_at"]) > since
+            and row["id"] not in excluded
         ]
         return max(found, key=lambda row: row["created_at"])["id"] if found else None
 
@@ -223,11 +226,16 @@ class Process:
         self.shell = CommandShell(self.repository, self.handlers.table())
 
     async def tell(
-        self, command: Command, message_id: str, *, sent_at: str = ""
+        self, command: Command, message_id: str, *, sent_at: str = "", fingerprint: str = ""
     ) -> Accepted | Rejected:
         name = f"{command.service}.{command.topic}"
         context = Context(
-            message_id, org="org-1", actor="user-1", correlation_id="c-1", sent_at=sent_at
+            message_id,
+            org="org-1",
+            actor="user-1",
+            correlation_id="c-1",
+            sent_at=sent_at,
+            fingerprint=fingerprint,
         )
         return await self.shell.answer(
             IncomingCommand(name, command.model_dump_json().encode(), context)

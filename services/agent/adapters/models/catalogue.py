@@ -61,7 +61,7 @@ class Catalogue:
         provider = self.providers.get(handle.partition("/")[0])
         if provider is None:
             reason = f"No provider is configured for the model {handle or '(no handle)'}"
-            raise ModelFailed(Failure("llm_error", reason))
+            raise ModelFailed(Failure("llm_not_found", reason))
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
                 yield event

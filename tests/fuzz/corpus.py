@@ -1,0 +1,144 @@
+"""The valid requests that the fuzzer begins with: every operation, and the recorded ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from libs.contracts.letta import requests
+from services.api.app import HANDLERS
+from services.api.http.described import Description
+from tests.fuzz.mutations import Request, field_names
+
+RECORDED = Path(__file__).parent.parent / "recorded"
+MODEL = "openai/gpt-4o-mini"
+AGENT: dict[str, Any] = {
+    "name": "fuzzed",
+    "model": MODEL,
+    "system": "Be kind.",
+    "memory_blocks": [{"label": "human", "value": "Ada"}, {"label": "persona", "value": "Kind"}],
+    "tags": ["a", "b"],
+    "metadata": {"colour": "red", "deep": {"list": [1, 2.5, None]}},
+    "description": "An agent",
+    "timezone": "Europe/Berlin",
+}
+LLM_CONFIG: dict[str, Any] = {
+    "model": "gpt-4o-mini",
+    "model_endpoint_type": "openai",
+    "context_window": 128_000,
+    "handle": MODEL,
+    "temperature": 0.5,
+    "max_tokens": 1_000,
+}
+MESSAGES: dict[str, Any] = {
+    "messages": [
+        {"role": "user", "content": "hi", "otid": None, "name": "n", "sender_id": "s"},
+        {"role": "user", "content": [{"type": "text", "text": "hello"}]},
+    ],
+    "max_steps": 3,
+}
+BLOCK: dict[str, Any] = {
+    "label": "note",
+    "value": "text",
+    "limit": 5_000,
+    "description": "A block",
+    "metadata": {"a": 1},
+    "tags": ["x"],
+}
+BODIES: dict[str, list[Any]] = {
+    "create_agent": [
+        AGENT,
+        {**AGENT, "llm_config": LLM_CONFIG, "model": None},
+        {
+            **AGENT,
+            "model_settings": {"provider_type": "openai", "temperature": 0.1},
+            "compaction_settings": {"model": MODEL, "sliding_window_percentage": 0.3},
+            "response_format": {"type": "json_schema", "json_schema": {"name": "x"}},
+            "initial_message_sequence": MESSAGES["messages"],
+        },
+    ],
+    "update_agent": [{"name": "other"}, {**AGENT, "llm_config": LLM_CONFIG}, {"tags": ["c"]}],
+    "create_block": [BLOCK],
+    "update_block": [BLOCK, {"value": "other"}],
+    "update_agent_block": [BLOCK, {"value": "other"}],
+    "send_message": [MESSAGES, {"input": "hi"}],
+    "stream_message": [MESSAGES, {"input": "hi", "stream_tokens": True, "background": True}],
+    "send_message_async": [MESSAGES],
+    "cancel_runs": [{}, {"run_ids": []}],
+    "resume_stream": [{"starting_after": 0}],
+}
+# What would take away what the others ask about, and what is 503 on a machine that is busy.
+NOT_ASKED = ("delete_agent", "delete_block", "discard_dead_letter", "health")
+
+
+def operations(ids: dict[str, str]) -> list[Request]:
+    """A valid request for each operation that is built, in several forms."""
+    found: list[Request] = []
+    for handler in HANDLERS:
+        described: Description | None = handler.opt.get("description")
+        name = handler.handler_name.rpartition(".")[2]
+        if described is None or name in NOT_ASKED:
+            continue
+        for path in sorted(handler.paths):
+            filled = re.sub(r"\{(\w+):\w+\}", lambda match: ids[match[1]], path)
+            for method in handler.http_methods - {"HEAD", "OPTIONS"}:
+                found += [
+                    Request(
+                        str(method),
+                        filled,
+                        body,
+                        fields=field_names(described.body),
+                        parameters=field_names(described.query),
+                    )
+                    for body in BODIES.get(name, [None])
+                ]
+    return found
+
+
+def recorded(ids: dict[str, str]) -> list[Request]:
+    """The requests that were recorded from the genuine server, on things that exist here."""
+    found: list[Request] = []
+    for file in sorted(RECORDED.glob("*.json")):
+        sent = json.loads(file.read_text())["request"]
+        path = str(sent["path"])
+        for kind in ("agent", "block"):
+            path = re.sub(rf"{kind}-[0-9a-f]{{8}}-[0-9a-f-]+", ids[f"{kind}_id"], path)
+        path, _, query = path.partition("?")
+        found.append(
+            Request(
+                sent["method"],
+                path.rstrip("/"),
+                sent.get("body") if isinstance(sent.get("body"), dict) else None,
+                headers=tuple(sent.get("headers", {}).items()),
+                fields=field_names(requests.CreateAgent) if sent["method"] == "POST" else (),
+                raw_query=query,
+            )
+        )
+    return found
+
+
+async def things(base_url: str) -> dict[str, str]:
+    """An agent, a block and a run to ask about: their ids by the names of path parameters."""
+    async with httpx.AsyncClient(base_url=base_url, timeout=30) as client:
+
+        async def made(path: str, body: Any) -> Any:
+            answer = await client.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+            return answer.json()
+
+        agent = await made("/v1/agents", AGENT)
+        block = await made("/v1/blocks", BLOCK)
+        run = await made(
+            f"/v1/agents/{agent['id']}/messages/async", {"input": "hi", "background": True}
+        )
+    return {
+        "agent_id": agent["id"],
+        "block_id": block["id"],
+        "run_id": run["id"],
+        "letter_id": "letter-00000000-0000-4000-8000-000000000000",
+        "label": "human",
+    }

@@ -1,0 +1,104 @@
+"""A retry is matched only to a run that may be its own."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from libs.bus.ports import BusUnavailable
+from libs.contracts.letta import requests
+from libs.contracts.message import Accepted
+from services.api.adapters.first_tries import REQUESTS_MAX, FirstTries
+from services.api.http.asked import Asked, read_request, started
+from services.api.http.shared import Api
+from tests.unit.given import NOW
+
+AGENT = "agent-00000000-0000-4000-8000-000000000000"
+
+
+class Bus:
+    """A bus that starts every run, or is away."""
+
+    def __init__(self) -> None:
+        self.away = False
+
+    async def request(self, command: Any, context: Any, **_: Any) -> Accepted:
+        if self.away:
+            raise BusUnavailable("nobody answers")
+        return Accepted(result={"run_id": command.run.id, "request_hash": command.request_hash})
+
+
+class World:
+    """An api whose bus is a `Bus`."""
+
+    def __init__(self) -> None:
+        self.bus = Bus()
+        self.runs = 0
+        clock: Any = SimpleNamespace(now=lambda: NOW)
+        inbox: Any = SimpleNamespace(new_run=self.new_run)
+        nothing: Any = None
+        self.api = Api(nothing, self.bus, clock, nothing, inbox, FirstTries())  # type: ignore[arg-type]
+
+    def new_run(self) -> str:
+        self.runs += 1
+        return f"run-{self.runs}"
+
+    async def ask(self, text: str, *, retry: int = 0) -> Asked[Any]:
+        """Send a message; returns how it was asked."""
+
+        async def body() -> bytes:
+            return json.dumps({"input": text}).encode()
+
+        request: Any = SimpleNamespace(
+            headers={"x-stainless-retry-count": str(retry)},
+            body=body,
+            method="POST",
+            url=SimpleNamespace(path=""),
+            app=SimpleNamespace(state=SimpleNamespace(api=self.api)),
+        )
+        asked = await read_request(request, AGENT, requests.LettaStreamingRequest)
+        await started(request, asked)
+        return asked
+
+
+async def test_a_retry_of_the_second_continue_does_not_mean_the_first_one() -> None:
+    world = World()
+    first = await world.ask("continue")
+    world.bus.away = True
+    with pytest.raises(BusUnavailable):
+        await world.ask("continue")
+    world.bus.away = False
+
+    again = await world.ask("continue", retry=1)
+
+    assert again.command.retry
+    assert again.command.earlier_runs == [first.command.run.id]
+
+
+async def test_a_retry_may_mean_the_run_of_its_first_try() -> None:
+    world = World()
+    await world.ask("continue")
+    other = await world.ask("stop")
+
+    again = await world.ask("continue", retry=1)
+
+    assert again.command.earlier_runs == []
+    assert (await world.ask("stop")).command.earlier_runs == [other.command.run.id]
+
+
+def test_what_is_remembered_has_a_bound() -> None:
+    tries = FirstTries()
+    for number in range(REQUESTS_MAX + 1):
+        tries.began(("agent", str(number)), "run-1")
+        tries.came(("agent", str(number)))
+    for number in range(100):
+        tries.began(("agent", "1"), f"run-{number}")
+        tries.came(("agent", "1"))
+
+    assert len(tries.requests) == REQUESTS_MAX
+    assert tries.excluded(("agent", "0")) == []
+    assert tries.excluded(("agent", "2")) == ["run-1"]
+    assert len(tries.excluded(("agent", "1"))) < 100

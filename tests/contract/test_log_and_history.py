@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 
 import pytest
 
 from libs.contracts.message import Accepted
-from libs.eventstore.ports import Commit, Fence, StaleLease, StoredEvent, VersionConflict
+from libs.eventstore.ports import (
+    Commit,
+    Fence,
+    Snapshot,
+    StaleLease,
+    StoredEvent,
+    VersionConflict,
+)
 from libs.eventstore.work import DISTRUSTFUL_DECISIONS, SNAPSHOT_EVERY_EVENTS, Repository
 from tests.contract.ledger import AT, Account, context, deposited, opened, project
 from tests.contract.worlds import World
@@ -145,6 +154,24 @@ async def test_a_snapshot_is_taken_every_hundred_events_and_loaded_with_its_tail
     tail = await store.load("a", 101)
     assert (tail.snapshot, [event.version for event in tail.events]) == (None, [102])
     assert [event.version for event in (await store.load("a", 100)).events] == [101, 102]
+
+
+async def test_numbers_keep_the_form_in_which_they_came(world: World) -> None:
+    """Postgres' jsonb writes 1e308 as 309 digits, and reads it as an integer."""
+    store = world.store()
+    numbers = [1e308, -5e-324, 1.0, 0.1, 12345678901234567890123, 1, 0]
+    payload = f'{{"owner":"Ada","numbers":{json.dumps(numbers)}}}'
+    commit = Commit([replace(opened("a"), payload_json=payload)])
+    commit.snapshots.append(Snapshot("b", 1, {"numbers": [*numbers]}))
+    await store.commit(commit)
+    await store.number_log()
+    [loaded] = (await store.load("a")).events
+    [logged] = await store.read_log(0)
+    [followed] = (await world.follower().read_upstream(world.ledger, 0, ["account.opened"])).events
+    assert {loaded.payload_json, logged.payload_json, followed.payload_json} == {payload}
+    snapshot = (await store.load("b")).snapshot
+    assert snapshot is not None
+    assert repr(snapshot.state) == repr({"numbers": numbers})
 
 
 async def test_older_versions_of_an_event_are_read_as_todays(world: World) -> None:

@@ -164,7 +164,7 @@ async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[byte
         "agent",
         agent_id,
     )
-    return raw(await reads.page("memory.block_view", "v.doc", attached, slice_of(page)))
+    return raw(await reads.page("memory.block_view", "v.document", attached, slice_of(page)))
 
 
 @get([f"{path}/{{label:str}}" for path in BLOCKS], opt=described("block"))

@@ -75,7 +75,7 @@ async def list_blocks(request: AnyRequest) -> Response[bytes]:
     if page.identity_id or page.identifier_keys:
         filters.conditions.append("false")
     reads = api_of(request).reads
-    return raw(await reads.page("memory.block_view", "v.doc", filters, slice_of(page)))
+    return raw(await reads.page("memory.block_view", "v.document", filters, slice_of(page)))
 
 
 @get("/v1/blocks/count", opt=described("number of blocks", query=BlockFilters))
@@ -122,7 +122,7 @@ async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[b
 async def block(request: AnyRequest, block_id: str) -> bytes:
     """The document of a block; raises the 404 that names it."""
     document = await api_of(request).reads.one(
-        "select doc::text from memory.block_view where id = %s and org = %s", [block_id, ORG]
+        "select document from memory.block_view where id = %s and org = %s", [block_id, ORG]
     )
     if document is None:
         raise missing("block", block_id)

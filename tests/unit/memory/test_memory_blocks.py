@@ -188,23 +188,27 @@ class TestRows:
                     "created_at": NOW.isoformat(),
                     "version": 1,
                     "label": "human",
-                    "doc": block_state(HUMAN),
+                    **documents(HUMAN),
                 }
             }
         }
         assert (rows.patches, rows.deletions) == ({}, [])
 
     @pytest.mark.parametrize(
-        ("changes", "more"), [({"value": "x"}, {}), ({"label": "pet"}, {"label": "pet"})]
+        ("changes", "columns"),
+        [
+            ({"value": "x"}, {"doc": {"value": "x"}}),
+            ({"label": "pet"}, {"doc": {"label": "pet"}, "label": "pet"}),
+            ({"metadata": {"a": 1e308}}, {"doc": {}, "metadata": {"a": 1e308}}),
+            ({"metadata": None}, {"doc": {}, "metadata": None}),
+        ],
     )
-    def test_a_change_patches_the_doc_the_version_and_the_label(
-        self, changes: dict[str, Any], more: dict[str, Any]
+    def test_a_change_patches_the_doc_the_version_the_label_and_the_metadata(
+        self, changes: dict[str, Any], columns: dict[str, Any]
     ) -> None:
         rows = RowWrites()
         project(fact(BlockChanged, changes=changes).at(BLOCK, 7, LATER), "org-1", rows)
-        assert rows.patches == {
-            BLOCKS: {(BLOCK,): {"id": BLOCK, "version": 7, "doc": changes, **more}}
-        }
+        assert rows.patches == {BLOCKS: {(BLOCK,): {"id": BLOCK, "version": 7, **columns}}}
         assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_a_deleted_block_leaves_no_row(self) -> None:
@@ -223,4 +227,10 @@ class TestRows:
             project(event, "org-1", rows)
         [row] = rows.upserts[BLOCKS].values()
         assert past.aggregate.present is not None
-        assert row["doc"] == block_state(past.aggregate.present)
+        assert {**row, **documents(past.aggregate.present)} == row
+
+
+def documents(block: BlockState) -> dict[str, Any]:
+    """The columns that a block is served from."""
+    state = block_state(block)
+    return {"metadata": state.pop("metadata"), "doc": state}

@@ -13,6 +13,7 @@ from libs.eventstore.ports import StoredEvent
 REPLY_TO = "heeler-reply-to"
 TRACEPARENT = "traceparent"
 RESENT = "heeler-resent"
+BY_REFERENCE = "heeler-by-reference"  # the fields of an event that are references
 WAITED = "heeler-waited"  # seconds since the command was sent for the first time
 WAITED_SECONDS_MAX = 86_400.0
 

@@ -138,9 +138,10 @@ NOT_FOUND = "not_found"
 INVALID = "invalid"
 UNPROCESSABLE = "unprocessable"
 CONFLICT = "conflict"
+TOO_LARGE = "too_large"
 UNAVAILABLE = "unavailable"
 PARKED = "parked"
-REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE, PARKED)
+REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, TOO_LARGE, UNAVAILABLE, PARKED)
 
 COMMANDS: dict[str, type[Command]] = {}
 EVENTS: dict[str, type[Event]] = {}

@@ -18,6 +18,7 @@ from libs.eventstore.rows import RowWrites
 LEASE_SECONDS = 10.0
 LEASE_RENEWAL_SECONDS = 3.0
 LOG_PAGE_EVENTS_MAX = 500
+LOG_PAGE_CHARS_MAX = 4_000_000  # of payloads; the event that reaches it is the last of its page
 REPLY_KEPT_SECONDS = 7 * 86_400.0
 REPLIES_FORGOTTEN_AT_ONCE = 1_000
 
@@ -155,6 +156,14 @@ class Commit:
         return keys | {event.aggregate_id for event in self.events}
 
 
+def is_cut(events: list[StoredEvent], limit: int = LOG_PAGE_EVENTS_MAX) -> bool:
+    """Whether a page of the log is as large as it may be, so that more may follow it."""
+    return (
+        len(events) == limit
+        or sum(len(event.payload_json) for event in events) >= LOG_PAGE_CHARS_MAX
+    )
+
+
 class VersionConflict(Exception):
     """Somebody else appended to an aggregate first: load it again and decide again."""
 
@@ -235,7 +244,8 @@ class EventStore(Protocol):
         ...
 
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
-        """The service's own log behind a position, in order, without holes."""
+        """The service's own log behind a position, in order, without holes: a page of at most
+        `limit` events, and of about `LOG_PAGE_CHARS_MAX` characters."""
         ...
 
     async def published(self) -> int:

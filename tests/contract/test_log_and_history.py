@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.message import Accepted
+from libs.eventstore import memory, ports, postgres
 from libs.eventstore.ports import (
     Commit,
     Fence,
@@ -154,6 +155,30 @@ async def test_a_snapshot_is_taken_every_hundred_events_and_loaded_with_its_tail
     tail = await store.load("a", 101)
     assert (tail.snapshot, [event.version for event in tail.events]) == (None, [102])
     assert [event.version for event in (await store.load("a", 100)).events] == [101, 102]
+
+
+async def test_a_page_of_large_events_ends_early_and_the_next_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five hundred events of a megabyte would be read at once, by each relay and consumer."""
+    for module in (ports, postgres, memory):
+        monkeypatch.setattr(module, "LOG_PAGE_CHARS_MAX", 1_000)
+    store, follower = world.store(), world.follower()
+    sizes = [5, 1_200, 400, 400, 400, 5, 5_000, 5]
+    events = [
+        replace(opened("a", version), payload_json=f'{{"owner":"{"x" * size}"}}')
+        for version, size in enumerate(sizes, start=1)
+    ]
+    await store.commit(Commit(events))
+    await store.number_log()
+    pages, after = [], 0
+    while page := await store.read_log(after):
+        pages.append([event.position for event in page])
+        after = page[-1].position
+        followed = await follower.read_upstream(world.ledger, pages[-1][0] - 1, ["account.opened"])
+        assert [event.position for event in followed.events] == pages[-1]
+        assert followed.seen_up_to == after
+    assert pages == [[1, 2], [3, 4, 5], [6, 7], [8]]
 
 
 async def test_numbers_keep_the_form_in_which_they_came(world: World) -> None:

@@ -23,6 +23,7 @@ from libs.contracts.message import (
     NOT_FOUND,
     PARKED,
     REFUSALS,
+    TOO_LARGE,
     UNAVAILABLE,
     UNPROCESSABLE,
     JsonObject,
@@ -42,6 +43,7 @@ STATUS = {
     INVALID: 400,
     UNPROCESSABLE: 422,
     CONFLICT: 409,
+    TOO_LARGE: 413,
     UNAVAILABLE: 503,
     PARKED: 500,
 }

@@ -15,6 +15,7 @@ from services.api.http.agents import Including, relationships
 from services.api.http.described import described
 from services.api.http.reading import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.http.shared import ORG, api_of, missing, raw, slice_of
+from services.api.http.state_size import sized_block
 
 
 class BlockFilters(Query):
@@ -54,6 +55,7 @@ async def create_block(request: AnyRequest) -> Response[bytes]:
     """Create a memory block."""
     api = api_of(request)
     body = await body_of(request, requests.CreateBlock)
+    sized_block(body.model_dump(mode="json"))
     block_id = api.new_id(request, "block")
     command = CreateBlocks(blocks=[created_block(body, block_id)])
     await api.send(request, command, message_id=f"create-{block_id}")
@@ -96,7 +98,7 @@ async def update_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Change the given fields of a memory block, for every agent that sees it."""
     valid_id("block", block_id)
     body = await body_of(request, requests.BlockUpdate)
-    changes = body.model_dump(mode="json", exclude_unset=True)
+    changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
     await api_of(request).send(request, UpdateBlock(block_id=block_id, changes=changes))
     return raw(await block(request, block_id))
 

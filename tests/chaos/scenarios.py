@@ -11,6 +11,7 @@ from tests.chaos import (
     freezes,
     histories,
     kills,
+    large_state,
     late_acks,
     outages,
     partitions,
@@ -51,6 +52,7 @@ SCENARIOS = {
     "R27": Scenario("poison", poison.r27_poison, Dose(1, 300, agents=20)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
+    "RELAY": Scenario("state is large", large_state.relay_large_state, Dose(2, 60, agents=10)),
 }
 
 # With two processes of each service, and a network that can be hurt.

@@ -9,7 +9,7 @@ from libs.contracts.message import Json, JsonObject
 from libs.eventstore.memory_letters import MemoryLetters
 from libs.eventstore.ports import (
     LEASE_SECONDS,
-    LOG_PAGE_CHARS_MAX,
+    LOG_PAGE_BYTES_MAX,
     LOG_PAGE_EVENTS_MAX,
     REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
@@ -259,10 +259,10 @@ class MemoryEventStore:
 def page_of(events: Iterable[StoredEvent], limit: int) -> list[StoredEvent]:
     """As many of these events as a page of the log may have."""
     page: list[StoredEvent] = []
-    chars = 0
+    size = 0
     for event in events:
-        if len(page) == limit or chars >= LOG_PAGE_CHARS_MAX:
+        if len(page) == limit or size >= LOG_PAGE_BYTES_MAX:
             break
         page.append(event)
-        chars += len(event.payload_json)
+        size += event.payload_bytes
     return page

@@ -15,7 +15,7 @@ from libs.eventstore.database import Database
 from libs.eventstore.gather import Gathered
 from libs.eventstore.ports import (
     LEASE_SECONDS,
-    LOG_PAGE_CHARS_MAX,
+    LOG_PAGE_BYTES_MAX,
     LOG_PAGE_EVENTS_MAX,
     REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
@@ -85,7 +85,8 @@ READ_LOG = """
 select aggregate_id, version, topic, schema_version, org, about, payload, metadata, occurred_at,
        position
 from (
-    select *, sum(length(payload)) over (order by position) - length(payload) as chars_before
+    select *, sum(octet_length(payload)) over (
+        order by position rows between unbounded preceding and 1 preceding) as bytes_before
     from (
         select aggregate_id, version, topic, schema_version, org, about, payload::text, metadata,
                occurred_at, position
@@ -94,7 +95,7 @@ from (
         order by position limit %(limit)s
     ) found
 ) counted
-where chars_before < %(chars)s order by position"""
+where coalesce(bytes_before, 0) < %(bytes)s order by position"""
 
 LOG_HEAD = "select position from {schema}.event_log order by position desc limit 1"
 
@@ -323,7 +324,7 @@ class PostgresEventStore:
         """The service's own log behind a position, in order, without holes."""
         rows = await self.database.fetch(
             self.sql(READ_LOG),
-            {"after": after, "limit": limit, "topics": None, "chars": LOG_PAGE_CHARS_MAX},
+            {"after": after, "limit": limit, "topics": None, "bytes": LOG_PAGE_BYTES_MAX},
         )
         return [StoredEvent(*row) for row in rows]
 
@@ -335,7 +336,7 @@ class PostgresEventStore:
         head = int(row[0]) if row else 0
         rows = await self.database.fetch(
             READ_LOG.format(schema=upstream),
-            {"after": after, "limit": limit, "topics": topics, "chars": LOG_PAGE_CHARS_MAX},
+            {"after": after, "limit": limit, "topics": topics, "bytes": LOG_PAGE_BYTES_MAX},
         )
         events = [StoredEvent(*row) for row in rows]
         seen = events[-1].position if is_cut(events, limit) else max(head, after)

@@ -162,11 +162,11 @@ async def test_a_page_of_large_events_ends_early_and_the_next_goes_on(
 ) -> None:
     """Five hundred events of a megabyte would be read at once, by each relay and consumer."""
     for module in (ports, postgres, memory):
-        monkeypatch.setattr(module, "LOG_PAGE_CHARS_MAX", 1_000)
+        monkeypatch.setattr(module, "LOG_PAGE_BYTES_MAX", 1_000)
     store, follower = world.store(), world.follower()
     sizes = [5, 1_200, 400, 400, 400, 5, 5_000, 5]
     events = [
-        replace(opened("a", version), payload_json=f'{{"owner":"{"x" * size}"}}')
+        replace(opened("a", version), payload_json=f'{{"owner":"{"ä" * (size // 2)}"}}')
         for version, size in enumerate(sizes, start=1)
     ]
     await store.commit(Commit(events))

@@ -139,9 +139,9 @@ def test_the_blocks_of_a_new_agent_are_bounded_one_by_one_and_together(http: htt
     def block(number: int, value: str) -> dict[str, Any]:
         return {"label": f"block-{number}", "value": value, "limit": 6_000_000}
 
-    one = {"memory_blocks": [block(0, "v"), block(1, BIG + "x" * 20_000)]}
+    one = {"model": MODEL, "memory_blocks": [block(0, "v"), block(1, BIG + "x" * 20_000)]}
     assert "`memory_blocks[1]`: A block may have" in refusal(http.post("/v1/agents/", json=one))
-    many = {"memory_blocks": [block(number, BIG) for number in range(5)]}
+    many = {"model": MODEL, "memory_blocks": [block(number, BIG) for number in range(5)]}
     why = refusal(http.post("/v1/agents/", json=many))
     assert f"The blocks of a new agent may have at most {NEW_BLOCKS_BYTES_MAX} bytes" in why
 

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from pydantic_core import to_json
+
 from libs.contracts.aggregate import Aggregate
 from libs.contracts.message import EVENTS, Accepted, Context, Event, JsonObject
 from libs.eventstore.ports import (
@@ -23,6 +25,7 @@ from libs.eventstore.rows import RowWrites
 
 SNAPSHOT_EVERY_EVENTS = 100
 CACHED_AGGREGATES_MAX = 2_000
+CACHED_BYTES_MAX = 64 << 20
 DISTRUSTFUL_DECISIONS = 1_000
 
 Projection = Callable[[Event, str, RowWrites], None]
@@ -45,30 +48,32 @@ class Repository:
         self.service = service
         self.project = project
         self.cache: OrderedDict[str, Aggregate[Any]] = OrderedDict()
+        self.cached_bytes = 0
         self.watchers: list[Callable[[Event], None]] = []
         self.distrustful = 0
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
         """The aggregate as of now; blank (version 0) if nothing ever happened to it."""
-        cached = self.cache.pop(aggregate_id, None)
-        if cached is not None and not isinstance(cached, kind):
-            cached = None
+        cached = self.claim(kind, aggregate_id)
         history = await self.store.load(aggregate_id, cached.version if cached else 0)
         return replay(self.service, kind, aggregate_id, history, cached)
 
     def claim[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A | None:
         """The cached aggregate, no longer cached, as its last commit here left it."""
         cached = self.cache.pop(aggregate_id, None)
+        self.cached_bytes -= cached.payload_bytes if cached else 0
         return cached if isinstance(cached, kind) else None
 
     def keep(self, aggregate: Aggregate[Any]) -> None:
         """Remember an aggregate whose events are all committed."""
-        known = self.cache.get(aggregate.id)
-        if known is None or known.version < aggregate.version:
-            self.cache[aggregate.id] = aggregate
-        self.cache.move_to_end(aggregate.id)
-        while len(self.cache) > CACHED_AGGREGATES_MAX:
-            self.cache.popitem(last=False)
+        known = self.cache.pop(aggregate.id, None)
+        self.cached_bytes -= known.payload_bytes if known else 0
+        newest = known if known and known.version >= aggregate.version else aggregate
+        self.cache[aggregate.id] = newest
+        self.cached_bytes += newest.payload_bytes
+        while len(self.cache) > CACHED_AGGREGATES_MAX or self.cached_bytes > CACHED_BYTES_MAX:
+            _, oldest = self.cache.popitem(last=False)
+            self.cached_bytes -= oldest.payload_bytes
 
     def work(self, context: Context, *, trusting: bool = False) -> Work:
         """A new decision in the name of a message.
@@ -135,7 +140,9 @@ class Work:
                 commit.snapshots.append(snapshot_of(aggregate))
         for event in self.events:
             self.repository.project(event, self.context.org, commit.rows)
-            commit.events.append(self.envelope(event))
+            stored = self.envelope(event)
+            commit.events.append(stored)
+            self.loaded[event.originator_id].payload_bytes += len(stored.payload_json)
         if reply is not None:
             commit.inbox = InboxEntry(self.context.message_id, reply.model_dump_json())
         commit.take_lease = self.take_lease
@@ -195,9 +202,11 @@ def replay[A: Aggregate[Any]](
         base = kind.blank(
             aggregate_id, version=history.snapshot.version, state=history.snapshot.state
         )
+        base.payload_bytes = len(to_json(history.snapshot.state))
     aggregate = base if base is not None else kind.blank(aggregate_id)
     for stored in history.events:
         event_of(service, stored).mutate(aggregate)
+        aggregate.payload_bytes += stored.payload_bytes
     return aggregate
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from libs.contracts.message import Accepted
 from libs.eventstore import memory, ports, postgres
+from libs.eventstore import work as works
 from libs.eventstore.ports import (
     Commit,
     Fence,
@@ -20,7 +21,7 @@ from libs.eventstore.ports import (
 )
 from libs.eventstore.work import DISTRUSTFUL_DECISIONS, SNAPSHOT_EVERY_EVENTS, Repository
 from tests.contract.ledger import AT, Account, context, deposited, opened, project
-from tests.contract.worlds import World
+from tests.contract.worlds import MemoryWorld, World
 
 
 def places(events: list[StoredEvent]) -> list[tuple[int, str, int]]:
@@ -289,6 +290,27 @@ async def test_a_trusting_decision_on_what_has_gone_on_is_refused_and_ends_the_t
     trusting = here.work(context("m3"), trusting=True)
     await trusting.load(Account, "a")
     assert trusting.trusted == {"a"}
+
+
+async def test_what_is_cached_is_bounded_in_bytes_and_read_again_where_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2,000 aggregates of some MB each are all the memory of a machine."""
+    monkeypatch.setattr(works, "CACHED_BYTES_MAX", 2_500)
+    here = Repository(MemoryWorld().store(), "ledger", project)
+    for name in ("a", "b", "c", "d"):
+        opening = replace(opened(name), payload_json=f'{{"owner":"{"x" * 1_000}"}}')
+        await here.store.commit(Commit([opening]))
+        work = here.work(context(name))
+        (await work.load(Account, name)).deposit(1)
+        await work.commit()
+    assert list(here.cache) == ["c", "d"]
+    assert here.cached_bytes == sum(one.payload_bytes for one in here.cache.values())
+    assert 2_000 < here.cached_bytes < 2_500
+    assert (await here.load(Account, "a")).state.cents == 1
+    assert (await here.load(Account, "c")).state.cents == 1
+    assert list(here.cache) == ["d"]
+    assert 1_000 < here.cached_bytes < 1_250
 
 
 async def test_an_aggregate_in_work_is_not_shared_by_two_decisions(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -138,7 +139,9 @@ def readable(payload: bytes) -> tuple[Json, str | None]:
     """A payload as JSON, or as text where it is none that Postgres can keep."""
     try:
         if NUL_ESCAPED not in payload:
-            return from_json(payload, allow_inf_nan=False), None
+            parsed = from_json(payload, allow_inf_nan=False)
+            json.dumps(parsed, allow_nan=False)  # 1e400 is JSON, but no number that can be written
+            return parsed, None
     except ValueError:
         pass
     return None, payload.decode(errors="backslashreplace").replace(NUL, "\\x00")

@@ -15,6 +15,7 @@ REPLY_TO = "heeler-reply-to"
 TRACEPARENT = "traceparent"
 RESENT = "heeler-resent"
 FINGERPRINT = "heeler-fingerprint"
+BY_REFERENCE = "heeler-by-reference"  # the fields of an event that are references
 WAITED = "heeler-waited"  # seconds since the command was sent for the first time
 WAITED_SECONDS_MAX = 86_400.0
 SECONDS_LEFT = "heeler-seconds-left"  # how long the sender goes on waiting

@@ -21,8 +21,11 @@ from libs.bus.ports import (
     Ring,
     TryAgain,
     outgoing,
+    reply_payload,
+    too_large,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
+from libs.contracts.streams import MESSAGE_BYTES_MAX
 from libs.eventstore.ports import StoredEvent
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,9 @@ class MemoryBus:
         self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
         """Send a command that arrived before."""
+        refused = too_large(incoming, MESSAGE_BYTES_MAX)
+        if refused:
+            return refused
         service = incoming.name.partition(".")[0]
         sent_at = datetime.now(UTC).isoformat()
         incoming = replace(incoming, context=replace(incoming.context, sent_at=sent_at))
@@ -77,7 +83,7 @@ class MemoryBus:
                     delivery = replace(incoming, seconds_left=left, last_delivery=last)
                     reply = await self.attempt(service, delivery)
                     if reply is not None:
-                        return REPLY.validate_json(reply.model_dump_json())
+                        return REPLY.validate_json(reply_payload(reply, MESSAGE_BYTES_MAX))
                     await asyncio.sleep(ATTEMPT_PAUSE_SECONDS)
                     incoming = replace(incoming, again=True)
         except TimeoutError as late:

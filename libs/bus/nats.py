@@ -24,10 +24,12 @@ from faststream.nats.message import NatsMessage
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
+from nats.errors import BadHeaderError, BadSubjectError, MaxPayloadError
 from nats.errors import Error as NatsError
 from nats.js.errors import BadRequestError
 
 from libs.bus import headers
+from libs.bus.by_reference import EVENT_BYTES_MAX, published_payload
 from libs.bus.jetstream import commands_consumer, stream_config
 from libs.bus.observed import below, sending
 from libs.bus.ports import (
@@ -41,6 +43,8 @@ from libs.bus.ports import (
     TryAgain,
     is_answer,
     outgoing,
+    reply_payload,
+    too_large,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected, event_subject
 from libs.contracts.streams import (
@@ -60,6 +64,10 @@ DECLARE_RETRY_SECONDS = 0.2
 PUBLISH_ACK_SECONDS_MAX = 2.0
 KEPT_SECONDS_MAX = 1.0
 DRAIN_SECONDS_MAX = 8.0
+HEADER_BYTES_MAX = 64 * 1024  # of ours; NATS counts them with the payload, its client does not
+
+# What NATS will never take, whatever the time.
+REFUSED = (BadHeaderError, BadRequestError, BadSubjectError, MaxPayloadError)
 
 
 class NatsBus:
@@ -93,6 +101,11 @@ class NatsBus:
     def connected(self) -> bool:
         """Whether NATS can be reached now."""
         return bool(self.client.is_connected)
+
+    @property
+    def payload_bytes_max(self) -> int:
+        """How large a payload may be. NATS disconnects who sends more, so it must not be tried."""
+        return max(self.client.max_payload - HEADER_BYTES_MAX, HEADER_BYTES_MAX)
 
     async def start(self) -> None:
         """Connect, declare streams and consumers, begin to deliver."""
@@ -200,6 +213,9 @@ class NatsBus:
         self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
         """Send a command that arrived before, until it is answered."""
+        refused = too_large(incoming, self.payload_bytes_max)
+        if refused:
+            return refused
         token = str(next(self.tokens))
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self.replies[token] = reply
@@ -290,7 +306,8 @@ class NatsBus:
         try:
             reply = await answer(incoming)
             if sent.get(headers.REPLY_TO):
-                await self.client.publish(sent[headers.REPLY_TO], reply.model_dump_json().encode())
+                payload = reply_payload(reply, self.payload_bytes_max)
+                await self.client.publish(sent[headers.REPLY_TO], payload)
             await self.client.publish(message.reply, b"+ACK")
         except Expired:
             log.info("command %s is dropped: nobody waits for it", message.subject)
@@ -319,12 +336,15 @@ class NatsBus:
         if not self.connected:
             raise BusUnavailable("nats is not connected")
         *leading, last = events
-        for event in leading:
-            await self.client.publish(*published(service, event))
-        subject, payload, _, sent = published(service, last)
+        bytes_max = min(EVENT_BYTES_MAX, self.payload_bytes_max)
         jetstream = self.client.jetstream(timeout=PUBLISH_ACK_SECONDS_MAX)
         try:
+            for event in leading:
+                await self.client.publish(*published(service, event, bytes_max))
+            subject, payload, _, sent = published(service, last, bytes_max)
             await jetstream.publish(subject, payload, headers=sent)
+        except REFUSED:
+            raise
         except (TimeoutError, NatsError) as problem:
             raise BusUnavailable(f"events of {service} were not taken") from problem
 
@@ -454,7 +474,13 @@ def redelivery_delay(ack_subject: str) -> float:
     return REDELIVERY_SECONDS[min(attempt, len(REDELIVERY_SECONDS)) - 1]
 
 
-def published(service: str, event: StoredEvent) -> tuple[str, bytes, str, dict[str, str]]:
+def published(
+    service: str, event: StoredEvent, bytes_max: int
+) -> tuple[str, bytes, str, dict[str, str]]:
     """Subject, payload, reply subject (none) and headers of an event."""
     subject = event_subject(service, event.topic, event.org, event.about)
-    return subject, event.payload_json.encode(), "", headers.of_event(service, event)
+    payload, referred = published_payload(service, event, bytes_max)
+    sent = headers.of_event(service, event)
+    if referred:
+        sent[headers.BY_REFERENCE] = ",".join(referred)
+    return subject, payload, "", sent

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from libs.contracts.message import BUSY, Accepted, Command, Context, Rejected
+from libs.contracts.message import BUSY, TOO_LARGE, Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoredEvent
 
 REQUEST_SECONDS_MAX = 10.0
@@ -58,6 +58,29 @@ def outgoing(command: Command, context: Context) -> IncomingCommand:
     return IncomingCommand(name, payload, context, command.subject(context.org))
 
 
+def too_large(incoming: IncomingCommand, bytes_max: int) -> Rejected | None:
+    """The refusal of a command that the bus cannot carry, which holds for as long as it is sent."""
+    if len(incoming.payload) <= bytes_max:
+        return None
+    reason = (
+        f"The request makes a command of {len(incoming.payload)} bytes, and the server carries at"
+        f" most {bytes_max} in one ({incoming.name}): send less at once"
+    )
+    return Rejected(code=TOO_LARGE, reason=reason)
+
+
+def reply_payload(reply: Accepted | Rejected, bytes_max: int) -> bytes:
+    """A reply as it is sent; for one that the bus cannot carry, a refusal that says so."""
+    payload = reply.model_dump_json().encode()
+    if len(payload) <= bytes_max:
+        return payload
+    reason = (
+        f"The command was {reply.outcome}, but the bus cannot carry its answer of {len(payload)}"
+        " bytes: read what became of it"
+    )
+    return Rejected(code=TOO_LARGE, reason=reason).model_dump_json().encode()
+
+
 Answer = Callable[[IncomingCommand], Awaitable[Accepted | Rejected]]
 Deliver = Callable[[str, bytes], None]  # a delta's subject and payload
 Ring = Callable[[], None]
@@ -77,7 +100,8 @@ class Bus(Protocol):
     async def request(
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
-        """Send a command until it is answered; raises BusUnavailable when time is up.
+        """Send a command until it is answered; raises BusUnavailable when time is up. One that is
+        too large for the bus is refused, and not sent.
 
         The command may arrive more than once; the receiver's inbox makes that harmless. That there
         is no room for it (BUSY) is an answer only while it was sent once: else another copy may
@@ -105,7 +129,11 @@ class Bus(Protocol):
         ...
 
     async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
-        """Publish events in order and return when the stream has them; may publish again."""
+        """Publish events in order and return when the stream has them; may publish again.
+
+        Large fields are published by reference. Raises BusUnavailable; whatever else it raises is
+        about one of the events, and comes again however often they are published.
+        """
         ...
 
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from libs.bus.background import Bell, Leadership
-from libs.bus.ports import Bus
-from libs.eventstore.ports import LOG_PAGE_EVENTS_MAX, EventStore
+from libs.bus.ports import Bus, BusUnavailable
+from libs.eventstore.ports import LOG_PAGE_EVENTS_MAX, EventStore, StoredEvent, is_cut
+from libs.telemetry import metrics
+
+log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 
@@ -13,7 +18,8 @@ class Relay:
     """Publishes the event stream of one service; of several processes one does it.
 
     What is published twice (a crash between publishing and remembering) carries the same
-    `Nats-Msg-Id` and the same position. What is lost on the way, consumers read from the log.
+    `Nats-Msg-Id` and the same position. What is lost on the way, consumers read from the log: so
+    an event that the bus cannot take is left out, once and loudly, and the others go on.
     """
 
     def __init__(self, store: EventStore, bus: Bus, service: str) -> None:
@@ -45,7 +51,29 @@ class Relay:
         positions = [event.position for event in events]
         expected = list(range(self.published + 1, self.published + 1 + len(events)))
         assert positions == expected, f"the log of {self.service} has a hole: {positions}"
-        await self.bus.publish_events(self.service, events)
+        await self.publish(events)
         await self.store.mark_published(events[-1].position)
         self.published = events[-1].position
-        return len(events) == LOG_PAGE_EVENTS_MAX or numbered == LOG_PAGE_EVENTS_MAX
+        return is_cut(events) or numbered == LOG_PAGE_EVENTS_MAX
+
+    async def publish(self, events: list[StoredEvent]) -> None:
+        """Publish events in order; where one of them is at fault, each by itself."""
+        try:
+            await self.bus.publish_events(self.service, events)
+        except BusUnavailable:
+            raise
+        except Exception as refused:
+            if len(events) == 1:
+                self.leave_out(events[0], refused)
+                return
+            for event in events:
+                await self.publish([event])
+
+    def leave_out(self, event: StoredEvent, refused: Exception) -> None:
+        """An event is not published. A process edge: the reason is logged here, once."""
+        metrics.EVENTS_LEFT_OUT.labels(f"{self.service}.{event.topic}").inc()
+        log.error(
+            "event %d of %s (%s %s) cannot be published and is left out; it is in the log",
+            *(event.position, self.service, event.topic, event.about),
+            exc_info=refused,
+        )

@@ -19,19 +19,22 @@ NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class Aggregate[S: BaseModel](BaseAggregate[str]):
-    """One consistency boundary. Subclasses name their `State` and say `when` each event happens."""
+    """One consistency boundary. Subclasses name their `State` and say `when` each event happens.
+
+    `payload_bytes` is how large the payloads are that it was made from: what it holds, or more.
+    """
 
     State: ClassVar[type[BaseModel]]
     state: S
     # About how much JSON its state was made from: what it weighs in a cache.
-    bytes: int
+    payload_bytes: int
 
     @classmethod
     def blank(cls, aggregate_id: str, *, version: int = 0, state: Any = None) -> Self:
         """The aggregate before its first event, or as a snapshot (`state`, `version`) says."""
         aggregate = cls.__new__(cls)
         aggregate.__base_init__(aggregate_id, version, NEVER)
-        aggregate.bytes = 0
+        aggregate.payload_bytes = 0
         aggregate.state = cls.State.model_validate(state or {})  # type: ignore[assignment]
         return aggregate
 

@@ -30,8 +30,10 @@ assert f"{agent.SERVICE}.{health.CHECK}" in COMMANDS, "importing them registers 
 SCHEMA = "#/components/schemas/{model}"
 ABOUT = """Everything that happens in Heeler, as anybody with a NATS client can see it. Commands ask
 for something and are answered, accepted or rejected; events are facts, in the order in which they
-were committed; deltas show a run before it is history. `{org}` is the organisation, `{id}` what
-the message is about."""
+were committed; deltas show a run before it is history. Of an event over 512 KiB the large fields
+are published as references, `{"$ref": {"log", "position", "field", "bytes"}}`: they stand in that
+view in Postgres, at that position. `{org}` is the organisation, `{id}` what the message is
+about."""
 
 TEXT = {"type": "string"}
 COMMAND_HEADERS = {
@@ -62,9 +64,11 @@ EVENT_HEADERS = {
     "heeler-aggregate": "The aggregate that it happened to.",
     "heeler-version": "Its place in the history of the aggregate: dense, from 1.",
     "heeler-schema-version": "The version of the payload's schema.",
+    "heeler-by-reference": "The fields that are references, where the payload is too large for the "
+    "bus; `*` is all of it.",
     "traceparent": "The span that it was decided in, where somebody traced.",
 }
-OPTIONAL = ("traceparent",)
+OPTIONAL = ("heeler-by-reference", "traceparent")
 PARAMETERS = {
     "org": {"description": "The organisation."},
     "id": {"description": "What the message is about."},

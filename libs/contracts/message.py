@@ -153,10 +153,11 @@ NOT_FOUND = "not_found"
 INVALID = "invalid"
 UNPROCESSABLE = "unprocessable"
 CONFLICT = "conflict"
+TOO_LARGE = "too_large"
 UNAVAILABLE = "unavailable"
 PARKED = "parked"
 BUSY = "busy"  # nothing is wrong with the command: there is no room for it now
-REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, UNAVAILABLE, PARKED, BUSY)
+REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, TOO_LARGE, UNAVAILABLE, PARKED, BUSY)
 
 KEY_REUSED = Rejected(
     code=CONFLICT,

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 SERVICES = ("agent", "memory")
 
+MESSAGE_BYTES_MAX = 8 << 20  # what NATS is set up to take, headers included
+
 COMMANDS_STREAM = "COMMANDS"
 COMMAND_AGE_SECONDS_MAX = 3_600
 COMMAND_ACK_WAIT_SECONDS = 10

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from libs.contracts.message import Json, JsonObject
 from libs.eventstore.memory_letters import MemoryLetters
 from libs.eventstore.ports import (
     LEASE_SECONDS,
+    LOG_PAGE_BYTES_MAX,
     LOG_PAGE_EVENTS_MAX,
     REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
@@ -22,6 +23,7 @@ from libs.eventstore.ports import (
     UpstreamPage,
     VersionConflict,
     instance_of,
+    is_cut,
 )
 from libs.eventstore.rows import RowWrites, merge
 
@@ -236,15 +238,15 @@ class MemoryEventStore:
 
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
         """The service's own log behind a position, in order, without holes."""
-        return self.schema.log[after : after + limit]
+        return page_of(self.schema.log[after : after + limit], limit)
 
     async def read_upstream(
         self, upstream: str, after: int, topics: list[str], limit: int = LOG_PAGE_EVENTS_MAX
     ) -> UpstreamPage:
         """The events of some topics in another service's log."""
         log = self.database.schema(upstream).log
-        found = [event for event in log[after:] if event.topic in topics][:limit]
-        seen = found[-1].position if len(found) == limit else max(len(log), after)
+        found = page_of((event for event in log[after:] if event.topic in topics), limit)
+        seen = found[-1].position if is_cut(found, limit) else max(len(log), after)
         return UpstreamPage(found, seen)
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
@@ -268,3 +270,15 @@ class MemoryEventStore:
     async def position(self, upstream: str) -> int:
         """Where the consumer of another service's log stands."""
         return self.schema.positions.setdefault(upstream, 0)
+
+
+def page_of(events: Iterable[StoredEvent], limit: int) -> list[StoredEvent]:
+    """As many of these events as a page of the log may have."""
+    page: list[StoredEvent] = []
+    size = 0
+    for event in events:
+        if len(page) == limit or size >= LOG_PAGE_BYTES_MAX:
+            break
+        page.append(event)
+        size += event.payload_bytes
+    return page

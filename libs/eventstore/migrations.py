@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 # The store's own tables in the order of their making; the services' come after them.
-STORE_FILES = ("schema.sql", "store_0002_dead_letters.sql")
+STORE_FILES = ("schema.sql", "store_0002_dead_letters.sql", "store_0003_json_as_it_came.sql")
 MIGRATION_LOCK = 4_815_162_342
 
 GRANTS = """

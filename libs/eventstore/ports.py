@@ -18,6 +18,7 @@ from libs.eventstore.rows import RowWrites
 LEASE_SECONDS = 10.0
 LEASE_RENEWAL_SECONDS = 3.0
 LOG_PAGE_EVENTS_MAX = 500
+LOG_PAGE_BYTES_MAX = 4 << 20  # of payloads; the event that reaches it is the last of its page
 REPLY_KEPT_SECONDS = 7 * 86_400.0
 REPLIES_FORGOTTEN_AT_ONCE = 1_000
 
@@ -54,6 +55,12 @@ class StoredEvent:
     metadata: JsonObject
     occurred_at: datetime
     position: int = 0
+
+    @property
+    def payload_bytes(self) -> int:
+        """How large the payload is."""
+        text = self.payload_json
+        return len(text) if text.isascii() else len(text.encode())
 
     @property
     def payload(self) -> JsonObject:
@@ -167,6 +174,13 @@ class Commit:
         return keys | {event.aggregate_id for event in self.events}
 
 
+def is_cut(events: list[StoredEvent], limit: int = LOG_PAGE_EVENTS_MAX) -> bool:
+    """Whether a page of the log is as large as it may be, so that more may follow it."""
+    return (
+        len(events) == limit or sum(event.payload_bytes for event in events) >= LOG_PAGE_BYTES_MAX
+    )
+
+
 class VersionConflict(Exception):
     """Somebody else appended to an aggregate first: load it again and decide again."""
 
@@ -256,7 +270,8 @@ class EventStore(Protocol):
         ...
 
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
-        """The service's own log behind a position, in order, without holes."""
+        """The service's own log behind a position, in order, without holes: a page of at most
+        `limit` events, and of about `LOG_PAGE_BYTES_MAX`."""
         ...
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:

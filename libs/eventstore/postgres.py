@@ -16,6 +16,7 @@ from libs.eventstore.gather import Gathered
 from libs.eventstore.lag import consumer_lag, relay_lag
 from libs.eventstore.ports import (
     LEASE_SECONDS,
+    LOG_PAGE_BYTES_MAX,
     LOG_PAGE_EVENTS_MAX,
     REPLIES_FORGOTTEN_AT_ONCE,
     Commit,
@@ -29,6 +30,7 @@ from libs.eventstore.ports import (
     UpstreamPage,
     VersionConflict,
     instance_of,
+    is_cut,
 )
 from libs.eventstore.postgres_letters import PostgresLetters
 from libs.eventstore.statement import commit_statement, lease_parameters, take_leases
@@ -82,11 +84,20 @@ with relay as (
 select count(*) from numbered"""
 
 READ_LOG = """
-select aggregate_id, version, topic, schema_version, org, about, payload::text, metadata,
-       occurred_at, position
-from {schema}.event_log
-where position > %(after)s and (%(topics)s::text[] is null or topic = any(%(topics)s))
-order by position limit %(limit)s"""
+select aggregate_id, version, topic, schema_version, org, about, payload, metadata, occurred_at,
+       position
+from (
+    select *, sum(octet_length(payload)) over (
+        order by position rows between unbounded preceding and 1 preceding) as bytes_before
+    from (
+        select aggregate_id, version, topic, schema_version, org, about, payload::text, metadata,
+               occurred_at, position
+        from {schema}.event_log
+        where position > %(after)s and (%(topics)s::text[] is null or topic = any(%(topics)s))
+        order by position limit %(limit)s
+    ) found
+) counted
+where coalesce(bytes_before, 0) < %(bytes)s order by position"""
 
 LOG_HEAD = "select position from {schema}.event_log order by position desc limit 1"
 
@@ -318,7 +329,8 @@ class PostgresEventStore:
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
         """The service's own log behind a position, in order, without holes."""
         rows = await self.database.fetch(
-            self.sql(READ_LOG), {"after": after, "limit": limit, "topics": None}
+            self.sql(READ_LOG),
+            {"after": after, "limit": limit, "topics": None, "bytes": LOG_PAGE_BYTES_MAX},
         )
         return [StoredEvent(*row) for row in rows]
 
@@ -329,10 +341,11 @@ class PostgresEventStore:
         row = await self.database.fetch_one(LOG_HEAD.format(schema=upstream))
         head = int(row[0]) if row else 0
         rows = await self.database.fetch(
-            READ_LOG.format(schema=upstream), {"after": after, "limit": limit, "topics": topics}
+            READ_LOG.format(schema=upstream),
+            {"after": after, "limit": limit, "topics": topics, "bytes": LOG_PAGE_BYTES_MAX},
         )
         events = [StoredEvent(*row) for row in rows]
-        seen = events[-1].position if len(events) == limit else max(head, after)
+        seen = events[-1].position if is_cut(events, limit) else max(head, after)
         return UpstreamPage([event for event in events if event.position <= seen], seen)
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:

@@ -6,6 +6,9 @@ part joins `gate`: where the gate has no row (a stale lease, a moved consumer), 
 Postgres runs the parts that nobody reads from last to first. Two things rest on it, and both are in
 the contract suite: the inbox stands last, so that of two concurrent deliveries the second waits
 there and learns the reply; deletions stand behind upserts and patches, so that they happen first.
+
+Rows travel as `json`, never as `jsonb`: that would turn the 1e308 of a client into 309 digits, also
+on its way to a column that keeps text (ADR 13).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from libs.eventstore.rows import RowWrites, Table
 
 EVENT_COLUMNS = (
     "aggregate_id text, version int, topic text, schema_version int, org text, about text, "
-    "payload jsonb, metadata jsonb, occurred_at timestamptz"
+    "payload json, metadata jsonb, occurred_at timestamptz"
 )
 EVENT_NAMES = ", ".join(column.split()[0] for column in EVENT_COLUMNS.split(", "))
 
@@ -60,7 +63,7 @@ def commit_statement(
         parameters["events"] = events_json(events)
         parts.append(
             f"appended as (insert into {schema}.events ({EVENT_NAMES}) select {EVENT_NAMES}"
-            f" from gate, jsonb_to_recordset(%(events)s::jsonb) as e({EVENT_COLUMNS}))"
+            f" from gate, json_to_recordset(%(events)s::json) as e({EVENT_COLUMNS}))"
         )
     snapshots = [asdict(snapshot) for commit in commits for snapshot in commit.snapshots]
     if snapshots:
@@ -68,8 +71,8 @@ def commit_statement(
         parts.append(
             f"snapshotted as (insert into {schema}.snapshots (aggregate_id, version, state)"
             " select s.aggregate_id, s.version, s.state from gate,"
-            " jsonb_populate_recordset("
-            f"null::{schema}.snapshots, %(snapshots)s::jsonb) s on conflict (aggregate_id)"
+            " json_populate_recordset("
+            f"null::{schema}.snapshots, %(snapshots)s::json) s on conflict (aggregate_id)"
             " do update set version = excluded.version, state = excluded.state)"
         )
     parts += row_parts(schema, folded(commits), parameters)
@@ -234,7 +237,7 @@ def by_columns(rows: Any) -> list[tuple[tuple[str, ...], list[JsonObject]]]:
 
 def source(table: Table) -> str:
     """The rows of a parameter, typed as the table's own columns."""
-    return f"gate, jsonb_populate_recordset(null::{{schema}}.{table.name}, {{parameter}}::jsonb) x"
+    return f"gate, json_populate_recordset(null::{{schema}}.{table.name}, {{parameter}}::json) x"
 
 
 def upsert_text(table: Table, columns: tuple[str, ...]) -> str:

@@ -66,7 +66,7 @@ class Repository:
         """Take an aggregate out of the cache."""
         cached = self.cache.pop(aggregate_id, None)
         if cached is not None:
-            self.cached_bytes -= cached.bytes
+            self.cached_bytes -= cached.payload_bytes
         return cached
 
     def cached[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A | None:
@@ -79,7 +79,7 @@ class Repository:
         known = self.drop(aggregate.id)
         newest = known if known and known.version >= aggregate.version else aggregate
         self.cache[aggregate.id] = newest
-        self.cached_bytes += newest.bytes
+        self.cached_bytes += newest.payload_bytes
         while len(self.cache) > CACHED_AGGREGATES_MAX or self.cached_bytes > CACHED_BYTES_MAX:
             self.drop(next(iter(self.cache)))
 
@@ -148,9 +148,9 @@ class Work:
                 commit.snapshots.append(snapshot_of(aggregate))
         for event in self.events:
             self.repository.project(event, self.context.org, commit.rows)
-            commit.events.append(self.envelope(event))
-        for envelope in commit.events:
-            self.loaded[envelope.aggregate_id].bytes += len(envelope.payload_json)
+            envelope = self.envelope(event)
+            commit.events.append(envelope)
+            self.loaded[event.originator_id].payload_bytes += len(envelope.payload_json)
         if reply is not None:
             stored = reply.model_copy(update={"fingerprint": self.context.fingerprint})
             commit.inbox = InboxEntry(self.context.message_id, stored.model_dump_json())
@@ -209,13 +209,14 @@ def replay[A: Aggregate[Any]](
 ) -> A:
     """Bring an aggregate up to date with what the store knows that `base` does not."""
     if history.snapshot is not None:
-        state = history.snapshot.state
-        base = kind.blank(aggregate_id, version=history.snapshot.version, state=state)
-        base.bytes = len(to_json(state))
+        base = kind.blank(
+            aggregate_id, version=history.snapshot.version, state=history.snapshot.state
+        )
+        base.payload_bytes = len(to_json(history.snapshot.state))
     aggregate = base if base is not None else kind.blank(aggregate_id)
     for stored in history.events:
-        aggregate.bytes += len(stored.payload_json)
         event_of(service, stored).mutate(aggregate)
+        aggregate.payload_bytes += stored.payload_bytes
     return aggregate
 
 

@@ -92,6 +92,11 @@ AGENTS = gauge(
 RELAY_LAG = gauge(
     "heeler_relay_lag_events", "Events that are committed and not on the bus yet.", "service"
 )
+EVENTS_LEFT_OUT = counter(
+    "heeler_relay_events_left_out",
+    "Events that the bus cannot take. They are in the log, where consumers read them.",
+    "event",
+)
 CONSUMER_LAG = gauge(
     "heeler_consumer_lag_events",
     "Events of another service's log that are not handled yet.",

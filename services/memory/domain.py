@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ValidationError
 
 from libs.contracts.aggregate import Aggregate
-from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.letta.prompt_text import unescaped
 from libs.contracts.memory import (
     BlockChanged,
@@ -27,6 +27,7 @@ from libs.contracts.message import (
     JsonObject,
     Rejected,
 )
+from libs.contracts.state_size import oversize_block, size
 
 LABEL_CHARS_MAX = 200
 LIMIT_CHARS_MAX = 2**31 - 1
@@ -78,7 +79,7 @@ class Block(Aggregate[BlockLife]):
             return Rejected(code=INVALID, reason=f"Block {self.id}: {why(invalid)}")
         if after == block:
             return None
-        problem = unfit(after)
+        problem = unfit(after, before=block)
         if problem:
             return problem
         plain = after.model_dump(mode="json")
@@ -134,8 +135,8 @@ def missing(block_id: str) -> Rejected:
     return Rejected(code=NOT_FOUND, reason=f"Block with id '{block_id}' not found")
 
 
-def unfit(block: BlockState) -> Rejected | None:
-    """Why a block cannot be as it is, if so."""
+def unfit(block: BlockState, before: BlockState | None = None) -> Rejected | None:
+    """Why a block cannot be as it is, if so. One that was too large before may become smaller."""
     if not block.label:
         return Rejected(code=UNPROCESSABLE, reason="`label` must not be empty: give the block one")
     if len(block.label) > LABEL_CHARS_MAX:
@@ -156,6 +157,9 @@ def unfit(block: BlockState) -> Rejected | None:
                 f"its `limit` of {block.limit}: shorten the value or raise the limit"
             ),
         )
+    too_large = oversize_block(block_state(block))
+    if too_large and (before is None or size(block) > size(before)):
+        return Rejected(code=UNPROCESSABLE, reason=too_large)
     return None
 
 

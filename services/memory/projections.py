@@ -15,6 +15,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
     match event:
         case BlockCreated():
             state = block_state(event.block)
+            metadata = state.pop("metadata")
             rows.upsert(
                 BLOCKS,
                 {
@@ -24,16 +25,16 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
                     "version": event.originator_version,
                     "label": event.block.label,
                     "doc": state,
+                    "metadata": metadata,
                 },
             )
-        case BlockChanged():
+        case BlockChanged(changes=changes):
             fields: JsonObject = {
                 "id": event.originator_id,
                 "version": event.originator_version,
-                "doc": event.changes,
+                "doc": {name: value for name, value in changes.items() if name != "metadata"},
+                **{name: changes[name] for name in ("label", "metadata") if name in changes},
             }
-            if "label" in event.changes:
-                fields["label"] = event.changes["label"]
             rows.patch(BLOCKS, fields)
         case BlockDeleted():
             rows.delete(BLOCKS, "id", event.originator_id)

@@ -12,6 +12,7 @@ from tests.chaos import (
     histories,
     hot_agents,
     kills,
+    large_state,
     late_acks,
     outages,
     partitions,
@@ -53,6 +54,7 @@ SCENARIOS = {
     "R28": Scenario("one agent is pressed", hot_agents.r28_one_agent_is_pressed, Dose(8, 0)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
+    "RELAY": Scenario("state is large", large_state.relay_large_state, Dose(2, 60, agents=10)),
 }
 
 # With two processes of each service, and a network that can be hurt.

@@ -12,8 +12,9 @@ from itertools import count
 import pytest
 
 from libs.bus.nats import RESEND_SECONDS
-from libs.bus.ports import Bus, BusUnavailable, IncomingCommand
+from libs.bus.ports import Bus, BusUnavailable, IncomingCommand, outgoing
 from libs.contracts.message import (
+    TOO_LARGE,
     UNPROCESSABLE,
     Accepted,
     Context,
@@ -49,6 +50,36 @@ async def test_a_refusal_reaches_the_requester_and_changes_nothing(wires: Wires)
     assert reply == Rejected(code=UNPROCESSABLE, reason="-1 cents are no deposit")
     assert await ledger.cents("a") == []
     assert await ledger.store.stored_reply("m1") is None
+
+
+async def test_a_command_that_the_bus_cannot_carry_is_refused_at_once(wires: Wires) -> None:
+    """To NATS it is no transient trouble: whoever sends it is disconnected."""
+    ledger = Ledger()
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    small = outgoing(Deposit(account_id="a", cents=5), context("m1"))
+    large = replace(small, payload=small.payload[:-1] + b',"note":"' + b"x" * (8 << 20) + b'"}')
+    refused = await client.resend(large)
+    assert isinstance(refused, Rejected)
+    assert refused.code == TOO_LARGE
+    assert f"{len(large.payload)} bytes" in refused.reason
+    assert await client.resend(small) == accepted(5)
+    assert await ledger.cents("a") == [5]
+
+
+async def test_an_answer_that_the_bus_cannot_carry_is_not_waited_for(wires: Wires) -> None:
+    taken: list[str] = []
+
+    async def answer(incoming: IncomingCommand) -> Accepted:
+        taken.append(incoming.context.message_id)
+        return Accepted(result={"note": "x" * (8 << 20)})
+
+    await wires.process(lambda bus: bus.serve("ledger", answer))
+    client = await wires.process()
+    reply = await client.request(Deposit(account_id="a", cents=5), context("m1"))
+    assert isinstance(reply, Rejected)
+    assert (reply.code, "The command was accepted" in reply.reason) == (TOO_LARGE, True)
+    assert taken == ["m1"]
 
 
 async def test_a_command_arrives_with_its_context(wires: Wires) -> None:

@@ -49,6 +49,15 @@ async def begin(letters: Letters, message_id: str = "m1", **options: Any) -> int
     return attempt.number
 
 
+async def test_what_was_sent_is_kept_in_the_form_in_which_it_came(world: World) -> None:
+    store = world.store()
+    sent = {"cents": [1e308, 1.0, 12345678901234567890123]}
+    await store.commit(parking(replace(LETTER, payload={**sent})))
+    kept = await store.letters.find(LETTER.id)
+    assert kept is not None
+    assert repr(kept.payload) == repr(sent)
+
+
 async def test_attempts_are_counted_from_what_is_known_of_earlier_ones(world: World) -> None:
     letters = world.store().letters
     assert await begin(letters, "known") == 2

@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from libs.contracts.letta.agent_state import agent_state
+from libs.contracts.letta.blocks import block_state
 from libs.contracts.message import DEFAULT_ORG
+from libs.eventstore import migrations as store_migrations
 from libs.eventstore.database import Database, open_pool
 from libs.eventstore.migrations import migrate
-from services.api.adapters.reads import Reads
-from tests.contract.examples import AGENT, CONFIG, CONVERSATION
+from libs.eventstore.postgres import PostgresEventStore
+from services.api.adapters.letters import LetterReads
+from services.api.adapters.reads import Filter, Reads, Slice
+from tests.contract.examples import AGENT, BLOCK, CONFIG, CONVERSATION, HUMAN
 from tests.servers import PostgresServer
 
 SERVICES = Path(__file__).resolve().parents[2] / "services"
@@ -42,3 +47,64 @@ async def test_an_agent_of_the_first_release_reads_the_same_after_the_migration(
     async with open_pool(url) as pool:
         read: Any = await Reads(Database(pool)).agent(DEFAULT_ORG, AGENT, frozenset())
     assert json.loads(read) == {**state, "message_ids": []}
+
+
+OLD_STORE = ("schema.sql", "store_0002_dead_letters.sql")
+OLD_BLOCK = """
+insert into memory.blocks (id, org, created_at, version, label, doc)
+values (%s, %s, now(), 1, 'human', %s)"""
+OLD_EVENT = """
+insert into memory.events
+    (aggregate_id, version, topic, schema_version, org, about, payload, metadata, occurred_at)
+values (%s, 1, 'block.created', 1, %s, %s, %s, '{}', now())"""
+OLD_SNAPSHOT = "insert into memory.snapshots values (%s, 1, %s)"
+OLD_MESSAGE = """
+insert into agent.messages (id, org, agent_id, conversation_id, position, role, created_at, sent,
+    in_context, text, docs)
+values ('message-1', %s, %s, %s, 1, 'user', now(), true, true, 'Hello', %s)"""
+OLD_LETTER = """
+insert into memory.dead_letters
+values ('letter-1', %s, now(), 'memory', 'command', 'n', 's', 'm1', %s, null, '{}', 4, now(), now(),
+    'c', 't', 'x', 'parked', null)"""
+
+
+async def test_what_was_kept_before_json_reads_the_same_after_the_migration(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything that clients wrote was jsonb, and the metadata of a block stood in its `doc`."""
+    url = postgres_server.create_database("before_json")
+    block = block_state(HUMAN)
+    block["metadata"] = {"numbers": [1.5, 1], "deep": {"list": [None, "ä"]}}
+    docs = [{"id": "message-1", "message_type": "user_message", "content": "Hello"}]
+    event, payload = {"block": block}, {"block_id": BLOCK, "changes": {"limit": 5}}
+    old = {one: [*migrations(one)] for one in ("memory", "agent")}
+    old = {one: [f for f in files if "as_they_came" not in f.name] for one, files in old.items()}
+    old["memory"] = [file for file in old["memory"] if "as_it_came" not in file.name]
+    with psycopg.connect(url, autocommit=True) as connection:
+        with monkeypatch.context() as before:
+            before.setattr(store_migrations, "STORE_FILES", OLD_STORE)
+            for service, files in old.items():
+                migrate(connection, service, PASSWORD, files)
+        connection.execute(OLD_BLOCK, [BLOCK, DEFAULT_ORG, json.dumps(block)])
+        connection.execute(OLD_EVENT, [BLOCK, DEFAULT_ORG, BLOCK, json.dumps(event)])
+        connection.execute(OLD_SNAPSHOT, [BLOCK, json.dumps(event)])
+        connection.execute(OLD_MESSAGE, [DEFAULT_ORG, AGENT, CONVERSATION, json.dumps(docs)])
+        connection.execute(OLD_LETTER, [DEFAULT_ORG, json.dumps(payload)])
+        for service in old:
+            migrate(connection, service, PASSWORD, migrations(service))
+    async with open_pool(url) as pool:
+        database = Database(pool)
+        reads = Reads(database)
+        read: Any = await reads.one("select document from memory.block_view", [])
+        [told] = json.loads(await reads.messages(AGENT, Filter(), Slice(), None))
+        letter: Any = await LetterReads(reads).one(DEFAULT_ORG, "letter-1")
+        store = PostgresEventStore(database, "memory", "m")
+        assert await store.number_log() == 1
+        [logged] = await store.read_log(0)
+        snapshot = (await store.load(BLOCK)).snapshot
+    assert json.loads(read) == block
+    assert told == docs[0]
+    assert json.loads(letter)["payload"] == payload
+    assert logged.payload == event
+    assert snapshot is not None
+    assert snapshot.state == event

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -19,8 +21,10 @@ from libs.bus.system import SystemClock
 from libs.contracts.message import Context, Event
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
 from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent, StoreUnavailable
+from libs.telemetry.metrics import REGISTRY
 from tests.contract.ledger import AT, Deposit, MoneyDeposited, context, deposit, deposited, opened
-from tests.contract.wires import Ledger, Wires
+from tests.contract.wires import Ledger, Wires, nats_wires
+from tests.servers import NatsServer
 from tests.waiting import wait_for
 
 type Turn = Callable[[], Awaitable[None]]
@@ -106,6 +110,113 @@ async def test_the_relay_publishes_more_than_a_page(wires: Wires) -> None:
         await wait_for("all published", lambda: ledger.database.schema("ledger").published == 1_201)
     positions = [sent["heeler-position"] for _, _, sent in await wires.published("ledger")]
     assert positions == [str(number) for number in range(1, 1_202)]
+
+
+async def test_what_is_large_in_an_event_is_published_by_reference(wires: Wires) -> None:
+    """Over NATS' limit nothing was ever published again: the relay tried the event for ever."""
+    ledger = Ledger()
+    owner, cents = "A" * (9 << 20), [1e308] * 28_000
+    payload = json.dumps({"owner": owner, "cents": cents, "currency": "EUR"})
+    large = replace(opened("a", 1), payload_json=payload)
+    await ledger.store.commit(Commit([large, money("a", 2, 5).events[0]]))
+    async with turning(Relay(ledger.store, await wires.process(), "ledger").turn):
+        await wait_for("all published", lambda: ledger.database.schema("ledger").published == 2)
+    first, second = await wires.published("ledger")
+    assert first[1] == {
+        "owner": {
+            "$ref": {
+                "log": "ledger.event_log",
+                "position": 1,
+                "field": "owner",
+                "bytes": len(owner) + 2,
+            }
+        },
+        "cents": cents,
+        "currency": "EUR",
+    }
+    assert (first[2]["heeler-by-reference"], first[2]["heeler-position"]) == ("owner", "1")
+    assert (second[1], "heeler-by-reference" in second[2]) == (
+        {"cents": 5, "currency": "EUR"},
+        False,
+    )
+
+
+async def test_a_consumer_is_told_the_whole_of_what_was_published_by_reference(
+    wires: Wires,
+) -> None:
+    ledger = Ledger()
+    followers: list[Follower] = []
+
+    async def follow(bus: object) -> None:
+        followers.append(Follower(ledger.database, bus))
+        await followers[0].consumer.start()
+
+    bus = await wires.process(follow)
+    [follower] = followers
+    relay = Relay(ledger.store, bus, "ledger")
+    note = "x" * (9 << 20)
+    payload = f'{{"cents":5,"currency":"EUR","note":"{note}"}}'
+    async with turning(relay.turn, follower.consumer.turn):
+        await ledger.store.commit(Commit([deposited("a", 1, payload, 3)]))
+        await ledger.store.commit(money("a", 2, 6))
+        await wait_for("all told", lambda: len(follower.told) == 2)
+    assert follower.told == [(5, "a"), (6, "a")]
+
+
+class RefusingBus(MemoryBus):
+    """Cannot take the events of one aggregate, whatever else comes with them."""
+
+    def __init__(self, network: MemoryNetwork) -> None:
+        super().__init__(network)
+        self.refused = 0
+
+    async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
+        if any(event.aggregate_id == "b" for event in events):
+            self.refused += 1
+            raise ValueError("the bus cannot take this")
+        await super().publish_events(service, events)
+
+
+async def test_an_event_that_the_bus_cannot_take_is_left_out_and_the_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ledger = Ledger()
+    bus = RefusingBus(MemoryNetwork())
+    relay = Relay(ledger.store, bus, "ledger")
+    before = left_out()
+    async with turning(relay.turn):
+        await ledger.store.commit(Commit([opened("a", 1), opened("b", 1), opened("c", 1)]))
+        await ledger.store.commit(Commit([opened("a", 2)]))
+        relay.bell.ring()
+        await wait_for("all seen", lambda: ledger.database.schema("ledger").published == 4)
+    found = [(event.aggregate_id, event.version) for event in bus.network.events["ledger"]]
+    assert found == [("a", 1), ("c", 1), ("a", 2)]
+    assert left_out() == before + 1
+    [logged] = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "event 2 of ledger (account.opened b) cannot be published" in logged.getMessage()
+    assert bus.refused == 2, "with the others, and then by itself"
+
+
+def left_out() -> float:
+    counted = REGISTRY.get_sample_value(
+        "heeler_relay_events_left_out_total", {"event": "ledger.account.opened"}
+    )
+    return counted or 0.0
+
+
+async def test_an_event_that_nats_refuses_for_good_is_left_out_and_the_others_go_on(
+    nats_server: NatsServer, ledger_has_streams: None
+) -> None:
+    ledger = Ledger()
+    unspeakable = replace(opened("b", 1), about="no subject has a space")
+    await ledger.store.commit(Commit([opened("a", 1), unspeakable, opened("c", 1)]))
+    async with nats_wires(nats_server.url) as wires:
+        async with turning(Relay(ledger.store, await wires.process(), "ledger").turn):
+            await wait_for("all seen", lambda: ledger.database.schema("ledger").published == 3)
+        assert [sent["heeler-position"] for _, _, sent in await wires.published("ledger")] == [
+            "1",
+            "3",
+        ]
 
 
 class CountingBus(MemoryBus):

@@ -15,14 +15,15 @@ import nats
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
-from libs.bus import headers
+from libs.bus.by_reference import EVENT_BYTES_MAX
 from libs.bus.memory import MemoryBus, MemoryNetwork
-from libs.bus.nats import NatsBus
+from libs.bus.nats import NatsBus, published
 from libs.bus.ports import Bus
 from libs.bus.shell import CommandShell, Handler
-from libs.contracts.message import Command, event_subject
+from libs.contracts.message import Command
 from libs.contracts.streams import events_stream
 from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.ports import StoredEvent
 from libs.eventstore.work import Repository
 from tests.contract.ledger import Deposit, deposit, project
 from tests.sim.bus import Broker, SimBus
@@ -44,6 +45,12 @@ class Wires(Protocol):
         ...
 
 
+def as_published(service: str, event: StoredEvent) -> Published:
+    """An event as NATS would have it."""
+    subject, payload, _, sent = published(service, event, EVENT_BYTES_MAX)
+    return subject, json.loads(payload), sent
+
+
 class MemoryWires:
     def __init__(self) -> None:
         self.network = MemoryNetwork()
@@ -56,14 +63,7 @@ class MemoryWires:
         return bus
 
     async def published(self, service: str) -> list[Published]:
-        return [
-            (
-                event_subject(service, event.topic, event.org, event.about),
-                event.payload,
-                headers.of_event(service, event),
-            )
-            for event in self.network.events[service]
-        ]
+        return [as_published(service, event) for event in self.network.events[service]]
 
 
 class SimWires:
@@ -79,14 +79,7 @@ class SimWires:
         return bus
 
     async def published(self, service: str) -> list[Published]:
-        return [
-            (
-                event_subject(service, event.topic, event.org, event.about),
-                event.payload,
-                headers.of_event(service, event),
-            )
-            for event in self.broker.events[service].values()
-        ]
+        return [as_published(service, event) for event in self.broker.events[service].values()]
 
 
 class NatsWires:

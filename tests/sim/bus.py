@@ -34,9 +34,11 @@ from libs.bus.ports import (
     TryAgain,
     is_answer,
     outgoing,
+    reply_payload,
+    too_large,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
-from libs.contracts.streams import COMMAND_ACK_WAIT_SECONDS
+from libs.contracts.streams import COMMAND_ACK_WAIT_SECONDS, MESSAGE_BYTES_MAX
 from libs.eventstore.ports import StoredEvent
 from tests.sim.loop import Lane
 from tests.sim.network import BUS, Network, at
@@ -206,6 +208,9 @@ class SimBus:
     async def resend(
         self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:
+        refused = too_large(incoming, MESSAGE_BYTES_MAX)
+        if refused:
+            return refused
         service = incoming.name.partition(".")[0]
         sent_at = (NOW + timedelta(seconds=asyncio.get_running_loop().time())).isoformat()
         incoming = replace(incoming, context=replace(incoming.context, sent_at=sent_at))
@@ -278,7 +283,7 @@ class SimBus:
             log.exception("command %s failed", stored.incoming.name)
             self.send(self.broker.refuse, service, stored, pause)
             return
-        self.send(stored.tell, reply.model_dump_json())
+        self.send(stored.tell, reply_payload(reply, MESSAGE_BYTES_MAX).decode())
         self.send(self.broker.acknowledge, service, stored)
 
     async def stop_serving(self) -> None:

@@ -13,6 +13,26 @@ from services.agent.domain.context import SeenBlock
 
 SWEPT_MAX = 64
 
+# A system message is read, stored and sent as a whole, so the blocks in it have a bound together.
+SEEN_BYTES_MAX = 16 << 20
+NOT_SEEN = (
+    "(not shown: your blocks are too large together; shorten or detach those before this one)"
+)
+SEEN_BLOCKS = """
+select list, id, version, label,
+       case when sum(octet_length(value)) over (
+           partition by list order by place rows unbounded preceding) <= %(bytes)s
+       then value else %(not_seen)s end,
+       description, "limit", read_only
+from (
+    select wanted.list, wanted.place, b.id, b.version, b.label, b.doc->>'value' as value,
+           b.doc->>'description' as description, (b.doc->>'limit')::int as "limit",
+           (b.doc->>'read_only')::boolean as read_only
+    from unnest(%(ids)s::text[], %(lists)s::int[]) with ordinality as wanted(id, list, place)
+    join memory.block_view b on b.id = wanted.id and b.id = any(%(ids)s::text[])
+) seen
+order by list, place"""
+
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
@@ -112,15 +132,20 @@ class PostgresQueries:
 
     async def seen_by_many(self, wanted: list[list[str]]) -> list[list[SeenBlock]]:
         """The blocks of several agents, in one query."""
-        ids = list({block_id for block_ids in wanted for block_id in block_ids})
+        asked = [(n, one) for n, block_ids in enumerate(wanted) for one in block_ids]
         rows = await self.database.fetch(
-            "select b.id, b.version, b.label, b.doc->>'value', b.doc->>'description',"
-            " (b.doc->>'limit')::int, (b.doc->>'read_only')::boolean"
-            " from memory.block_view b where b.id = any(%s)",
-            [ids],
+            SEEN_BLOCKS,
+            {
+                "ids": [one for _, one in asked],
+                "lists": [n for n, _ in asked],
+                "bytes": SEEN_BYTES_MAX,
+                "not_seen": NOT_SEEN,
+            },
         )
-        there = {row[0]: SeenBlock(*row) for row in rows}
-        return [[there[one] for one in block_ids if one in there] for block_ids in wanted]
+        found: list[list[SeenBlock]] = [[] for _ in wanted]
+        for n, *columns in rows:
+            found[n].append(SeenBlock(*columns))
+        return found
 
     async def labels(self, block_ids: list[str]) -> dict[str, str]:
         """The labels of those of these blocks that are there."""

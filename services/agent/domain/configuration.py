@@ -21,7 +21,8 @@ from libs.contracts.letta.blocks import created_block, described
 from libs.contracts.letta.model_config import compaction_settings, created_config, updated_config
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.prompts import default_system_prompt
-from libs.contracts.message import INVALID, NOT_FOUND, Rejected
+from libs.contracts.message import INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
+from libs.contracts.state_size import oversize_agent, size
 from services.agent.domain.agent import Design, clash, too_many
 from services.agent.domain.names import made_up_name
 
@@ -110,13 +111,14 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> Design 
     block_ids = list(dict.fromkeys(request.block_ids or []))
     labels = {**facts.labels, **{block.id: block.label or "" for block in new_blocks}}
     seen = [block.id for block in new_blocks] + block_ids
-    refused = too_many(len(seen)) or clash(seen, labels)
+    tags = sorted(set(request.tags or []))
+    refused = too_many(len(seen)) or clash(seen, labels) or too_large(config, tags)
     if refused:
         return refused
     return Design(
         config=config,
         tools=tools,
-        tags=sorted(set(request.tags or [])),
+        tags=tags,
         block_ids=block_ids,
         new_blocks=new_blocks,
         first_messages=first_messages(agent_id, request, facts.now),
@@ -181,6 +183,9 @@ def updated_design(
     changes |= {"updated_at": facts.now, "last_updated_by_id": facts.actor}
     config = AgentConfig.model_validate({**old.model_dump(), **plain(changes)})
     tags = design.tags if request.tags is None else sorted(set(request.tags))
+    refused = too_large(config, tags)
+    if refused and size([config, tags]) > size([old, design.tags]):
+        return refused
     return sorted(asked), Design(config=config, tools=tools, tags=tags, block_ids=block_ids)
 
 
@@ -263,6 +268,12 @@ def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
             reason = f"`{field}`: {what} are not built yet: leave the field out"
             return Rejected(code=INVALID, reason=reason)
     return None
+
+
+def too_large(config: AgentConfig, tags: list[str]) -> Rejected | None:
+    """What an agent is has to fit into every event that says so."""
+    problem = oversize_agent({**dict(config), "tags": tags})
+    return Rejected(code=UNPROCESSABLE, reason=problem) if problem else None
 
 
 def unknown_time_zone(name: str | None) -> Rejected | None:

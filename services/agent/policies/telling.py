@@ -11,6 +11,8 @@ from libs.contracts.served import served_messages
 from libs.contracts.told import OPENING_NUMBER
 from services.agent.projections import ended_fields, error_of
 
+DELTA_BYTES_MAX = 512 * 1024
+
 
 class RunTeller:
     """Tells of the runs of one conversation. `told` is the last number that was used.
@@ -52,10 +54,15 @@ class RunTeller:
     async def next(
         self, run_id: str, what: JsonObject, *, verb: str = "progress", after: int | None = None
     ) -> None:
-        """Tell something under the next number."""
+        """Tell something under the next number. What is too large for the bus is read from the
+        rows: at once if it is recorded, else when its step is, as any gap among tokens."""
         delta = {"number": self.told + 1, "after": self.told if after is None else after, **what}
         self.told += 1
-        await self.publish(verb, run_id, json.dumps(delta).encode())
+        payload = json.dumps(delta).encode()
+        if len(payload) > DELTA_BYTES_MAX:
+            await self.look(run_id, self.told)
+        else:
+            await self.publish(verb, run_id, payload)
 
     async def look(self, run_id: str, number: int) -> None:
         """Bid the followers of a run to look at its rows, unless they know up to this number."""

@@ -10,7 +10,12 @@ from services.api.adapters.reads import Filter, Reads, Slice
 LETTERS = "({})".format(
     " union all ".join(f"select * from {service}.dead_letter_view" for service in SERVICES)
 )
-DOCUMENT = "to_jsonb(v) - 'org'"
+# As json, and not as jsonb, a payload stays as it was sent.
+DOCUMENT = (
+    "(select to_json(shown) from (select v.id, v.created_at, v.service, v.kind, v.name, v.subject,"
+    " v.message_id, v.payload, v.payload_text, v.context, v.attempts, v.first_at, v.last_at,"
+    " v.error_class, v.error_text, v.correlation_id, v.status, v.outcome) shown)"
+)
 OPEN_LETTERS = "select {}".format(
     " + ".join(
         f"(select count(*) from {service}.dead_letter_view where status <> 'replayed')"

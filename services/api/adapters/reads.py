@@ -25,20 +25,28 @@ LAST_RUN = (
     " from agent.run_view r where r.agent_id = a.id and r.stop_reason is not null"
     " order by r.created_at desc, r.id desc limit 1), '{}')"
 )
+# Blocks are text, as what else a client wrote: `jsonb` would change the form of its numbers.
 BLOCKS = (
-    "(select coalesce(jsonb_agg(b.doc order by array_position(a.block_ids, b.id)), '[]')"
-    " from memory.block_view b where b.id = any(a.block_ids))"
+    "(select '[' || coalesce(string_agg(b.document, ', ' order by array_position(a.block_ids,"
+    " b.id)), '') || ']' from memory.block_view b where b.id = any(a.block_ids))"
+)
+WITH_BLOCKS = (
+    "left(((a.doc->'memory') - 'blocks')::text, -1) || ', \"blocks\": ' || x.blocks || '}'"
+)
+BLOCKS_AND_MEMORY = (
+    f"(select '\"blocks\": ' || x.blocks || ', \"memory\": ' || {WITH_BLOCKS} || ', '"
+    f" from (select {BLOCKS} as blocks) x)"
 )
 RELATIONSHIPS = {
-    "agent.blocks": (
-        "(select jsonb_build_object('blocks', x.blocks,"
-        " 'memory', (a.doc->'memory') || jsonb_build_object('blocks', x.blocks))"
-        f" from (select {BLOCKS} as blocks) x)"
-    ),
     "agent.tools": "jsonb_build_object('tools', a.tools)",
     "agent.tags": "jsonb_build_object('tags', to_jsonb(a.tags))",
 }
-ALL_RELATIONSHIPS = frozenset(RELATIONSHIPS)
+ALL_RELATIONSHIPS = frozenset({"agent.blocks", *RELATIONSHIPS})
+
+# The V1 messages of a row that are of the wanted types.
+OF_TYPES = (
+    "from json_array_elements(m.docs) doc where doc->>'message_type' = any(%(types)s::text[])"
+)
 
 # What a list may be ordered by; what has no value yet counts as the smallest. `{}` is the alias.
 SORT_KEYS = {
@@ -187,8 +195,8 @@ class Reads:
     async def agent_memory(self, org: str, agent_id: str) -> bytes | None:
         """The memory of an agent, with its blocks."""
         return await self.one(
-            f"select ((a.doc->'memory') || jsonb_build_object('blocks', {BLOCKS}))::text"
-            " from agent.agent_view a where a.id = %s and a.org = %s",
+            f"select {WITH_BLOCKS} from agent.agent_view a, lateral (select {BLOCKS} as blocks) x"
+            " where a.id = %s and a.org = %s",
             [agent_id, org],
         )
 
@@ -203,7 +211,7 @@ class Reads:
     async def agent_block(self, org: str, agent_id: str, label_or_id: str) -> bytes | None:
         """The block of an agent that has this label, or this id."""
         return await self.one(
-            "select b.doc::text from memory.block_view b where b.id = any((select a.block_ids"
+            "select b.document from memory.block_view b where b.id = any((select a.block_ids"
             " from agent.agent_view a where a.id = %s and a.org = %s)::text[])"
             " and (b.label = %s or b.id = %s)",
             [agent_id, org, label_or_id, label_or_id],
@@ -229,8 +237,8 @@ class Reads:
             found.add(f"m.position {sign} %({name})s", name, row[0])
         shown = "m.docs"
         if types is not None:
-            found.add("m.docs @? %(path)s::jsonpath", "path", of_types(types))
-            shown = "jsonb_path_query_array(m.docs, %(path)s::jsonpath)"
+            shown = f"(select json_agg(doc) {OF_TYPES})"
+            found.add(f"exists (select {OF_TYPES})", "types", [*types])
         rows = await self.database.fetch(
             "select docs::text from ("
             f" select {shown} as docs, m.position from agent.message_view m where {found.sql}"
@@ -290,19 +298,16 @@ class RunRow:
 
 def agent_document(include: frozenset[str]) -> str:
     """The SQL expression of a V1 agent with the relationships that were asked for."""
-    shown = [RELATIONSHIPS[name] for name in sorted(include & ALL_RELATIONSHIPS)]
-    rest = " || ".join(["a.doc", LAST_RUN, *shown])
+    shown = [RELATIONSHIPS[name] for name in sorted(include & RELATIONSHIPS.keys())]
+    own, blocks = "a.doc", "''"
+    if "agent.blocks" in include:
+        own, blocks = "(a.doc - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
+    rest = " || ".join([own, LAST_RUN, *shown])
     # What is large is text, so that it is neither put together nor printed.
     return (
-        f"'{{' || a.body || ', \"message_ids\": ' || {MESSAGE_IDS} || ', '"
+        f"'{{' || a.body || ', \"message_ids\": ' || {MESSAGE_IDS} || ', ' || {blocks}"
         f" || substr(({rest})::text, 2)"
     )
-
-
-def of_types(types: Sequence[str]) -> str:
-    """The JSON path of the V1 messages of these types."""
-    wanted = " || ".join(f'@.message_type == "{one}"' for one in types)
-    return f"$[*] ? ({wanted or '1 == 0'})"
 
 
 def containing(text: str | None) -> str | None:

@@ -18,6 +18,7 @@ from services.api.http.described import described
 from services.api.http.problems import Problem
 from services.api.http.reading import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.http.shared import ORG, api_of, found, missing, raw, slice_of
+from services.api.http.state_size import sized_agent, sized_block, sized_creation
 
 SECRET_FIELDS = ("secrets", "tool_exec_environment_variables")
 
@@ -81,9 +82,8 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
     body = await body_of(request, requests.CreateAgent)
     refuse_secrets(body)
     agent_id = api.new_id(request, "agent")
-    command = CreateAgent(
-        agent_id=agent_id, request=body.model_dump(mode="json", exclude_unset=True)
-    )
+    wanted = sized_creation(body.model_dump(mode="json", exclude_unset=True))
+    command = CreateAgent(agent_id=agent_id, request=wanted)
     await api.send(request, command, message_id=f"create-{agent_id}")
     return found(await api.reads.agent(ORG, agent_id, ALL_RELATIONSHIPS), "agent", agent_id)
 
@@ -129,7 +129,7 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     valid_id("agent", agent_id)
     body = await body_of(request, requests.UpdateAgent)
     refuse_secrets(body)
-    changes = body.model_dump(mode="json", exclude_unset=True)
+    changes = sized_agent(body.model_dump(mode="json", exclude_unset=True))
     await api.send(request, UpdateAgent(agent_id=agent_id, request=changes))
     return found(await api.reads.agent(ORG, agent_id, ALL_RELATIONSHIPS), "agent", agent_id)
 
@@ -177,7 +177,7 @@ async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[byte
         "agent",
         agent_id,
     )
-    return raw(await reads.page("memory.block_view", "v.doc", attached, slice_of(page)))
+    return raw(await reads.page("memory.block_view", "v.document", attached, slice_of(page)))
 
 
 @get([f"{path}/{{label:str}}" for path in BLOCKS], opt=described("block"))
@@ -193,8 +193,8 @@ async def retrieve_agent_block(request: AnyRequest, agent_id: str, label: str) -
 async def update_agent_block(request: AnyRequest, agent_id: str, label: str) -> Response[bytes]:
     """Change a block of an agent by its label, or by its id."""
     body = await body_of(request, requests.BlockUpdate)
+    changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
     block_id = requests_id(await agent_block(request, agent_id, label))
-    changes = body.model_dump(mode="json", exclude_unset=True)
     await api_of(request).send(request, UpdateBlock(block_id=block_id, changes=changes))
     return raw(await agent_block(request, agent_id, block_id))
 

@@ -16,6 +16,7 @@ from services.api.http.agents import Including, relationships
 from services.api.http.described import described
 from services.api.http.reading import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.http.shared import ORG, api_of, missing, raw, slice_of
+from services.api.http.state_size import sized_block
 
 
 class BlockFilters(Query):
@@ -55,6 +56,7 @@ async def create_block(request: AnyRequest) -> Response[bytes]:
     """Create a memory block."""
     api = api_of(request)
     body = await body_of(request, requests.CreateBlock)
+    sized_block(body.model_dump(mode="json"))
     block_id = api.new_id(request, "block")
     command = CreateBlocks(blocks=[created_block(body, block_id)])
     await api.send(request, command, message_id=f"create-{block_id}")
@@ -76,7 +78,7 @@ async def list_blocks(request: AnyRequest) -> Response[bytes]:
     if page.identity_id or page.identifier_keys:
         filters.conditions.append("false")
     reads = api_of(request).reads
-    return raw(await reads.page("memory.block_view", "v.doc", filters, slice_of(page)))
+    return raw(await reads.page("memory.block_view", "v.document", filters, slice_of(page)))
 
 
 @get("/v1/blocks/count", opt=described("number of blocks", query=BlockFilters))
@@ -97,7 +99,7 @@ async def update_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Change the given fields of a memory block, for every agent that sees it."""
     valid_id("block", block_id)
     body = await body_of(request, requests.BlockUpdate)
-    changes = body.model_dump(mode="json", exclude_unset=True)
+    changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
     await api_of(request).send(request, UpdateBlock(block_id=block_id, changes=changes))
     return raw(await block(request, block_id))
 
@@ -123,7 +125,7 @@ async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[b
 async def block(request: AnyRequest, block_id: str) -> bytes:
     """The document of a block; raises the 404 that names it."""
     document = await api_of(request).reads.one(
-        "select doc::text from memory.block_view where id = %s and org = %s", [block_id, ORG]
+        "select document from memory.block_view where id = %s and org = %s", [block_id, ORG]
     )
     if document is None:
         raise missing("block", block_id)

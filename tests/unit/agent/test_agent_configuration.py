@@ -13,6 +13,7 @@ from libs.contracts.letta.errors import InvalidArgument
 from libs.contracts.letta.prompts import default_system_prompt
 from libs.contracts.letta.requests import CreateAgent, UpdateAgent
 from libs.contracts.message import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
+from libs.contracts.state_size import AGENT_BYTES_MAX
 from services.agent.domain.agent import Design
 from services.agent.domain.configuration import Facts, created_design, updated_design
 from services.agent.domain.names import made_up_name
@@ -203,3 +204,35 @@ class TestUpdate:
 
     def test_the_time_of_the_change_is_given(self) -> None:
         assert changed(name="x").config.updated_at - CONFIG.created_at == timedelta(seconds=2)
+
+
+class TestSize:
+    """What an agent is stands whole in each event that changes it."""
+
+    def test_an_agent_that_is_too_large_is_not_made(self) -> None:
+        refused = created(metadata={"a": "x" * AGENT_BYTES_MAX})
+        assert isinstance(refused, Rejected)
+        assert (refused.code, "shorten `metadata`" in refused.reason) == (UNPROCESSABLE, True)
+
+    def test_its_tags_count_too(self) -> None:
+        refused = created(tags=[f"{number:0>99}" for number in range(AGENT_BYTES_MAX // 99)])
+        assert isinstance(refused, Rejected)
+        assert "shorten `tags`" in refused.reason
+
+    def test_an_agent_does_not_become_too_large_by_steps(self) -> None:
+        half = "x" * (AGENT_BYTES_MAX // 2)
+        old = changed(system=half)
+        request = UpdateAgent(metadata={"a": half})
+        refused = updated_design(old, request, Facts(None, None, {}, "user-2", LATER))
+        assert isinstance(refused, Rejected)
+        assert f"at most {AGENT_BYTES_MAX} bytes" in refused.reason
+
+    def test_an_agent_that_was_too_large_before_may_become_smaller_and_no_larger(self) -> None:
+        config = CONFIG.model_copy(update={"system": "x" * 2 * AGENT_BYTES_MAX})
+        old = Design(config=config, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
+        facts = Facts(None, None, {}, "user-2", LATER)
+        smaller = updated_design(old, UpdateAgent(system="x" * AGENT_BYTES_MAX), facts)
+        assert not isinstance(smaller, Rejected)
+        larger = updated_design(old, UpdateAgent(description="d" * 1_000), facts)
+        assert isinstance(larger, Rejected)
+        assert "shorten `system`" in larger.reason

@@ -20,6 +20,7 @@ from libs.contracts.message import (
     NOT_FOUND,
     UNPROCESSABLE,
 )
+from libs.contracts.state_size import BLOCK_BYTES_MAX
 from libs.eventstore.rows import RowWrites
 from services.memory.domain import LABEL_CHARS_MAX, Block
 from services.memory.projections import BLOCKS, project
@@ -180,6 +181,46 @@ def test_a_block_stops_existing_once() -> None:
     past.when(lambda block: block.delete(at=NOW)).then_refused(NOT_FOUND, BLOCK)
 
 
+class TestSize:
+    """A value may have as many characters as its limit says; a block as many bytes as ours does."""
+
+    LARGE = "x" * (BLOCK_BYTES_MAX - 2_000)
+
+    def test_a_block_that_is_too_large_does_not_begin(self) -> None:
+        block = HUMAN.model_copy(update={"value": "x" * BLOCK_BYTES_MAX, "limit": 10**9})
+        given(Block, BLOCK).when(lambda one: one.create(block, at=NOW)).then_refused(
+            UNPROCESSABLE, "shorten `value`"
+        )
+
+    def test_a_tool_cannot_make_a_block_grow_beyond_it(self) -> None:
+        past = given(Block, BLOCK, fact(BlockCreated, block=self.block(self.LARGE)))
+        edit = InsertText(new_text="y" * 3_000)
+        past.when(lambda block: block.edit(edit, CAUSE, at=NOW)).then_refused(
+            UNPROCESSABLE, f"A block may have at most {BLOCK_BYTES_MAX} bytes"
+        )
+
+    def test_a_block_that_was_too_large_before_may_become_smaller_and_no_larger(self) -> None:
+        past = given(Block, BLOCK, fact(BlockCreated, block=self.block("x" * 2 * BLOCK_BYTES_MAX)))
+        smaller = "x" * (2 * BLOCK_BYTES_MAX - 1)
+        past.when(lambda block: block.update({"value": smaller}, at=NOW)).then(
+            fact(BlockChanged, changes={"value": smaller})
+        )
+        past.when(lambda block: block.update({"value": smaller + "xxx"}, at=NOW)).then_refused(
+            UNPROCESSABLE, "shorten `value`"
+        )
+
+    def test_what_counts_is_the_json_and_not_what_was_sent(self) -> None:
+        """1e15 is 4 characters, and 18 when it is written again."""
+        past = given(Block, BLOCK, CREATED)
+        numbers = [1e15] * (BLOCK_BYTES_MAX // 18)
+        past.when(lambda block: block.update({"metadata": {"n": numbers}}, at=NOW)).then_refused(
+            UNPROCESSABLE, "shorten `metadata`"
+        )
+
+    def block(self, value: str) -> BlockState:
+        return HUMAN.model_copy(update={"value": value, "limit": 10**9})
+
+
 class TestRows:
     def test_a_new_block_is_one_row(self) -> None:
         rows = RowWrites()
@@ -192,23 +233,27 @@ class TestRows:
                     "created_at": NOW.isoformat(),
                     "version": 1,
                     "label": "human",
-                    "doc": block_state(HUMAN),
+                    **documents(HUMAN),
                 }
             }
         }
         assert (rows.patches, rows.deletions) == ({}, [])
 
     @pytest.mark.parametrize(
-        ("changes", "more"), [({"value": "x"}, {}), ({"label": "pet"}, {"label": "pet"})]
+        ("changes", "columns"),
+        [
+            ({"value": "x"}, {"doc": {"value": "x"}}),
+            ({"label": "pet"}, {"doc": {"label": "pet"}, "label": "pet"}),
+            ({"metadata": {"a": 1e308}}, {"doc": {}, "metadata": {"a": 1e308}}),
+            ({"metadata": None}, {"doc": {}, "metadata": None}),
+        ],
     )
-    def test_a_change_patches_the_doc_the_version_and_the_label(
-        self, changes: dict[str, Any], more: dict[str, Any]
+    def test_a_change_patches_the_doc_the_version_the_label_and_the_metadata(
+        self, changes: dict[str, Any], columns: dict[str, Any]
     ) -> None:
         rows = RowWrites()
         project(fact(BlockChanged, changes=changes).at(BLOCK, 7, LATER), "org-1", rows)
-        assert rows.patches == {
-            BLOCKS: {(BLOCK,): {"id": BLOCK, "version": 7, "doc": changes, **more}}
-        }
+        assert rows.patches == {BLOCKS: {(BLOCK,): {"id": BLOCK, "version": 7, **columns}}}
         assert (rows.upserts, rows.deletions) == ({}, [])
 
     def test_a_deleted_block_leaves_no_row(self) -> None:
@@ -227,4 +272,10 @@ class TestRows:
             project(event, "org-1", rows)
         [row] = rows.upserts[BLOCKS].values()
         assert past.aggregate.present is not None
-        assert row["doc"] == block_state(past.aggregate.present)
+        assert {**row, **documents(past.aggregate.present)} == row
+
+
+def documents(block: BlockState) -> dict[str, Any]:
+    """The columns that a block is served from."""
+    state = block_state(block)
+    return {"metadata": state.pop("metadata"), "doc": state}

@@ -93,6 +93,11 @@ class NatsBus:
         """Whether NATS can be reached now."""
         return bool(self.client.is_connected)
 
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was lost and made again."""
+        return self.client.stats["reconnects"]
+
     async def start(self) -> None:
         """Connect, declare streams and consumers, begin to deliver."""
         self.client = await self.broker.connect()

@@ -102,7 +102,7 @@ def named_run(request: AnyRequest, agent_id: str, body: LettaRequest) -> str | N
 def is_retry(request: AnyRequest) -> bool:
     """Whether an SDK says that it lost the answer and asks again."""
     count = request.headers.get("x-stainless-retry-count", "0")
-    return count.isdigit() and int(count) > 0
+    return count.isascii() and count.isdigit() and bool(count.strip("0"))
 
 
 def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:

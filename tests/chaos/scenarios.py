@@ -10,6 +10,7 @@ from tests.chaos import (
     crash_points,
     freezes,
     histories,
+    hostile_clients,
     kills,
     late_acks,
     outages,
@@ -49,6 +50,7 @@ SCENARIOS = {
     "R22": Scenario("orphaned tool calls", crash_points.r22_orphaned_tool_calls, Dose(2, 200)),
     "R25": Scenario("streams are dropped", resumed.r25_streams_are_resumed, Dose(20, 5, agents=5)),
     "R27": Scenario("poison", poison.r27_poison, Dose(1, 300, agents=20)),
+    "R28": Scenario("hostile clients", hostile_clients.r28_hostile_clients, Dose(1, 60, agents=10)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
 }

@@ -1,0 +1,11 @@
+"""R28: header bombs, half-sent and idle connections, and streams that nobody reads."""
+
+from __future__ import annotations
+
+from tests.chaos.conftest import Proves
+
+
+async def test_r28_hostile_clients_keep_nobody_out(proves: Proves) -> None:
+    verdict = await proves("R28")
+
+    assert verdict.figures["grown_mb"] < 100

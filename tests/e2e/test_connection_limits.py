@@ -18,6 +18,8 @@ from tests.e2e.conftest import NewAgent
 from tests.servers import HeelerInstance, wait_until
 
 CONNECTIONS_MAX = 30
+COUNTED = "heeler_http_requests_total{"
+AGENTS = 'method="POST",process="'
 PASSWORD = "a password"
 EACH_ITS_OWN = httpx.Limits(max_keepalive_connections=0)  # connection
 AUTHORIZED = {"authorization": f"Bearer {PASSWORD}"}
@@ -241,3 +243,19 @@ def test_passwords_are_not_guessed(heeler: HeelerInstance) -> None:
             return owner.get("/v1/agents/count").status_code == 200
 
         wait_until("the owner is let in again", let_in, SECONDS_MAX)
+
+
+def test_who_leaves_in_the_middle_of_a_body_is_no_failure_of_ours(heeler: HeelerInstance) -> None:
+    with one_more_api(heeler) as (url, _):
+        head = b"POST /v1/agents/ HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"
+        for _ in range(3):
+            with closing(connected(url)) as client:
+                client.sendall(head)
+
+        def counted() -> bool:
+            lines = httpx.get(f"{url}/metrics").text.splitlines()
+            posts = [one for one in lines if one.startswith(COUNTED) and AGENTS in one]
+            assert not [one for one in posts if 'status="500"' in one]
+            return any('status="499"' in one and float(one.split()[-1]) == 3 for one in posts)
+
+        wait_until("they are counted as gone", counted, SECONDS_MAX)

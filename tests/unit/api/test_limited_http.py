@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pytest
 
 from services.api.app import http_server
 from services.api.http import connection_limits, limited_http
-from services.api.http.connection_limits import ConnectionLimits
+from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.settings import ApiSettings
 from tests.waiting import wait_for
 
@@ -367,3 +368,17 @@ async def test_halves_of_bodies_are_not_too_much_together(
     assert (await served.ask(head + b"x" * 500_000))[2] == b"500000"
     for _, writer in halves:
         writer.close()
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "room"),
+    [(1_024, 20_000, 2_000), (1_024, 1_024, 768), (100, 100, 1), (-1, -1, 2_000)],
+)
+def test_connections_leave_descriptors_for_everything_else(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, room: int
+) -> None:
+    raised = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised.append(limits))
+    assert room_for_connections(2_000) == room
+    assert raised == ([(hard, hard)] if soft != hard else [])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
 from typing import Protocol
 
@@ -53,6 +54,7 @@ class ConnectionLimits:
         self.open: set[Connection] = set()
         self.owing: dict[Connection, None] = {}  # since the longest time first
         self.upload_bytes = 0
+        self.swept_at = math.inf
 
     def opened(self, connection: Connection) -> None:
         """A client connected; `owes` was said of it."""
@@ -100,7 +102,11 @@ class ConnectionLimits:
 
     def sweep(self, now: float) -> None:
         """Close what owes for too long, cut who does not read, and who reads least if together
-        they keep too much waiting."""
+        they keep too much waiting. While this process did not run, nobody was late."""
+        stood_still = max(0.0, now - self.swept_at - 2 * SWEEP_SECONDS)
+        self.swept_at = now
+        for connection in self.owing:
+            connection.deadline += stood_still
         for connection in [one for one in self.owing if one.deadline <= now]:
             connection.out_of_time()
         unread = {one: size for one in [*self.open] if (size := one.unread_bytes(now))}

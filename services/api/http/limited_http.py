@@ -99,9 +99,11 @@ class LimitedHttp(HttpToolsProtocol):
 
     def out_of_time(self) -> None:
         """The client owes something for too long."""
-        if self.flow.read_paused:  # by us: it could not send
+        if self.refused or self.transport.is_closing():
+            self.give_way()
+        elif self.flow.read_paused:  # by us: it could not send
             self.limits.owes(self, BODY_SECONDS_MAX)
-        elif (self.in_head or self.in_body) and self.answerable and not self.refused:
+        elif (self.in_head or self.in_body) and self.answerable:
             self.refuse(408, TOO_LATE)
         else:
             self.give_way()

@@ -370,6 +370,17 @@ async def test_halves_of_bodies_are_not_too_much_together(
         writer.close()
 
 
+async def test_nobody_is_late_where_the_server_stood_still() -> None:
+    async with serving() as served:
+        client = await served.connect(b"GET / HTTP/1.1\r\n")
+        await wait_for("it is connected", lambda: served.limits.owing)
+        now = asyncio.get_running_loop().time()
+        served.limits.sweep(now)
+        served.limits.sweep(now + 3_600)
+        client[1].write(b"host: a\r\n\r\n")
+        assert (await answered(client))[2] == b"0"
+
+
 @pytest.mark.parametrize(
     ("soft", "hard", "room"),
     [(1_024, 20_000, 2_000), (1_024, 1_024, 768), (100, 100, 1), (-1, -1, 2_000)],

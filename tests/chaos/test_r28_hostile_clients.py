@@ -8,4 +8,5 @@ from tests.chaos.conftest import Proves
 async def test_r28_hostile_clients_keep_nobody_out(proves: Proves) -> None:
     verdict = await proves("R28")
 
+    assert verdict.figures["reads"] > 10
     assert verdict.figures["grown_mb"] < 100

@@ -55,6 +55,7 @@ class MemoryBus:
         self.network = network
         self.served: list[tuple[str, Servant]] = []
         self.in_flight: set[Attempt] = set()
+        self.connected, self.reconnects = True, 0
 
     async def request(
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX

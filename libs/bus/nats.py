@@ -107,6 +107,11 @@ class NatsBus:
         """How large a payload may be. NATS disconnects who sends more, so it must not be tried."""
         return max(self.client.max_payload - HEADER_BYTES_MAX, HEADER_BYTES_MAX)
 
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was lost and made again."""
+        return self.client.stats["reconnects"]
+
     async def start(self) -> None:
         """Connect, declare streams and consumers, begin to deliver."""
         self.client = await self.broker.connect()

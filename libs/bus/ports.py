@@ -97,6 +97,16 @@ class Subscription(Protocol):
 class Bus(Protocol):
     """The bus as one process sees it. Adapters: `nats.NatsBus` and `memory.MemoryBus`."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether deltas can arrive now."""
+        ...
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was lost and made again; deltas were missed each time."""
+        ...
+
     async def request(
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
     ) -> Accepted | Rejected:

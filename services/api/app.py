@@ -7,10 +7,12 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from litestar import Litestar, Request, Response
 from litestar.exceptions import MethodNotAllowedException, NotFoundException
+from litestar.types import ASGIApp
 
 from libs.bus.background import forever
 from libs.bus.nats import NatsBus
@@ -39,8 +41,11 @@ from services.api.http import (
     runs,
     streams,
 )
+from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.guard import check, guard
+from services.api.http.limited_http import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.observed import Observed
+from services.api.http.password_limits import PasswordLimits
 from services.api.http.problems import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.shared import Api, unknown_cursor
 from services.api.settings import ApiSettings
@@ -167,6 +172,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
     )
     app.state.clock = clock
     app.state.password = settings.password
+    app.state.password_limits = PasswordLimits()
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS
     app.state.stopping = asyncio.Event()
@@ -182,22 +188,31 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve(settings: ApiSettings, services: ServiceSettings, stop: asyncio.Event) -> None:
-    """Serve until told to stop, then tell open streams to end: uvicorn waits for them."""
-    app = application(settings, services)
+def http_server(app: ASGIApp, settings: ApiSettings, limits: ConnectionLimits) -> Server:
+    """What speaks HTTP for the application, and bounds what clients may cost."""
     config = uvicorn.Config(
-        app,
+        cast(Any, app),
         host=settings.host,
         port=settings.port,
-        http="httptools",
+        http=cast(type[asyncio.Protocol], partial(LimitedHttp, limits=limits)),
+        ws="none",
         log_config=None,
         access_log=False,
         proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACEFUL_SECONDS_MAX,
     )
-    server = Server(config)
+    return Server(config)
+
+
+async def serve(settings: ApiSettings, services: ServiceSettings, stop: asyncio.Event) -> None:
+    """Serve until told to stop, then tell open streams to end: uvicorn waits for them."""
+    app = application(settings, services)
+    limits = ConnectionLimits(room_for_connections(settings.connections_max))
+    server = http_server(app, settings, limits)
     shared = settings.listen_descriptor
     sockets = None if shared is None else [socket.socket(fileno=shared)]
+    sweeping = asyncio.create_task(forever("connection limits", limits.turn, SystemClock()))
     serving = asyncio.create_task(server.serve(sockets))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -207,3 +222,4 @@ async def serve(settings: ApiSettings, services: ServiceSettings, stop: asyncio.
         app.state.stopping.set()
         server.should_exit = True
         await serving
+        sweeping.cancel()

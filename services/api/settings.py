@@ -10,6 +10,7 @@ from functools import lru_cache
 
 PORT_DEFAULT = 8283
 HOSTS_KNOWN_MAX = 256
+CONNECTIONS_MAX_DEFAULT = 2_000
 PING_SECONDS_DEFAULT = "20"
 
 
@@ -19,7 +20,8 @@ class UnsafeSettings(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """Where the api listens, who may come in, and after which silence a stream sends a ping.
+    """Where the api listens, who and how many may come in, and after which silence a stream sends
+    a ping.
 
     With a listen descriptor the socket is open already, and other replicas accept from it too.
     """
@@ -29,12 +31,14 @@ class ApiSettings:
     password: str | None
     ping_seconds: float
     listen_descriptor: int | None = None
+    connections_max: int = CONNECTIONS_MAX_DEFAULT
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
         """HEELER_HOST, HEELER_PORT, HEELER_PASSWORD or LETTA_SERVER_PASSWORD,
-        HEELER_PING_SECONDS and HEELER_LISTEN_DESCRIPTOR. In a container HEELER_PUBLISHED_ON is the
-        address of the machine that leads to it: who can reach that can reach us.
+        HEELER_PING_SECONDS, HEELER_LISTEN_DESCRIPTOR and HEELER_HTTP_CONNECTIONS_MAX. In a
+        container HEELER_PUBLISHED_ON is the address of the machine that leads to it: who can
+        reach that can reach us.
 
         Raises UnsafeSettings for an address that others can reach, without a password.
         """
@@ -50,7 +54,8 @@ class ApiSettings:
         ping_seconds = float(environment.get("HEELER_PING_SECONDS", PING_SECONDS_DEFAULT))
         descriptor = environment.get("HEELER_LISTEN_DESCRIPTOR")
         listen = int(descriptor) if descriptor else None
-        return cls(host, port, password or None, ping_seconds, listen)
+        connections = int(environment.get("HEELER_HTTP_CONNECTIONS_MAX", CONNECTIONS_MAX_DEFAULT))
+        return cls(host, port, password or None, ping_seconds, listen, connections)
 
 
 @lru_cache(maxsize=HOSTS_KNOWN_MAX)

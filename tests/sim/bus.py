@@ -185,6 +185,7 @@ class SimBus:
         self.in_flight: set[asyncio.Task[None]] = set()
         self.handled: set[object] = set()
         self.serving: list[tuple[str, Servant]] = []
+        self.connected, self.reconnects = True, 0  # what is lost is lost unnoticed
 
     def send(self, callback: Callable[..., object], *args: Any) -> None:
         """Something leaves for the broker; some of it twice."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from bisect import bisect_right
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,16 @@ from weakref import WeakValueDictionary
 
 from libs.bus.ports import Bus, Ids, Subscription
 from libs.contracts.message import MARK_LENGTH, JsonObject, delta_subject, marked_deltas
-from libs.contracts.told import OPENING_NUMBER, told
+from libs.contracts.told import NUMBER_MAX, OPENING_NUMBER, Retold
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.reads import Reads
 
 LOOK_SECONDS = 1.0
+LOOK_SECONDS_MAX = 15.0
+# How many deltas wait for a client that reads slowly; what is more is read again, from the rows.
+DELTAS_MAX = 1_000
+DELTA_BYTES_MAX = 256 * 1024
+MISSED = json.dumps({"look": NUMBER_MAX}).encode()
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -88,15 +94,16 @@ class InboxEntry:
 
     async def end(self) -> None:
         """Hear of it no more."""
-        del self.inbox.followers[self.run_id]
+        self.inbox.followers.pop(self.run_id, None)
 
 
 class RunFollower:
     """Everything that clients are told of one run after the number `told`, once and in order.
 
-    A delta that continues what is known is passed on. A gap, a second without news, or a bus that
-    is away all have the same remedy: the run's rows in Postgres, which are the truth, and of the
-    step that is no row yet the tokens that the bus has kept.
+    A delta that continues what is known is passed on. A gap, a silence, a bus that is or was away,
+    and more deltas than a client reads all have the same remedy: the run's rows in Postgres, which
+    are the truth, and of the step that is no row yet the tokens that the bus has kept. A silence
+    that goes on is looked into after 1, 2, 4 ... seconds: the end may have been lost.
 
     The deltas of a run that is begun under an id of the `inbox` come through that.
     """
@@ -117,9 +124,12 @@ class RunFollower:
         self.run_id = run_id
         self.told = told
         self.inbox = inbox
-        self.arrived: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
+        self.arrived_bytes = 0
         self.subscription: Subscription | None = None
         self.looked_at = float("-inf")
+        self.look_seconds = LOOK_SECONDS
+        self.reconnects = bus.reconnects
 
     async def __aenter__(self) -> RunFollower:
         """Begin to listen; do it before the run is started."""
@@ -131,13 +141,20 @@ class RunFollower:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop listening; the run goes on."""
-        assert self.subscription is not None
-        await self.subscription.end()
+        """Stop listening; the run goes on. May be done twice."""
+        subscription, self.subscription = self.subscription, None
+        if subscription is not None:
+            await subscription.end()
 
     def deliver(self, _subject: str, payload: bytes) -> None:
-        """A delta arrived."""
-        self.arrived.put_nowait(json.loads(payload))
+        """A delta arrived. Those that are too many are dropped, and looked for later."""
+        full = self.arrived_bytes + len(payload) > DELTA_BYTES_MAX and not self.arrived.empty()
+        if full or self.arrived.qsize() >= DELTAS_MAX:
+            self.arrived = asyncio.Queue()
+            self.arrived_bytes = 0
+            self.arrived.put_nowait(MISSED)
+        self.arrived.put_nowait(payload)
+        self.arrived_bytes += len(payload)
 
     async def events(self, *, look_first: bool = False) -> AsyncIterator[Event]:
         """What is told, and last the end. With `look_first` the run may be an older one, so the
@@ -150,11 +167,10 @@ class RunFollower:
                     if isinstance(known, Ended):
                         return
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    delta = await self.arrived.get()
+                delta = await self.next_delta()
             except TimeoutError:
                 yield Silence()
-                look = True
+                look = self.is_suspicious()
                 continue
             if self.misses(delta):
                 async for known in self.look():
@@ -167,6 +183,25 @@ class RunFollower:
             if isinstance(event, Ended):
                 return
             look = False
+
+    async def next_delta(self) -> dict[str, Any]:
+        """The next delta. Raises TimeoutError when nothing comes."""
+        async with asyncio.timeout(LOOK_SECONDS):
+            payload = await self.arrived.get()
+        self.arrived_bytes = max(0, self.arrived_bytes - len(payload))
+        self.look_seconds = LOOK_SECONDS
+        delta: dict[str, Any] = json.loads(payload)
+        return delta
+
+    def is_suspicious(self) -> bool:
+        """Whether something may have been missed, now that nothing comes."""
+        known, self.reconnects = self.reconnects, self.bus.reconnects
+        if known != self.reconnects or not self.bus.connected:
+            return True
+        if asyncio.get_running_loop().time() - self.looked_at < self.look_seconds:
+            return False
+        self.look_seconds = min(2 * self.look_seconds, LOOK_SECONDS_MAX)
+        return True
 
     def misses(self, delta: dict[str, Any]) -> bool:
         """Whether something is known that was not told. A gap among tokens may stay until their
@@ -200,7 +235,8 @@ class RunFollower:
         number = OPENING_NUMBER
         for part in answer:
             number = number if part.number is None else part.number - 1
-            for document in told(part.docs, part.pieces):
+            pieces = part.pieces
+            for document in part.docs if pieces is None else Retold(part.docs).pieces(pieces):
                 number += 1
                 if number > self.told:
                     self.told = number
@@ -210,15 +246,17 @@ class RunFollower:
         elif row.status in TERMINAL:
             yield Ended(row.status, row.stop_reason or "error", row.usage or {}, row.error)
         elif row.stream_tokens:
-            for payload in await self.bus.kept_deltas(self.tokens):
+            for payload in await self.kept_deltas():
                 event = self.next(json.loads(payload))
                 if event is not None:
                     yield event
 
-    @property
-    def tokens(self) -> str:
-        """Where the tokens of the run are told."""
-        return delta_subject("agent", "run", "token", self.org, self.run_id)
+    async def kept_deltas(self) -> list[bytes]:
+        """The next tokens that the bus has kept, no more than a slow client may keep waiting."""
+        subject = delta_subject("agent", "run", "token", self.org, self.run_id)
+        kept = await self.bus.kept_deltas(subject)
+        first = bisect_right(kept, self.told, key=lambda payload: json.loads(payload)["number"])
+        return kept[first : first + DELTAS_MAX]
 
     async def messages(self) -> list[JsonObject]:
         """All messages of the run's answer, whole."""

@@ -30,11 +30,17 @@ class Observed(Litestar):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
-        status = CUT_OFF
+        status, gone = CUT_OFF, False
+
+        async def received() -> Any:
+            nonlocal gone
+            message = await receive()
+            gone = gone or message["type"] == "http.disconnect"
+            return message
 
         async def watched(message: Any) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
+            if message["type"] == "http.response.start" and not gone:
                 status = message["status"]
             await send(message)
 
@@ -43,7 +49,7 @@ class Observed(Litestar):
         began = clock.monotonic()
         with self.serving(scope, method) as span:
             try:
-                await super().__call__(scope, receive, watched)
+                await super().__call__(scope, received, watched)
             except asyncio.CancelledError:
                 # The server is being stopped, and has waited for this as long as it will.
                 if status != CUT_OFF or not self.state.stopping.is_set():

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from litestar import post
 from litestar.response import Stream
+from litestar.types import Receive, Scope, Send
 
 from libs.contracts.letta import replies, requests
 from libs.contracts.letta.kinds import MessageType, StopReasonType
 from libs.contracts.letta.messages import Envelope, only_types
 from libs.contracts.message import JsonObject
-from libs.contracts.told import OPENING_NUMBER
+from libs.contracts.told import NUMBER_MAX, OPENING_NUMBER
 from services.api.adapters.runs import Ended, RunFollower, Told
 from services.api.http.described import described
 from services.api.http.problems import Problem
@@ -66,22 +68,44 @@ def last_event(request: AnyRequest) -> int:
     if not value:
         return 0
     number = whole_number(value)
-    if number is None:
+    if number is None or number > NUMBER_MAX:
         detail = "`Last-Event-ID` must be the `id` of an event of this stream: a number"
         raise Problem(422, {"detail": detail})
     return number
 
 
-def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> Stream:
+class RunStream(Stream):
+    """A run's events as an answer. When that is over, the follower is ended: also if the client
+    left before the first event, or reads none."""
+
+    def __init__(self, events: AsyncGenerator[bytes], follower: RunFollower) -> None:
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        super().__init__(events, media_type="text/event-stream; charset=utf-8", headers=headers)
+        self.events = events
+        self.follower = follower
+
+    def to_asgi_response(self, *args: Any, **named: Any) -> Any:
+        """The answer, to be sent once."""
+        sent = super().to_asgi_response(*args, **named)
+
+        async def send_and_end(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await sent(scope, receive, send)
+            finally:
+                await self.events.aclose()
+                await self.follower.__aexit__()
+
+        return send_and_end
+
+
+def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> RunStream:
     """The answer that a stream is; the follower listens already."""
-    return Stream(
-        sse(request, follower, showing),
-        media_type="text/event-stream; charset=utf-8",
-        headers={"cache-control": "no-cache", "x-accel-buffering": "no"},
-    )
+    return RunStream(sse(request, follower, showing), follower)
 
 
-async def sse(request: AnyRequest, follower: RunFollower, showing: Showing) -> AsyncIterator[bytes]:
+async def sse(
+    request: AnyRequest, follower: RunFollower, showing: Showing
+) -> AsyncGenerator[bytes]:
     """The events of a run: a ping with the run's id, the messages, the stop reason, the usage,
     `[DONE]`."""
     api = api_of(request)

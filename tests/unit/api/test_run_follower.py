@@ -13,7 +13,8 @@ from libs.bus.memory import MemoryBus, MemoryNetwork
 from libs.contracts.message import JsonObject, delta_subject
 from services.api.adapters import runs
 from services.api.adapters.reads import AnswerPart, RunRow
-from services.api.adapters.runs import Ended, RunFollower, RunInbox, Told
+from services.api.adapters.runs import Ended, RunFollower, RunInbox, Silence, Told
+from tests.waiting import wait_for
 
 ORG, RUN = "org-1", "run-1"
 TEXT = "One two three four"
@@ -170,6 +171,93 @@ async def test_a_gap_among_tokens_costs_few_looks(scene: Scene) -> None:
         scene.rows.record(ended=True)
         assert await heard(follower) == WHOLE
         assert scene.rows.reads <= 2
+
+
+class TestSlowClients:
+    async def test_what_they_have_not_read_is_bounded_and_read_again(self, scene: Scene) -> None:
+        async with scene.follower() as follower:
+            for number in range(2, 7):
+                await scene.piece(number)
+            for number in range(100_000):
+                await scene.piece(number)
+                if number > runs.DELTAS_MAX:
+                    assert follower.arrived.qsize() <= runs.DELTAS_MAX
+                    if number > 5_000:
+                        break
+            scene.bus.network.tokens.clear()
+            scene.rows.record(ended=True)
+            assert await heard(follower) == WHOLE
+
+    async def test_large_deltas_are_bounded_in_bytes(self, scene: Scene) -> None:
+        async with scene.follower() as follower:
+            for number in range(2, 200):
+                large = {"number": number, "after": number - 1, "message": doc("x" * 100_000)}
+                await scene.publish("progress", large)
+                assert follower.arrived.qsize() <= 4
+                assert follower.arrived_bytes <= runs.DELTA_BYTES_MAX
+            scene.rows.record(ended=True)
+            assert await heard(follower) == WHOLE
+
+    async def test_one_delta_may_be_as_large_as_it_is(self, scene: Scene) -> None:
+        async with scene.follower() as follower:
+            text = "x" * (2 * runs.DELTA_BYTES_MAX)
+            await scene.publish("progress", {"number": 2, "after": 1, "message": doc(text)})
+            following = asyncio.create_task(heard(follower))
+            await wait_for("it is told", lambda: follower.told == 2)
+            await scene.end(3)
+            assert await following == [(2, text)]
+            assert scene.rows.reads == 0
+
+    async def test_the_tokens_that_the_bus_has_kept_are_read_some_at_a_time(
+        self, scene: Scene, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(runs, "DELTAS_MAX", 2)
+        for number in range(2, 7):
+            await scene.piece(number)
+        async with scene.follower() as follower:
+            assert [json.loads(one)["number"] for one in await follower.kept_deltas()] == [2, 3]
+            follower.told = 4
+            assert [json.loads(one)["number"] for one in await follower.kept_deltas()] == [5, 6]
+            follower.told = 1
+            following = asyncio.create_task(heard(follower, look_first=True))
+            await wait_for("all is told", lambda: follower.told == 6)
+            await scene.end(7)
+            assert await following == WHOLE
+
+
+class TestSilence:
+    """A run of which nothing is heard is looked for in the rows: ever less often."""
+
+    async def looks(self, scene: Scene, silences: int) -> list[int]:
+        """How often the rows had been read after each silence."""
+        reads = []
+        async with scene.follower() as follower:
+            async for _ in follower.events():
+                reads.append(scene.rows.reads)
+                if len(reads) == silences:
+                    break
+        return reads
+
+    async def test_it_is_looked_into_after_growing_pauses(self, scene: Scene) -> None:
+        reads = await self.looks(scene, 33)
+        assert reads[1] == 1
+        assert 4 <= reads[-1] <= 6
+
+    async def test_a_bus_that_is_away_is_not_waited_for(self, scene: Scene) -> None:
+        scene.bus.connected = False
+        assert await self.looks(scene, 10) == [*range(10)]
+
+    async def test_a_bus_that_was_away_may_have_lost_something(self, scene: Scene) -> None:
+        async with scene.follower() as follower:
+            seen = follower.events()
+            for _ in range(10):
+                await anext(seen)
+            before = scene.rows.reads
+            scene.bus.reconnects += 1
+            scene.rows.record(ended=True)
+            told = [event async for event in seen if not isinstance(event, Silence)]
+            assert [one.number for one in told if isinstance(one, Told)] == [2, 3, 4, 5, 6]
+            assert scene.rows.reads == before + 1
 
 
 async def test_a_cancelled_run_ends_when_its_rows_say_so(scene: Scene) -> None:

@@ -1,0 +1,134 @@
+"""How many connections there may be, and what they may keep waiting: the process's side of the
+limits that each connection keeps (`limited_http`).
+
+A connection is *owing* while the server waits for its client: for a head, for the rest of a body,
+for the next request. Whoever has owed for longest gives way where there is no room, so idle and
+half-sent connections, however many, keep nobody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import resource
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+# What is left of the descriptors for Postgres, NATS, files and connections about to be refused.
+DESCRIPTORS_RESERVED = 256
+UPLOAD_BYTES_MAX = 64 * 1024 * 1024
+UNREAD_BYTES_MAX = 64 * 1024 * 1024
+SWEEP_SECONDS = 1.0
+
+
+class Connection(Protocol):
+    """What the limits need to know of a connection, and do to it."""
+
+    deadline: float  # while it is owing
+    upload_bytes: int  # of a body that has not come whole
+
+    def refuse_for_room(self) -> None:
+        """Answer that there are too many connections, and close."""
+        ...
+
+    def give_way(self) -> None:
+        """Close at once."""
+        ...
+
+    def out_of_time(self) -> None:
+        """The deadline has passed."""
+        ...
+
+    def unread_bytes(self, now: float) -> int:
+        """What the client has yet to read; a client that reads nothing for too long is cut."""
+        ...
+
+
+class ConnectionLimits:
+    """All connections of one process."""
+
+    def __init__(self, connections_max: int) -> None:
+        self.connections_max = connections_max
+        self.open: set[Connection] = set()
+        self.owing: dict[Connection, None] = {}  # since the longest time first
+        self.upload_bytes = 0
+        self.swept_at = math.inf
+
+    def opened(self, connection: Connection) -> None:
+        """A client connected; `owes` was said of it."""
+        self.open.add(connection)
+        while len(self.open) > self.connections_max:
+            oldest = next(iter(self.owing))
+            if oldest is connection:
+                connection.refuse_for_room()
+                return
+            oldest.give_way()
+
+    def closed(self, connection: Connection) -> None:
+        """It is gone, or as good as gone; may be said twice."""
+        self.open.discard(connection)
+        self.owing.pop(connection, None)
+        self.upload_ended(connection)
+
+    def owes(self, connection: Connection, seconds: float) -> None:
+        """The client has so long for what it is expected to send."""
+        connection.deadline = asyncio.get_running_loop().time() + seconds
+        self.owing.pop(connection, None)
+        self.owing[connection] = None
+
+    def owes_nothing(self, connection: Connection) -> None:
+        """It is our turn."""
+        self.owing.pop(connection, None)
+
+    def uploaded(self, connection: Connection, size: int) -> None:
+        """More of a body came. Where all that is incomplete is too much, who began first goes."""
+        connection.upload_bytes += size
+        self.upload_bytes += size
+        while self.upload_bytes > UPLOAD_BYTES_MAX:
+            uploading = (one for one in self.owing if one.upload_bytes)
+            next(uploading, connection).give_way()
+
+    def upload_ended(self, connection: Connection) -> None:
+        """A body came whole, or will not come any more."""
+        self.upload_bytes -= connection.upload_bytes
+        connection.upload_bytes = 0
+
+    async def turn(self) -> None:
+        """Once a second: see to those who are late."""
+        await asyncio.sleep(SWEEP_SECONDS)
+        self.sweep(asyncio.get_running_loop().time())
+
+    def sweep(self, now: float) -> None:
+        """Close what owes for too long, cut who does not read, and who reads least if together
+        they keep too much waiting. While this process did not run, nobody was late."""
+        stood_still = max(0.0, now - self.swept_at - 2 * SWEEP_SECONDS)
+        self.swept_at = now
+        for connection in self.owing:
+            connection.deadline += stood_still
+        for connection in [one for one in self.owing if one.deadline <= now]:
+            connection.out_of_time()
+        unread = {one: size for one in [*self.open] if (size := one.unread_bytes(now))}
+        waiting = sum(unread.values())
+        for connection in sorted(unread, key=unread.__getitem__, reverse=True):
+            if waiting <= UNREAD_BYTES_MAX:
+                break
+            waiting -= unread[connection]
+            connection.give_way()
+
+
+def room_for_connections(wanted: int) -> int:
+    """How many connections may be open: as wanted, unless there are too few descriptors. Raises
+    the limit on descriptors as far as this process may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+        except (ValueError, OSError) as problem:
+            log.warning("the limit of %s descriptors cannot be raised: %s", soft, problem)
+    room = wanted if soft == resource.RLIM_INFINITY else max(1, soft - DESCRIPTORS_RESERVED)
+    if room < wanted:
+        log.warning("at most %s connections: there are only %s descriptors", room, soft)
+    return min(wanted, room)

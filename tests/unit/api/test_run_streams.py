@@ -1,0 +1,80 @@
+"""A client that leaves a stream leaves nothing behind, whenever it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.api.adapters.runs import RunFollower, RunInbox
+from services.api.http.streams import Showing, events_of
+from tests.unit.api.test_run_follower import ORG, Ids, Scene
+from tests.waiting import wait_for
+
+GONE = {"type": "http.disconnect"}
+
+
+class Client:
+    """Takes so many events, then is gone; with none, even before the head of the answer."""
+
+    def __init__(self, reads: int) -> None:
+        self.reads = reads
+        self.gone = asyncio.Event()
+        self.heard: list[bytes] = []
+
+    async def receive(self) -> Any:
+        await self.gone.wait()
+        return GONE
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.body":
+            self.heard.append(message["body"])
+        if len(self.heard) >= self.reads:
+            self.gone.set()
+            await asyncio.Event().wait()  # as for room to write, which never comes
+
+
+def requested(scene: Scene) -> Any:
+    clock = SimpleNamespace(monotonic=lambda: 0.0, now=lambda: None)
+    api = SimpleNamespace(ids=Ids(), clock=clock)
+    state = SimpleNamespace(api=api, stopping=asyncio.Event(), ping_seconds=20.0)
+    return SimpleNamespace(app=SimpleNamespace(state=state))
+
+
+@pytest.mark.parametrize("reads", [0, 1, 3])
+@pytest.mark.parametrize("in_inbox", [True, False])
+async def test_who_leaves_a_stream_leaves_nothing_behind(reads: int, in_inbox: bool) -> None:
+    scene = Scene()
+    inbox = RunInbox(scene.bus, Ids())
+    await inbox.open()
+    run_id = inbox.new_run() if in_inbox else "run-1"
+    subscribed = {name: len(one) for name, one in scene.bus.network.deltas.items()}
+    follower = RunFollower(
+        scene.rows,  # type: ignore[arg-type]
+        scene.bus,
+        ORG,
+        run_id,
+        told=2,
+        inbox=inbox if in_inbox else None,
+    )
+    await follower.__aenter__()
+    scene.rows.record()
+    client = Client(reads)
+    stream = events_of(requested(scene), follower, Showing(numbered=True, look_first=True))
+    answer = stream.to_asgi_response(app=None, request=None)
+
+    answering = asyncio.create_task(answer({"type": "http"}, client.receive, client.send))
+    await client.gone.wait()
+    if not reads:
+        answering.cancel()  # as when the server stops
+    await asyncio.wait([answering], timeout=5)
+
+    assert answering.done()
+    assert len(client.heard) == reads
+    assert not inbox.followers
+    assert follower.subscription is None
+    left = {name: len(one) for name, one in scene.bus.network.deltas.items() if one}
+    assert left == {name: count for name, count in subscribed.items() if count}
+    await wait_for("the events are ended", lambda: stream.events.ag_frame is None)

@@ -22,7 +22,7 @@ from deploy.embedded.health import read_health
 from deploy.embedded.part import Backoff
 from deploy.embedded.process import LOG_BYTES_MAX, rotate
 from deploy.embedded.settings import PARTS, SERVICES, LaunchError, read_settings
-from deploy.embedded.state import ProcessMark, free_port, write_state
+from deploy.embedded.state import ProcessMark, free_port, open_secrets, write_state
 from tests.chosen import new_nats
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 
@@ -43,7 +43,8 @@ def test_up_prints_where_everything_is_and_status_agrees(heeler: HeelerInstance)
     output = heeler.up()
 
     assert f"already up: {heeler.base_url}" in output
-    assert heeler.nats_url in output
+    assert "make watch" in output
+    assert not [one for one in passwords_of(heeler) if one in output]
     assert f"{heeler.base_url}/openapi" in output
     status = heeler.status()
     assert status["healthy"] is True
@@ -54,6 +55,12 @@ def test_up_prints_where_everything_is_and_status_agrees(heeler: HeelerInstance)
     assert "restarts" in table.stdout
     password = json.loads((heeler.home / "secrets.json").read_text())["postgres_password"]
     assert password not in table.stdout
+
+
+def passwords_of(heeler: HeelerInstance) -> list[str]:
+    secrets = open_secrets(heeler.home)
+    own = [secrets.postgres_password, *secrets.service_passwords.values()]
+    return [*own, *secrets.of_nats.values()]
 
 
 def test_secrets_are_for_the_owner_only(heeler: HeelerInstance) -> None:
@@ -126,7 +133,7 @@ async def test_a_second_replica_of_a_service_can_be_started_by_hand(
     words: set[bytes] = set()
     deadline = time.monotonic() + 10
     while words != {b"pong", b"replica"} and time.monotonic() < deadline:
-        await client.publish("dummy.agent.ping", b"", reply=inbox)
+        await client.publish("$SRV.PING.agent", b"", reply=inbox)
         words.add((await answers.next_msg(timeout=5)).data)
     await client.close()
     heeler.stop_replicas()

@@ -153,11 +153,17 @@ def test_with_two_replicas_each_part_of_a_pair_stands_in_for_the_other() -> None
                 pid = instance.kill9(name)
                 assert read_health("127.0.0.1", instance.port).code == 200
                 instance.wait_restarted(name, pid)
+                wait_until(f"{name} serves", lambda: starts(instance, name) == 2, 30)  # noqa: B023
             instance.wait_healthy()
         os.kill(instance.pid("api"), signal.SIGSTOP)
         codes = [read_health("127.0.0.1", instance.port).code for _ in range(10)]
         os.kill(instance.pid("api"), signal.SIGCONT)
         assert codes == [200] * 10
+
+
+def starts(instance: HeelerInstance, part: str) -> int:
+    """How often a stand-in said that it serves."""
+    return instance.log(part).count('"started"')
 
 
 @pytest.mark.parametrize("replicas", ["0", "17", "two"])

@@ -86,6 +86,7 @@ class Supervisor:
         self._listener: socket.socket | None = None
         self._parts: dict[str, Part] = {}
         self._watching: list[asyncio.Task[None]] = []
+        self._unwritten = ""  # why the state could not be written, said once
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until the start failed; the exit code."""
@@ -197,8 +198,11 @@ class Supervisor:
         """Note what runs. A disk that is full meanwhile is no reason to let a part be dead."""
         try:
             write_state(self._settings.home, self._state)
+            self._unwritten = ""
         except OSError as error:
-            log.warning("the state cannot be written: %s", error)
+            if str(error) != self._unwritten:
+                log.warning("the state cannot be written: %s", error)
+            self._unwritten = str(error)
 
     async def _keep_written(self) -> None:
         """Write the state again where it could not be written, or was damaged by somebody."""

@@ -212,7 +212,7 @@ class World:
 
 
 @asynccontextmanager
-async def started(seed: int = 1) -> AsyncIterator[World]:
+async def started(seed: int = 1, *, home: Path | None = None) -> AsyncIterator[World]:
     """A world in a home of its own, with failpoints and a model in a process of its own."""
     failpoints = Path(tempfile.mkdtemp(prefix="heeler-failpoints-"))
     try:
@@ -223,7 +223,7 @@ async def started(seed: int = 1) -> AsyncIterator[World]:
                 "HEELER_FAILPOINTS": str(failpoints),
                 "HEELER_LOG_LEVEL": "info",
             }
-            with HeelerInstance(env=environment) as heeler:
+            with HeelerInstance(env=environment, home=home) as heeler:
                 yield World(heeler, model, failpoints, random.Random(seed))
     finally:
         delete_home(failpoints)

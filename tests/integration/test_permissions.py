@@ -58,7 +58,7 @@ async def connected(server: NatsServer, user: str) -> AsyncIterator[tuple[Client
 
 
 async def all_refused(refused: list[str], kind: str, subjects: list[str]) -> None:
-    """Wait until the server has refused every one of these subjects; it names them in lower case."""
+    """Wait until the server has refused every one of these subjects."""
 
     def complete() -> bool:
         said = "\n".join(refused).lower()

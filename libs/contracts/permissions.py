@@ -100,7 +100,11 @@ def watch() -> Permissions:
     looks = ("INFO", "STREAM.NAMES", "STREAM.LIST", "STREAM.INFO.*")
     consumers = ("CONSUMER.NAMES.*", "CONSUMER.LIST.*", "CONSUMER.INFO.*.*")
     return Permissions(
-        publish=("$SRV.>", *(f"$JS.API.{each}" for each in (*looks, *consumers))),
+        publish=(
+            "$SRV.>",
+            *(f"{service}.metrics" for service in SERVICES),
+            *(f"$JS.API.{each}" for each in (*looks, *consumers)),
+        ),
         subscribe=("*.command.>", "*.event.>", "*.delta.>", f"{inbox_prefix(WATCH)}.>"),
     )
 

@@ -55,7 +55,7 @@ def users() -> tuple[str, ...]:
 
 def worker(service: str) -> Permissions:
     """A service that takes commands and has events."""
-    askers = [name for name, targets in SENDS.items() if service in targets]
+    askers = [ADMIN, *(name for name, targets in SENDS.items() if service in targets)]
     consumer = f"{COMMANDS_STREAM}.{service}"
     return Permissions(
         publish=(

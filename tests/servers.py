@@ -22,7 +22,8 @@ from typing import Any, Self
 
 import psycopg
 
-from deploy.embedded import postgres
+from deploy.embedded import placement
+from deploy.embedded.commands import service_command
 from deploy.embedded.health import read_health
 from deploy.embedded.nats import Nats, nats_url
 from deploy.embedded.process import Command, signal_group, spawn, tail
@@ -35,7 +36,6 @@ from deploy.embedded.state import (
     open_secrets,
     read_state,
 )
-from deploy.embedded.supervisor import service_command
 from libs.contracts.permissions import SYSTEM, users
 
 FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
@@ -52,7 +52,7 @@ def temporary_home() -> Path:
 
 def delete_home(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
-    for folder in postgres.folders_outside(home):
+    for folder in placement.folders_outside(home):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -145,7 +145,7 @@ class PostgresServer(_Server):
     def __init__(self, *, fsync: bool = False) -> None:
         super().__init__()
         log = self.home / "postgres.log"
-        placed = postgres.place(self.home, log_file=log, port=free_port(), password="test")
+        placed = placement.place(self.home, log_file=log, port=free_port(), password="test")
         self.server = replace(placed, fsync=fsync)
 
     @property

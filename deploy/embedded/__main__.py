@@ -9,14 +9,14 @@ import os
 import shutil
 import sys
 
-from deploy.embedded import postgres, supervisor
+from deploy.embedded import placement, postgres, supervisor
 from deploy.embedded.settings import LaunchError, Settings, read_settings
 from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
 HOME_ENTRIES = (
     *("postgres", "postgres.new", "nats", "logs"),
-    *("state.json", "ports.json", "secrets.json", "lock", postgres.POINTER),
+    *("state.json", "ports.json", "secrets.json", "lock", placement.POINTER),
 )
 
 
@@ -72,7 +72,7 @@ def _wipe(settings: Settings) -> int:
     """Stop, then delete what Heeler keeps in the state folder: all agents are gone."""
     down(settings)
     inside = [settings.home / name for name in HOME_ENTRIES]
-    outside = postgres.folders_outside(settings.home) if os.geteuid() == 0 else []
+    outside = placement.folders_outside(settings.home) if os.geteuid() == 0 else []
     for path in (*inside, *outside):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

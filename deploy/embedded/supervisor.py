@@ -10,19 +10,18 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
-from deploy.embedded import environment, postgres
-from deploy.embedded.nats import Nats, nats_url
+from deploy.embedded import placement
+from deploy.embedded.commands import HTTP_PARTS, python_command, service_command
+from deploy.embedded.environment import of_server
+from deploy.embedded.nats import Nats
 from deploy.embedded.part import Failed, Part
 from deploy.embedded.process import Command, signal_group, spawn_options
 from deploy.embedded.settings import (
-    ALL_SERVICES,
-    CHECKOUT,
     DATABASE,
     MIGRATE_SECONDS_MAX,
-    SERVICES,
     LaunchError,
     Settings,
     close_home,
@@ -48,7 +47,6 @@ log = logging.getLogger("heeler.supervisor")
 LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
 STATE_CHECK_SECONDS = 1.0
-HTTP_PARTS = ("api", ALL_SERVICES)
 
 
 class Supervisor:
@@ -57,7 +55,7 @@ class Supervisor:
         self._secrets: Secrets = open_secrets(settings.home)
         ports = choose_ports(settings.home)
         home = settings.home
-        self._postgres = postgres.place(
+        self._postgres = placement.place(
             home,
             log_file=settings.log("postgres"),
             port=ports["postgres"],
@@ -144,7 +142,7 @@ class Supervisor:
             self._settings,
             "migrate",
             module,
-            environment.of_server(),
+            of_server(),
             HEELER_NATS_URL=self._nats.url,
             HEELER_ADMIN_DATABASE_URL=self._postgres.url(DATABASE),
             HEELER_SERVICE_PASSWORDS=json.dumps(self._secrets.service_passwords),
@@ -234,40 +232,6 @@ def _module_exists(module: str) -> bool:
         return False
 
 
-def service_command(
-    settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
-) -> Command:
-    """How a process of a service is started: `agent`, or its second replica `agent-2`; or one of
-    all services."""
-    service = service_of(name)
-    urls = {
-        each: postgres.database_url(
-            port=ports["postgres"],
-            database=DATABASE,
-            user=f"heeler_{each}",
-            password=secrets.service_passwords[each],
-        )
-        for each in SERVICES
-    }
-    buses = {
-        each: nats_url(port=ports["nats"], user=each, password=secrets.nats_passwords[each])
-        for each in SERVICES
-    }
-    given = environment.of_service(service)
-    ours: dict[str, str] = {}
-    if service in HTTP_PARTS:
-        ours |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
-    if service == ALL_SERVICES:
-        ours |= {
-            "HEELER_DATABASE_URLS": json.dumps(urls),
-            "HEELER_NATS_URLS": json.dumps(buses),
-        }
-        return python_command(settings, name, "deploy.embedded.one", given, **ours)
-    ours |= {"HEELER_DATABASE_URL": urls[service], "HEELER_NATS_URL": buses[service]}
-    module = f"{settings.services_package}.{service}"
-    return python_command(settings, name, module, given, **ours)
-
-
 def open_listener(settings: Settings) -> socket.socket:
     """The socket that all replicas of the api accept from. A connection goes to one that is free
     to take it, never to one that is frozen or dead; while all of them restart it waits."""
@@ -283,24 +247,6 @@ def open_listener(settings: Settings) -> socket.socket:
         ) from error
     listener.listen(LISTEN_BACKLOG)
     return listener
-
-
-def python_command(
-    settings: Settings, name: str, module: str, given: Mapping[str, str], **more: str
-) -> Command:
-    # A service that comes back should not compile itself first: that is half of its start.
-    ours = {
-        "PYTHONPATH": str(CHECKOUT),
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "",
-    }
-    return Command(
-        name=name,
-        argv=[sys.executable, "-m", module],
-        environment={"HEELER_LOG_LEVEL": "info", **given, **ours, **more},
-        folder=CHECKOUT,
-        log=settings.log(name),
-    )
 
 
 def kill_leftovers(state: InstanceState | None, seconds_max: float = LEFTOVER_SECONDS_MAX) -> None:

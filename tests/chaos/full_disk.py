@@ -106,12 +106,12 @@ def small_disk() -> Iterator[Path | None]:
     """A folder on a small disk of its own, or None where we may not mount one."""
     folder = temporary_home()
     options = f"size={DISK_MEGABYTES}m,mode=0755"
+    mounted = os.geteuid() == 0 and ran("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
     try:
-        mounted = os.geteuid() == 0 and ran("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
         yield folder if mounted else None
+    finally:
         if mounted:
             ran("umount", "--lazy", folder)
-    finally:
         delete_home(folder)
 
 

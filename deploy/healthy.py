@@ -17,8 +17,7 @@ from urllib.parse import unquote, urlsplit
 ANSWER_SECONDS_MAX = 3.0
 API_PORT_DEFAULT = "8283"
 NATS_PORT_DEFAULT = 4222
-NATS_MONITOR_PORT = 8222
-INBOX = "_INBOX.healthy"
+SERVER_HEALTH = "$SYS.REQ.SERVER.PING.HEALTHZ"
 
 
 def main(part: str) -> int:
@@ -38,7 +37,8 @@ def problem(part: str) -> str | None:
         case "api":
             return http_problem(int(os.environ.get("HEELER_PORT", API_PORT_DEFAULT)), "/v1/health")
         case "nats":
-            return http_problem(NATS_MONITOR_PORT, "/healthz?js-server-only=true")
+            password = os.environ["HEELER_NATS_SYSTEM_PASSWORD"].strip('"')
+            return nats_problem(f"nats://system:{password}@127.0.0.1:{NATS_PORT_DEFAULT}")
         case service:
             return bus_problem(os.environ["HEELER_NATS_URL"], service, socket.gethostname())
 
@@ -55,27 +55,43 @@ def http_problem(port: int, path: str) -> str | None:
         connection.close()
 
 
+def nats_problem(url: str, name: str | None = None) -> str | None:
+    """None when the server (of this name) answers and has JetStream and every stream in order: a
+    stream that met a full disk takes nothing more until the server starts again. The url is that
+    of the user of the system account."""
+    answer = next(answers(url, SERVER_HEALTH), None)
+    if answer is None:
+        return "NATS ended the connection"
+    if name and answer["server"]["name"] != name:
+        return f"another server answers: {answer['server']['name']}"
+    found = answer.get("data") or answer.get("error") or {}
+    return None if found.get("status") == "ok" else str(found.get("error") or found)
+
+
 def bus_problem(url: str, service: str, host: str) -> str | None:
     """None when the process of the service that runs on this host answers on the bus.
 
     Other replicas answer too, and their word says nothing of ours.
     """
-    for answer in pings(url, service):
+    for answer in answers(url, f"$SRV.PING.{service}"):
         if answer.get("metadata", {}).get("process", "").rpartition(":")[0] == host:
             return None
     return f"NATS ended the connection before {service} on {host} answered"
 
 
-def pings(url: str, service: str) -> Iterator[dict[str, Any]]:
-    """Every answer to a ping of the NATS micro protocol; raises TimeoutError after the last."""
+def answers(url: str, subject: str, payload: str = "") -> Iterator[dict[str, Any]]:
+    """Every answer to a request on NATS; raises TimeoutError after the last, and ConnectionError
+    where the server refuses."""
     address = urlsplit(url)
-    login = {"user": unquote(address.username or ""), "pass": unquote(address.password or "")}
+    user = unquote(address.username or "")
+    login = {"user": user, "pass": unquote(address.password or "")}
     greeting = {**login, "verbose": False, "pedantic": False, "headers": False, "name": "healthy"}
     where = (address.hostname or "127.0.0.1", address.port or NATS_PORT_DEFAULT)
+    inbox = f"_INBOX.{user}.healthy"
     with socket.create_connection(where, ANSWER_SECONDS_MAX) as connection:
         connection.sendall(
-            f"CONNECT {json.dumps(greeting)}\r\nSUB {INBOX} 1\r\n"
-            f"PUB $SRV.PING.{service} {INBOX} 0\r\n\r\n".encode()
+            f"CONNECT {json.dumps(greeting)}\r\nSUB {inbox} 1\r\n"
+            f"PUB {subject} {inbox} {len(payload)}\r\n{payload}\r\n".encode()
         )
         with connection.makefile("rb") as stream:
             yield from payloads(stream)

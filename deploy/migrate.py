@@ -1,17 +1,21 @@
-"""Create or update the schema and the role of every service: `python -m deploy.migrate`.
+"""Create or update the schema and the role of every service, and the streams of the bus:
+`python -m deploy.migrate`.
 
-Reads HEELER_ADMIN_DATABASE_URL (a role that may create roles and schemas) and
-HEELER_SERVICE_PASSWORDS (JSON, service to password). Safe to run at every start.
+Reads HEELER_ADMIN_DATABASE_URL (a role that may create roles and schemas),
+HEELER_SERVICE_PASSWORDS (JSON, service to password) and, where there is a bus, HEELER_NATS_URL (of
+a user who may change streams). Safe to run at every start.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
 
 import psycopg
 
+from libs.bus.jetstream import declare_streams
 from libs.eventstore.migrations import create_reader, migrate
 
 OWNERS = ("memory", "agent")
@@ -42,3 +46,6 @@ if __name__ == "__main__":
     )
     for name, files in done.items():
         print(f"{name}: {', '.join(files) or 'up to date'}")
+    if "HEELER_NATS_URL" in os.environ:
+        for stream in asyncio.run(declare_streams(os.environ["HEELER_NATS_URL"])):
+            print(f"{stream}: changed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +21,8 @@ from deploy.embedded.nats import Nats
 from deploy.embedded.postgres import SETTINGS, Postgres
 from deploy.embedded.settings import CHECKOUT
 from deploy.embedded.state import free_port, open_secrets, read_state
+from deploy.nats_configuration import password_variable, quoted
+from libs.contracts.permissions import users
 from tests.servers import (
     START_SECONDS_MAX,
     HeelerInstance,
@@ -130,28 +132,28 @@ class PostgresContainer(_ContainerServer, PostgresServer):
 class NatsContainer(_ContainerServer, NatsServer):
     """The official image with the configuration that the compose project has."""
 
-    def __init__(self, *, password: str = PASSWORD) -> None:
+    def __init__(self, *, passwords: Mapping[str, str] | None = None) -> None:
         _ContainerServer.__init__(self)
         self.server = Nats(
             folder=self.home / "nats",
             log=self.home / "nats.log",
             port=free_port(),
-            monitor_port=free_port(),
-            password=password,
+            passwords=passwords or dict.fromkeys(users(), PASSWORD),
         )
 
     def wipe_store(self) -> None:
         self.forget()
 
     def _make(self) -> DockerContainer:
-        ports = {4222: self.server.port, 8222: self.server.monitor_port}
-        return (
-            published(images()["HEELER_NATS_IMAGE"], ports)
+        container = (
+            published(images()["HEELER_NATS_IMAGE"], {4222: self.server.port})
             .with_copy_into_container(CHECKOUT / "deploy" / "nats.conf", "/heeler.conf")
             .with_env("HEELER_NATS_NAME", self.server.server_name)
-            .with_env("HEELER_NATS_PASSWORD", f'"{self.server.password}"')
             .with_command(["--config", "/heeler.conf"])
         )
+        for user, password in self.server.passwords.items():
+            container.with_env(password_variable(user), quoted(password))
+        return container
 
 
 class ContainersInstance(HeelerInstance):
@@ -161,7 +163,7 @@ class ContainersInstance(HeelerInstance):
         super().__init__(**options)
         secrets = open_secrets(self.home)
         self.postgres = PostgresContainer(password=secrets.postgres_password, fsync=True)
-        self.nats = NatsContainer(password=secrets.nats_password)
+        self.nats = NatsContainer(passwords=secrets.of_nats)
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def up(self) -> str:
@@ -193,7 +195,6 @@ class ContainersInstance(HeelerInstance):
         ports = {
             "postgres": self.postgres.server.port,
             "nats": self.nats.server.port,
-            "nats_monitor": self.nats.server.monitor_port,
         }
         log = self.home / "logs" / "supervisor.log"
         log.parent.mkdir(exist_ok=True)

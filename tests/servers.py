@@ -22,9 +22,10 @@ from typing import Any, Self
 
 import psycopg
 
-from deploy.embedded import postgres
+from deploy.embedded import placement
+from deploy.embedded.commands import service_command
 from deploy.embedded.health import read_health
-from deploy.embedded.nats import Nats
+from deploy.embedded.nats import Nats, nats_url
 from deploy.embedded.process import Command, signal_group, spawn, tail
 from deploy.embedded.settings import ALL_SERVICES, CHECKOUT, SERVICES, Settings, service_of
 from deploy.embedded.state import (
@@ -35,7 +36,7 @@ from deploy.embedded.state import (
     open_secrets,
     read_state,
 )
-from deploy.embedded.supervisor import service_command
+from libs.contracts.permissions import SYSTEM, users
 
 FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
 START_SECONDS_MAX = 30.0
@@ -51,7 +52,8 @@ def temporary_home() -> Path:
 
 def delete_home(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
-    shutil.rmtree(postgres.fallback_folder(home, create=False), ignore_errors=True)
+    for folder in placement.folders_outside(home):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def wait_until(what: str, condition: Callable[[], bool], seconds_max: float) -> None:
@@ -143,7 +145,7 @@ class PostgresServer(_Server):
     def __init__(self, *, fsync: bool = False) -> None:
         super().__init__()
         log = self.home / "postgres.log"
-        placed = postgres.place(self.home, log_file=log, port=free_port(), password="test")
+        placed = placement.place(self.home, log_file=log, port=free_port(), password="test")
         self.server = replace(placed, fsync=fsync)
 
     @property
@@ -172,17 +174,13 @@ class NatsServer(_Server):
             folder=self.home / "nats",
             log=self.home / "nats.log",
             port=free_port(),
-            monitor_port=free_port(),
-            password="test",
+            passwords=dict.fromkeys(users(), "test"),
         )
 
     @property
     def url(self) -> str:
+        """For the user who may do everything."""
         return self.server.url
-
-    @property
-    def monitor_url(self) -> str:
-        return self.server.monitor_url
 
     def wipe_store(self) -> None:
         """Delete all streams, as a lost disk would; the server must be stopped."""
@@ -295,6 +293,12 @@ class HeelerInstance:
     @property
     def nats_url(self) -> str:
         return self.state().urls["nats"]
+
+    @property
+    def nats_system_url(self) -> str:
+        """For the user who sees the state of the server."""
+        password = open_secrets(self.home).of_nats[SYSTEM]
+        return nats_url(port=self.state().ports["nats"], user=SYSTEM, password=password)
 
     @property
     def database_url(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from deploy.embedded import supervisor
 from deploy.embedded.settings import DATABASE, Settings, read_settings
+from libs.contracts.permissions import WATCH
 
 
 class ServicesOnly(supervisor.Supervisor):
@@ -15,11 +16,11 @@ class ServicesOnly(supervisor.Supervisor):
         super().__init__(settings)
         ports: dict[str, int] = json.loads(sys.argv[1])
         self._postgres = replace(self._postgres, port=ports["postgres"])
-        self._nats = replace(self._nats, port=ports["nats"], monitor_port=ports["nats_monitor"])
+        self._nats = replace(self._nats, port=ports["nats"])
         self._state.ports |= ports
         self._state.urls |= {
             "nats": self._nats.url,
-            "nats_monitor": self._nats.monitor_url,
+            "nats_watch": self._nats.url_of(WATCH),
             "database": self._postgres.url(DATABASE),
         }
         for name in ("postgres", "nats"):

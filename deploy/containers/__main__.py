@@ -43,7 +43,7 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
         case "watch":
             from deploy.embedded.watch import watch
 
-            url = Project(settings).require_prepared().nats_url
+            url = Project(settings).require_prepared().nats_watch_url
             return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
         case "logs":
             words = ["logs", "--follow", "--tail", LOG_LINES]

@@ -15,6 +15,8 @@ from deploy.containers.engine import docker, images
 from deploy.embedded.nats import nats_url
 from deploy.embedded.settings import CHECKOUT, SERVICES, LaunchError, Settings, open_home
 from deploy.embedded.state import free_port, open_secrets, port_is_free, write_private
+from deploy.nats_configuration import password_variable
+from libs.contracts.permissions import WATCH
 from libs.contracts.version import HEELER_VERSION
 
 COMPOSE_FILE = CHECKOUT / "deploy" / "compose.yaml"
@@ -55,10 +57,11 @@ class Project:
         return self.settings.home / "compose.env"
 
     @property
-    def nats_url(self) -> str:
+    def nats_watch_url(self) -> str:
+        """For the user who only looks on."""
         known = read_env(self.env_file)
-        port = int(known["HEELER_NATS_PORT"])
-        return nats_url(port=port, password=known["HEELER_NATS_PASSWORD"])
+        port, password = int(known["HEELER_NATS_PORT"]), known[password_variable(WATCH)]
+        return nats_url(port=port, user=WATCH, password=password)
 
     def prepare(self) -> None:
         """Write what compose.yaml asks for. The passwords are rolled once for each home."""
@@ -70,7 +73,7 @@ class Project:
             "HEELER_VERSION": HEELER_VERSION,
             **images(),
             "HEELER_POSTGRES_PASSWORD": secrets.postgres_password,
-            "HEELER_NATS_PASSWORD": secrets.nats_password,
+            **{password_variable(user): word for user, word in secrets.of_nats.items()},
             "HEELER_NATS_PORT": str(self._nats_port()),
         }
         for service in SERVICES:

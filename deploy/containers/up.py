@@ -20,6 +20,7 @@ from deploy.embedded.settings import (
     START_SECONDS_MAX,
     LaunchError,
     Settings,
+    require_password,
 )
 from deploy.embedded.up import home_prefix, print_rows, require_free_port
 from services.api.settings import is_loopback
@@ -38,9 +39,9 @@ def up(settings: Settings) -> int:
     started = time.monotonic()
     if settings.processes == "one":
         raise LaunchError("HEELER_PROCESSES=one is not for containers: each of them is a service.")
+    require_password(settings)
     require_engine()
     project = Project(settings)
-    _require_password(project)
     project.prepare()
     if not any(one.part == "api" and one.state == "running" for one in project.containers()):
         require_free_port(settings)
@@ -100,17 +101,6 @@ def wipe(settings: Settings) -> int:
     return 0
 
 
-def _require_password(project: Project) -> None:
-    """Say at once what the api would say, and say it before the images are built."""
-    environment = project.environment()
-    named = environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
-    if not named and not is_loopback(environment["HEELER_HOST"]):
-        raise LaunchError(
-            f"HEELER_HOST={project.settings.host} can be reached from other machines: set"
-            " HEELER_PASSWORD, or publish on 127.0.0.1"
-        )
-
-
 def _warn_of_loopback(project: Project) -> None:
     for name in ADDRESSES:
         address = project.environment().get(name, "")
@@ -167,8 +157,9 @@ def _print_urls(project: Project) -> None:
         "API": api,
         "OpenAPI": f"{api}/openapi",
         "health": f"{api}/v1/health",
-        "NATS": project.nats_url,
+        "NATS": f"{home}make watch MODE=compose",
         "SQL": f"{home}make psql MODE=compose",
+        "logins": str(project.env_file),
         "logs": f"{home}make logs MODE=compose",
         "stop": f"{home}make down MODE=compose",
     }

@@ -9,14 +9,14 @@ import os
 import shutil
 import sys
 
-from deploy.embedded import postgres, supervisor
+from deploy.embedded import placement, postgres, supervisor
 from deploy.embedded.settings import LaunchError, Settings, read_settings
 from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
 HOME_ENTRIES = (
     *("postgres", "postgres.new", "nats", "logs"),
-    *("state.json", "ports.json", "secrets.json", "lock", postgres.POINTER),
+    *("state.json", "ports.json", "secrets.json", "lock", placement.POINTER),
 )
 
 
@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
         case "watch":
             from deploy.embedded.watch import watch
 
-            url = require_running(settings.home).urls["nats"]
+            url = require_running(settings.home).urls["nats_watch"]
             return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
         case "psql":
             return _psql(settings, rest)
@@ -71,9 +71,10 @@ def _psql(settings: Settings, rest: list[str]) -> int:
 def _wipe(settings: Settings) -> int:
     """Stop, then delete what Heeler keeps in the state folder: all agents are gone."""
     down(settings)
-    fallback = postgres.fallback_folder(settings.home, create=False)
-    for path in (*(settings.home / name for name in HOME_ENTRIES), fallback):
-        if path.is_dir():
+    inside = [settings.home / name for name in HOME_ENTRIES]
+    outside = placement.folders_outside(settings.home) if os.geteuid() == 0 else []
+    for path in (*inside, *outside):
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)

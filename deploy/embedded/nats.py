@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
-import json
-import os
 import signal
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy import healthy
+from deploy.embedded import environment
 from deploy.embedded.process import Command
 from deploy.embedded.settings import LaunchError
 from deploy.embedded.state import write_private
-
-USER = "heeler"
-PROBE_SECONDS_MAX = 1.0
-PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
-MEMORY_STORE_BYTES_MAX = 1024**3
-FILE_STORE_BYTES_MAX = 16 * 1024**3
+from deploy.nats_configuration import configuration, quoted
+from libs.contracts.permissions import ADMIN, SYSTEM
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +23,15 @@ class Nats:
     folder: Path
     log: Path
     port: int
-    monitor_port: int
-    password: str
+    passwords: Mapping[str, str]  # of every user
 
     @property
     def url(self) -> str:
-        return nats_url(port=self.port, password=self.password)
+        """For the user who may do everything."""
+        return self.url_of(ADMIN)
 
-    @property
-    def monitor_url(self) -> str:
-        return f"http://127.0.0.1:{self.monitor_port}"
+    def url_of(self, user: str) -> str:
+        return nats_url(port=self.port, user=user, password=self.passwords[user])
 
     @property
     def store(self) -> Path:
@@ -45,60 +40,41 @@ class Nats:
     @property
     def server_name(self) -> str:
         """Names this folder, so that a stranger on our port is not taken for us."""
-        return f"heeler-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]}"
+        return f"heeler-{hashlib.sha256(bytes(self.folder)).hexdigest()[:12]}"
 
     def prepare(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(self.folder / "nats.conf", self._configuration())
 
     def command(self) -> Command:
         return Command(
             name="nats",
             argv=[str(server_binary()), "--config", str(self.folder / "nats.conf")],
-            environment=dict(os.environ),
+            environment=environment.of_server(),
             folder=self.folder,
             log=self.log,
             orphan_signal=signal.SIGTERM,
         )
 
     def ready(self) -> bool:
-        """Whether it is this server that answers, with JetStream open."""
-        healthy = self._get("/healthz?js-server-only=true")
-        return healthy.get("status") == "ok" and (
-            self._get("/varz").get("server_name") == self.server_name
-        )
-
-    def _get(self, path: str) -> dict[str, object]:
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", self.monitor_port, timeout=PROBE_SECONDS_MAX
-        )
+        """Whether it is this server that answers, with JetStream open and its streams in order."""
         try:
-            connection.request("GET", path)
-            document = json.loads(connection.getresponse().read())
-            return document if isinstance(document, dict) else {}
-        except (OSError, ValueError, http.client.HTTPException):
-            return {}
-        finally:
-            connection.close()
+            return healthy.nats_problem(self.url_of(SYSTEM), self.server_name) is None
+        except (OSError, ValueError, KeyError):
+            return False
 
     def _configuration(self) -> str:
-        return f"""\
-server_name: {json.dumps(self.server_name)}
-host: "127.0.0.1"
-port: {self.port}
-http: "127.0.0.1:{self.monitor_port}"
-max_payload: {PAYLOAD_BYTES_MAX}
-authorization {{ user: {json.dumps(USER)}, password: {json.dumps(self.password)} }}
-jetstream {{
-  store_dir: {json.dumps(str(self.store))}
-  max_memory_store: {MEMORY_STORE_BYTES_MAX}
-  max_file_store: {FILE_STORE_BYTES_MAX}
-}}
-"""
+        return configuration(
+            server_name=quoted(self.server_name),
+            host="127.0.0.1",
+            port=self.port,
+            store=str(self.store),
+            passwords={user: quoted(password) for user, password in self.passwords.items()},
+        )
 
 
-def nats_url(*, port: int, password: str) -> str:
-    return f"nats://{USER}:{password}@127.0.0.1:{port}"
+def nats_url(*, port: int, user: str, password: str) -> str:
+    return f"nats://{user}:{password}@127.0.0.1:{port}"
 
 
 def server_binary() -> Path:

@@ -43,12 +43,16 @@ class PartEnded(Exception):
 
 def parts(environment: Mapping[str, str]) -> dict[str, Part]:
     """How each service is run until an event is set. Raises UnsafeSettings as the api does."""
-    urls = json.loads(required(environment, "HEELER_DATABASE_URLS"))
+    urls = {
+        variable: json.loads(required(environment, f"{variable}S"))
+        for variable in ("HEELER_DATABASE_URL", "HEELER_NATS_URL")
+    }
+
+    def own(name: str) -> dict[str, str]:
+        return {**environment, **{variable: each[name] for variable, each in urls.items()}}
+
     settings = {
-        name: replace(
-            ServiceSettings.from_environment({**environment, "HEELER_DATABASE_URL": urls[name]}),
-            connections_max=connections,
-        )
+        name: replace(ServiceSettings.from_environment(own(name)), connections_max=connections)
         for name, connections in CONNECTIONS_MAX.items()
     }
     api = ApiSettings.from_environment(environment)

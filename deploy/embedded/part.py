@@ -19,6 +19,8 @@ BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 5.0
 ALIVE_SECONDS_RESET = 2.0  # who lived this long was of use, and starts again without a wait
 READY_POLL_SECONDS = 0.01
+LOOK_SECONDS = 1.0
+FAILURES_MAX = 8
 RESTARTS_BEFORE_READY_MAX = 4
 CANNOT_START = 127
 
@@ -76,6 +78,21 @@ class Part:
             if given_up or time.monotonic() > deadline:
                 raise Failed(self.command.name, f"{self.command.name} did not get ready.")
             await asyncio.sleep(READY_POLL_SECONDS)
+
+    async def watch(self, well: Callable[[], bool]) -> None:
+        """End the process, so that it is started again, when it lives and has not been well for so
+        many looks in a row: some troubles end with a new start only. Never gives up."""
+        failures, warned = 0, None
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            seen = self._process
+            good = await asyncio.to_thread(well)
+            failures = 0 if good or self._process is not seen else failures + 1
+            if failures >= FAILURES_MAX and seen and seen.returncode is None:
+                number = signal.SIGKILL if seen is warned else self.command.stop_signal
+                log.error("%s does not get well: %s", self.command.name, number.name)
+                signal_group(seen.pid, number)
+                failures, warned = 0, seen
 
     async def stop(self) -> None:
         self._stopping.set()

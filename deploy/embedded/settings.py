@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.api.settings import is_loopback
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 SERVICES = ("memory", "agent", "api")  # start order
 PARTS = ("postgres", "nats", *SERVICES)
@@ -105,16 +107,33 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
 def open_home(settings: Settings) -> None:
     """Create the state folder, or say in one sentence why it cannot be used."""
     try:
-        created = not settings.home.exists()
-        settings.logs.mkdir(parents=True, exist_ok=True)
-        if created:
-            # Postgres runs under another account when we are root and must pass through here;
-            # what is secret inside has mode 0600 of its own.
-            settings.home.chmod(0o755)
+        for folder in (settings.home, settings.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise no_write_access(settings, error) from error
     if not os.access(settings.home, os.W_OK | os.X_OK):
         raise no_write_access(settings, None)
+
+
+def close_home(settings: Settings) -> None:
+    """Take from others what an earlier release let them read. Postgres sees to its own folder."""
+    private = [settings.home, settings.logs, settings.home / "nats"]
+    private += [path for path in settings.home.iterdir() if path.is_file()]
+    for folder in private[1:3]:
+        private += folder.rglob("*")
+    for path in private:
+        if path.exists() and not path.is_symlink():
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def require_password(settings: Settings, environment: Mapping[str, str] = os.environ) -> None:
+    """Raise LaunchError where anybody could come in: say at once what the api would say."""
+    named = any(environment.get(name) for name in ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD"))
+    if not named and not is_loopback(settings.host):
+        raise LaunchError(
+            f"HEELER_HOST={settings.host} can be reached from other machines, and there is no "
+            "password: set HEELER_PASSWORD, or leave HEELER_HOST at 127.0.0.1"
+        )
 
 
 def no_write_access(settings: Settings, error: OSError | None) -> LaunchError:

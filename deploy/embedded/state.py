@@ -9,14 +9,17 @@ import random
 import secrets
 import socket
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
+from pydantic import TypeAdapter
 
 from deploy.embedded.settings import SERVICES, LaunchError
+from libs.contracts.permissions import ADMIN, users
 
+STATE_FILE = "state.json"
 CREATE_TIME_TOLERANCE_SECONDS = 2.0  # the kernel derives it from the wall clock, which is adjusted
 GONE_POLL_SECONDS = 0.02
 LOCK_TRIES_MAX = 10
@@ -79,78 +82,102 @@ class InstanceState:
     parts: dict[str, PartState] = field(default_factory=dict)
 
 
+STATE = TypeAdapter(InstanceState)
+PORTS = TypeAdapter(dict[str, int])
+
+
 def read_state(home: Path) -> InstanceState | None:
     """The last written state, or None when there is none that can be read."""
     try:
-        document: dict[str, Any] = json.loads((home / "state.json").read_text())
-        document["supervisor"] = _mark(document["supervisor"])
-        document["parts"] = {
-            name: PartState(**{**part, "mark": _mark(part["mark"])})
-            for name, part in document["parts"].items()
-        }
-        return InstanceState(**document)
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return STATE.validate_json((home / STATE_FILE).read_bytes())
+    except (OSError, ValueError):
         return None
 
 
 def write_state(home: Path, state: InstanceState) -> None:
-    write_private(home / "state.json", json.dumps(asdict(state), indent=2) + "\n")
+    write_private(home / STATE_FILE, json.dumps(asdict(state), indent=2) + "\n")
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file in one step; only its owner may read it."""
+    """Replace a file in one step; only its owner may read it. A folder in its place, which is none
+    of ours, is put aside."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    draft.replace(path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        if path.is_dir():
+            path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
-def _mark(document: dict[str, Any] | None) -> ProcessMark | None:
-    return None if document is None else ProcessMark(**document)
+def new_password() -> str:
+    return secrets.token_urlsafe(24)
 
 
 @dataclass(frozen=True)
 class Secrets:
+    """The passwords of a home; what an earlier release did not know is rolled."""
+
     postgres_password: str
     nats_password: str
-    service_passwords: dict[str, str]
+    nats_passwords: dict[str, str] = field(default_factory=dict)  # of its other users
+    service_passwords: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def new(cls) -> Secrets:
-        return cls(
-            postgres_password=secrets.token_urlsafe(24),
-            nats_password=secrets.token_urlsafe(24),
-            service_passwords={name: secrets.token_urlsafe(24) for name in SERVICES},
+    @property
+    def of_nats(self) -> dict[str, str]:
+        """By user of NATS."""
+        return {**self.nats_passwords, ADMIN: self.nats_password}
+
+    def complete(self) -> Secrets:
+        """The same, with a password for everybody."""
+        return replace(
+            self,
+            nats_passwords=passwords(name for name in users() if name != ADMIN)
+            | self.nats_passwords,
+            service_passwords=passwords(SERVICES) | self.service_passwords,
         )
+
+
+SECRETS = TypeAdapter(Secrets)
+
+
+def passwords(names: Iterable[str]) -> dict[str, str]:
+    return {name: new_password() for name in names}
 
 
 def open_secrets(home: Path) -> Secrets:
     """The passwords of this home: rolled at the first start, the same ever after."""
     path = home / "secrets.json"
     try:
-        return Secrets(**json.loads(path.read_text()))
+        known = SECRETS.validate_json(path.read_bytes())
     except FileNotFoundError:
-        fresh = Secrets.new()
-        write_private(path, json.dumps(asdict(fresh), indent=2) + "\n")
-        return fresh
-    except (ValueError, TypeError) as error:
+        known = Secrets(new_password(), new_password())
+    except (OSError, ValueError) as error:
         raise LaunchError(
-            f"{path} is damaged ({error}); the database needs its password."
+            f"{path} is damaged; the database needs the password in it. Put the file back, or "
+            "delete the data with `make wipe`."
         ) from error
+    complete = known.complete()
+    if complete != known or not path.exists():
+        write_private(path, json.dumps(asdict(complete), indent=2) + "\n")
+    return complete
 
 
 def choose_ports(home: Path) -> dict[str, int]:
     """Loopback ports for Postgres and NATS: those of the last start, unless taken by now."""
     path = home / "ports.json"
     try:
-        remembered: dict[str, int] = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
+        remembered = PORTS.validate_json(path.read_bytes())
+    except (OSError, ValueError):
         remembered = {}
     chosen: dict[str, int] = {}
-    for name in ("postgres", "nats", "nats_monitor"):
-        port = remembered.get(name)
-        chosen[name] = port if port and port_is_free("127.0.0.1", port) else free_port()
+    for name in ("postgres", "nats"):
+        port = remembered.get(name, 0)
+        usable = port in range(1, 65536) and port_is_free("127.0.0.1", port)
+        chosen[name] = port if usable else free_port()
     if chosen != remembered:
         write_private(path, json.dumps(chosen, indent=2) + "\n")
     return chosen

@@ -31,7 +31,10 @@ def status(settings: Settings, *, as_json: bool) -> int:
     """0 when the supervisor and every part is healthy, else 1."""
     holder = HomeLock(settings.home).holder()
     state = read_state(settings.home)
-    host, port = settings.reach_host, state.ports["api"] if state else settings.port
+    host, port = (
+        settings.reach_host,
+        state.ports.get("api", settings.port) if state else settings.port,
+    )
     health = read_health(host, port) if holder else Health()
     rows = [_supervisor_row(holder)]
     parts = state.parts.values() if state else map(PartState, settings.parts)

@@ -13,19 +13,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from deploy.embedded import postgres
-from deploy.embedded.nats import Nats, nats_url
+from deploy.embedded import placement
+from deploy.embedded.commands import HTTP_PARTS, python_command, service_command
+from deploy.embedded.environment import of_server
+from deploy.embedded.nats import Nats
 from deploy.embedded.part import Failed, Part
 from deploy.embedded.process import Command, signal_group, spawn_options
 from deploy.embedded.settings import (
-    ALL_SERVICES,
-    CHECKOUT,
     DATABASE,
     MIGRATE_SECONDS_MAX,
-    SERVICES,
     LaunchError,
     Settings,
+    close_home,
     open_home,
+    require_password,
     service_of,
 )
 from deploy.embedded.state import (
@@ -39,12 +40,13 @@ from deploy.embedded.state import (
     read_state,
     write_state,
 )
+from libs.contracts.permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
 
 LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
-HTTP_PARTS = ("api", ALL_SERVICES)
+STATE_CHECK_SECONDS = 1.0
 
 
 class Supervisor:
@@ -53,7 +55,7 @@ class Supervisor:
         self._secrets: Secrets = open_secrets(settings.home)
         ports = choose_ports(settings.home)
         home = settings.home
-        self._postgres = postgres.place(
+        self._postgres = placement.place(
             home,
             log_file=settings.log("postgres"),
             port=ports["postgres"],
@@ -63,8 +65,7 @@ class Supervisor:
             folder=home / "nats",
             log=settings.log("nats"),
             port=ports["nats"],
-            monitor_port=ports["nats_monitor"],
-            password=self._secrets.nats_password,
+            passwords=self._secrets.of_nats,
         )
         self._state = InstanceState(
             phase="starting",
@@ -75,13 +76,15 @@ class Supervisor:
                 "openapi": f"{settings.api_url}/openapi",
                 "health": f"{settings.api_url}/v1/health",
                 "nats": self._nats.url,
-                "nats_monitor": self._nats.monitor_url,
+                "nats_watch": self._nats.url_of(WATCH),
                 "database": self._postgres.url(DATABASE),
             },
             parts={name: PartState(name) for name in settings.parts},
         )
         self._listener: socket.socket | None = None
         self._parts: dict[str, Part] = {}
+        self._watching: list[asyncio.Task[None]] = []
+        self._unwritten = ""  # why the state could not be written, said once
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until the start failed; the exit code."""
@@ -107,6 +110,7 @@ class Supervisor:
     async def _start(self) -> None:
         await self._start_servers()
         await self._start_services()
+        self._watching.append(asyncio.create_task(self._keep_written(), name="state"))
 
     async def _start_servers(self) -> None:
         await asyncio.to_thread(self._postgres.prepare)
@@ -116,6 +120,8 @@ class Supervisor:
         await asyncio.gather(
             store.wait_ready(self._postgres.ready), bus.wait_ready(self._nats.ready)
         )
+        for part, answers in ((store, self._postgres.answers), (bus, self._nats.ready)):
+            self._watching.append(asyncio.create_task(part.watch(answers), name="watch"))
 
     async def _start_services(self) -> None:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
@@ -136,6 +142,7 @@ class Supervisor:
             self._settings,
             "migrate",
             module,
+            of_server(),
             HEELER_NATS_URL=self._nats.url,
             HEELER_ADMIN_DATABASE_URL=self._postgres.url(DATABASE),
             HEELER_SERVICE_PASSWORDS=json.dumps(self._secrets.service_passwords),
@@ -157,8 +164,8 @@ class Supervisor:
         if self._listener is None or service_of(name) not in HTTP_PARTS:
             return command
         descriptor = self._listener.fileno()
-        environment = command.environment | {"HEELER_LISTEN_DESCRIPTOR": str(descriptor)}
-        return replace(command, environment=environment, descriptors=(descriptor,))
+        variables = command.environment | {"HEELER_LISTEN_DESCRIPTOR": str(descriptor)}
+        return replace(command, environment=variables, descriptors=(descriptor,))
 
     def _add(self, command: Command, prepare: Callable[[], None] | None = None) -> Part:
         part = Part(command, self._state.parts[command.name], self._write, prepare)
@@ -167,6 +174,8 @@ class Supervisor:
         return part
 
     async def _stop(self, phase: str) -> None:
+        for task in self._watching:
+            task.cancel()
         self._phase("stopping")
         services = [part for name, part in self._parts.items() if name in self._settings.services]
         await asyncio.gather(*(part.stop() for part in services))
@@ -184,7 +193,21 @@ class Supervisor:
         self._write()
 
     def _write(self) -> None:
-        write_state(self._settings.home, self._state)
+        """Note what runs. A disk that is full meanwhile is no reason to let a part be dead."""
+        try:
+            write_state(self._settings.home, self._state)
+            self._unwritten = ""
+        except OSError as error:
+            if str(error) != self._unwritten:
+                log.warning("the state cannot be written: %s", error)
+            self._unwritten = str(error)
+
+    async def _keep_written(self) -> None:
+        """Write the state again where it could not be written, or was damaged by somebody."""
+        while True:
+            await asyncio.sleep(STATE_CHECK_SECONDS)
+            if read_state(self._settings.home) != self._state:
+                self._write()
 
 
 async def _outcome(starting: asyncio.Task[None]) -> Exception | None:
@@ -209,31 +232,6 @@ def _module_exists(module: str) -> bool:
         return False
 
 
-def service_command(
-    settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
-) -> Command:
-    """How a process of a service is started: `agent`, or its second replica `agent-2`; or one of
-    all services."""
-    service = service_of(name)
-    urls = {
-        each: postgres.database_url(
-            port=ports["postgres"],
-            database=DATABASE,
-            user=f"heeler_{each}",
-            password=secrets.service_passwords[each],
-        )
-        for each in SERVICES
-    }
-    environment = {"HEELER_NATS_URL": nats_url(port=ports["nats"], password=secrets.nats_password)}
-    if service in HTTP_PARTS:
-        environment |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
-    if service == ALL_SERVICES:
-        environment["HEELER_DATABASE_URLS"] = json.dumps(urls)
-        return python_command(settings, name, "deploy.embedded.one", **environment)
-    environment["HEELER_DATABASE_URL"] = urls[service]
-    return python_command(settings, name, f"{settings.services_package}.{service}", **environment)
-
-
 def open_listener(settings: Settings) -> socket.socket:
     """The socket that all replicas of the api accept from. A connection goes to one that is free
     to take it, never to one that is frozen or dead; while all of them restart it waits."""
@@ -249,23 +247,6 @@ def open_listener(settings: Settings) -> socket.socket:
         ) from error
     listener.listen(LISTEN_BACKLOG)
     return listener
-
-
-def python_command(settings: Settings, name: str, module: str, **environment: str) -> Command:
-    inherited = {"HEELER_LOG_LEVEL": "info", **os.environ}
-    # A service that comes back should not compile itself first: that is half of its start.
-    ours = {
-        "PYTHONPATH": str(CHECKOUT),
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "",
-    }
-    return Command(
-        name=name,
-        argv=[sys.executable, "-m", module],
-        environment=inherited | ours | environment,
-        folder=CHECKOUT,
-        log=settings.log(name),
-    )
 
 
 def kill_leftovers(state: InstanceState | None, seconds_max: float = LEFTOVER_SECONDS_MAX) -> None:
@@ -288,9 +269,11 @@ def main(settings: Settings, kind: type[Supervisor] = Supervisor) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
+    require_password(settings)
     open_home(settings)
     lock = HomeLock(settings.home)
     if not lock.take():
         raise LaunchError(f"{settings.home} is already up: {settings.api_url}")
+    close_home(settings)
     kill_leftovers(read_state(settings.home))
     return asyncio.run(kind(settings).run())

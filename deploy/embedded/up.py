@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 import psutil
 
 from deploy.embedded.health import read_health
-from deploy.embedded.process import rotate, tail
+from deploy.embedded.process import open_log, rotate, tail
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
@@ -20,6 +21,7 @@ from deploy.embedded.settings import (
     LaunchError,
     Settings,
     open_home,
+    require_password,
 )
 from deploy.embedded.state import (
     HomeLock,
@@ -38,6 +40,7 @@ DOWN_SECONDS_MAX = 45.0
 
 def up(settings: Settings) -> int:
     started = time.monotonic()
+    require_password(settings)
     open_home(settings)
     if HomeLock(settings.home).holder():
         return _join_running(settings)
@@ -132,7 +135,7 @@ def _spawn_supervisor(settings: Settings) -> subprocess.Popen[bytes]:
     print(f"Starting Heeler in {settings.home}", flush=True)
     path = settings.log("supervisor")
     rotate(path)
-    with path.open("ab") as log:
+    with open_log(path) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "deploy.embedded", "run"],
             cwd=CHECKOUT,
@@ -169,12 +172,14 @@ def _wait_healthy(
 def _current(
     settings: Settings, supervisor: subprocess.Popen[bytes] | None
 ) -> InstanceState | None:
-    """The state as our supervisor wrote it, not what an earlier one left."""
+    """The state as our supervisor wrote it, or the one that holds the home; not what an earlier one
+    left, or somebody else. The one that runs writes it again within a moment."""
     state = read_state(settings.home)
-    if state is None or supervisor is None:
-        return state
-    failed = supervisor.poll() is not None and state.phase == "failed"
-    ours = state.supervisor is not None and state.supervisor.pid == supervisor.pid
+    if state is None or "api" not in state.ports or "api" not in state.urls:
+        return None
+    failed = supervisor is not None and supervisor.poll() is not None and state.phase == "failed"
+    holder = supervisor or HomeLock(settings.home).holder()
+    ours = state.supervisor is not None and holder and state.supervisor.pid == holder.pid
     return state if ours or failed else None
 
 
@@ -236,10 +241,11 @@ def _print_urls(settings: Settings, state: InstanceState) -> None:
     home = home_prefix(settings)
     rows = {
         "API": state.urls["api"],
-        "OpenAPI": state.urls["openapi"],
-        "health": state.urls["health"],
-        "NATS": state.urls["nats"],
+        "OpenAPI": f"{state.urls['api']}/openapi",
+        "health": f"{state.urls['api']}/v1/health",
+        "NATS": f"{home}make watch",
         "SQL": f"{home}make psql",
+        "logins": f"{home}make status ARGS=--json",
         "logs": str(settings.logs),
         "stop": f"{home}make down",
     }
@@ -248,7 +254,8 @@ def _print_urls(settings: Settings, state: InstanceState) -> None:
 
 def home_prefix(settings: Settings) -> str:
     """What must stand before a command that is for this home."""
-    return f"HEELER_HOME={settings.home} " if os.environ.get("HEELER_HOME") else ""
+    words = shlex.quote(str(settings.home))
+    return f"HEELER_HOME={words} " if os.environ.get("HEELER_HOME") else ""
 
 
 def print_rows(rows: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from deploy.embedded.settings import LaunchError
+from libs.contracts.permissions import WATCH, inbox_prefix
 
 EVENTS = ("*.event.>",)
 ALL = ("*.event.>", "*.command.>", "*.delta.>")
@@ -44,6 +45,7 @@ async def watch(url: str, *, everything: bool, count: int | None) -> int:
     try:
         client = await nats.connect(
             url,
+            inbox_prefix=inbox_prefix(WATCH),
             connect_timeout=CONNECT_SECONDS_MAX,
             reconnect_time_wait=RECONNECT_SECONDS,
             max_reconnect_attempts=RECONNECTS_MAX,

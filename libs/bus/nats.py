@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
 from faststream import AckPolicy
 from faststream.nats import NatsBroker
@@ -30,7 +31,7 @@ from nats.js.errors import BadRequestError
 
 from libs.bus import headers
 from libs.bus.by_reference import EVENT_BYTES_MAX, published_payload
-from libs.bus.jetstream import commands_consumer, stream_config
+from libs.bus.jetstream import commands_consumer, make_stream
 from libs.bus.observed import below, sending
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
@@ -47,6 +48,7 @@ from libs.bus.ports import (
     too_large,
 )
 from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected, event_subject
+from libs.contracts.permissions import ADMIN, inbox_prefix
 from libs.contracts.streams import (
     COMMANDS_STREAM,
     DELIVERIES_OF_COMMANDS,
@@ -71,11 +73,13 @@ REFUSED = (BadHeaderError, BadRequestError, BadSubjectError, MaxPayloadError)
 
 
 class NatsBus:
-    """Keeps the contract of `ports.Bus`. `holder` names this process and its reply subject."""
+    """Keeps the contract of `ports.Bus`. `holder` names this process and its reply subject, which
+    is below the inboxes that only the user of the url may read."""
 
     def __init__(self, url: str, holder: str) -> None:
         self.holder = holder
-        self.inbox = f"_INBOX.{holder}"
+        inboxes = inbox_prefix(urlsplit(url).username or ADMIN)
+        self.inbox = f"{inboxes}.{holder}"
         self.replies: dict[str, asyncio.Future[bytes]] = {}
         self.tokens = count(1)
         self.served: list[str] = []
@@ -90,6 +94,7 @@ class NatsBus:
             apply_types=False,
             logger=None,
             name=holder,
+            inbox_prefix=inboxes,
             reconnect_time_wait=0.2,  # type: ignore[arg-type]
             max_reconnect_attempts=-1,
             ping_interval=5,
@@ -194,13 +199,11 @@ class NatsBus:
             signal.raise_signal(signal.SIGTERM)
 
     async def declare(self) -> None:
-        """Make sure that every stream exists, and a consumer for each service served here."""
+        """Make sure that every stream exists, and a consumer for each service served here. One that
+        is there stays as the migration left it: a service has no right to change a stream."""
         jetstream = self.client.jetstream(timeout=2)
         for spec in streams():
-            try:
-                await jetstream.add_stream(stream_config(spec))
-            except BadRequestError:
-                await jetstream.update_stream(stream_config(spec))
+            await make_stream(jetstream, spec)
         for service in self.served:
             await jetstream.add_consumer(COMMANDS_STREAM, commands_consumer(service))
 

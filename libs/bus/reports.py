@@ -15,11 +15,11 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from libs.bus.ports import Clock
+from libs.contracts.permissions import METRICS_REPORTS
 from libs.telemetry.exposition import PROCESS, Families, families, merged
 
 log = logging.getLogger(__name__)
 
-SUBJECT = "heeler.metrics"
 REPORT_SECONDS = 5.0
 REPORT_KEPT_SECONDS = 3 * REPORT_SECONDS
 PROCESSES_MAX = 256
@@ -38,7 +38,7 @@ class Reporter:
         await self.look()
         report = {"process": PROCESS, "families": families()}
         try:
-            await self.client.publish(SUBJECT, json.dumps(report).encode())
+            await self.client.publish(METRICS_REPORTS, json.dumps(report).encode())
         except NatsError as problem:
             log.debug("nobody hears what is counted here: %s", problem)
         await self.clock.sleep(REPORT_SECONDS)
@@ -53,7 +53,7 @@ class Reports:
 
     async def listen(self, client: Client) -> None:
         """Hear every process from now on."""
-        await client.subscribe(SUBJECT, cb=self.hear)
+        await client.subscribe(METRICS_REPORTS, cb=self.hear)
 
     async def hear(self, message: Msg) -> None:
         """A process told what it counts."""

@@ -14,6 +14,7 @@ COMMAND_ACK_WAIT_SECONDS = 10
 # More than all processes of a service keep waiting (`libs/bus/command_queue.py`), so that it is not
 # this that holds a command back: who has no room for it says so.
 COMMANDS_UNACKED_MAX = 16_384
+COMMANDS_BYTES_MAX = 256 << 20
 
 EVENT_AGE_SECONDS_MAX = 7 * 86_400
 EVENT_STREAM_BYTES_MAX = 1 << 30
@@ -23,6 +24,10 @@ TOKENS_STREAM = "TOKENS"
 TOKEN_AGE_SECONDS_MAX = 3 * 3_600
 TOKENS_OF_A_RUN_MAX = 20_000
 TOKENS_BYTES_MAX = 128 << 20
+
+# Beside the declared streams: consumers, indexes, blocks that are half empty, streams of others.
+FILE_OVERHEAD_BYTES_MAX = 2 << 30
+MEMORY_OVERHEAD_BYTES_MAX = 256 << 20
 
 DELIVERIES_OF_COMMANDS = "deliver.{service}.commands"
 
@@ -38,6 +43,7 @@ class StreamSpec:
     bytes_max: int = -1
     in_memory: bool = False
     messages_of_a_subject_max: int = -1
+    refuses_when_full: bool = False  # else the oldest message makes room for the newest
 
 
 def streams() -> tuple[StreamSpec, ...]:
@@ -48,6 +54,8 @@ def streams() -> tuple[StreamSpec, ...]:
         tuple(f"{service}.command.>" for service in SERVICES),
         work_queue=True,
         age_seconds_max=COMMAND_AGE_SECONDS_MAX,
+        bytes_max=COMMANDS_BYTES_MAX,
+        refuses_when_full=True,
     )
     events = (
         StreamSpec(
@@ -74,3 +82,9 @@ def streams() -> tuple[StreamSpec, ...]:
 def events_stream(service: str) -> str:
     """The name of a service's event stream."""
     return f"EVENTS_{service.upper()}"
+
+
+def store_bytes_max(*, in_memory: bool) -> int:
+    """What all streams may hold together, on disk or in memory."""
+    held = sum(spec.bytes_max for spec in streams() if spec.in_memory == in_memory)
+    return held + (MEMORY_OVERHEAD_BYTES_MAX if in_memory else FILE_OVERHEAD_BYTES_MAX)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import os
 import random
 import shutil
@@ -15,12 +13,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from deploy import healthy
 from deploy.embedded.health import read_health
 from deploy.embedded.settings import PARTS, SERVICES, service_of
 from tests.chaos.client import Client
@@ -31,6 +30,7 @@ from tests.waiting import wait_for
 HEALTHY_SECONDS_MAX = 120.0
 RUNNING_SECONDS_MAX = 60.0
 GONE_SECONDS_MAX = 15.0
+CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +167,10 @@ class World:
 
     def connections(self) -> list[dict[str, Any]]:
         """NATS' own list of its clients."""
-        monitor = http.client.HTTPConnection(
-            "127.0.0.1", self.heeler.state().ports["nats_monitor"], timeout=5
+        [answer] = islice(
+            healthy.answers(self.heeler.nats_system_url, CONNECTIONS, '{"limit": 1024}'), 1
         )
-        monitor.request("GET", "/connz?limit=1024")
-        listed: list[dict[str, Any]] = json.loads(monitor.getresponse().read())["connections"]
-        monitor.close()
+        listed: list[dict[str, Any]] = answer["data"]["connections"]
         return listed
 
     def agents_by_port(self) -> dict[int, int]:
@@ -214,7 +212,7 @@ class World:
 
 
 @asynccontextmanager
-async def started(seed: int = 1) -> AsyncIterator[World]:
+async def started(seed: int = 1, *, home: Path | None = None) -> AsyncIterator[World]:
     """A world in a home of its own, with failpoints and a model in a process of its own."""
     failpoints = Path(tempfile.mkdtemp(prefix="heeler-failpoints-"))
     try:
@@ -225,7 +223,7 @@ async def started(seed: int = 1) -> AsyncIterator[World]:
                 "HEELER_FAILPOINTS": str(failpoints),
                 "HEELER_LOG_LEVEL": "info",
             }
-            with HeelerInstance(env=environment) as heeler:
+            with HeelerInstance(env=environment, home=home) as heeler:
                 yield World(heeler, model, failpoints, random.Random(seed))
     finally:
         delete_home(failpoints)

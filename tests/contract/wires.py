@@ -111,7 +111,7 @@ class NatsWires:
     async def forget_streams(self) -> None:
         """Begin without what earlier tests left."""
         jetstream = self.observer.jetstream()
-        for stream in ("COMMANDS", events_stream("ledger")):
+        for stream in ("COMMANDS", "TOKENS", events_stream("ledger")):
             with suppress(NotFoundError):
                 await jetstream.delete_stream(stream)
 

@@ -15,7 +15,7 @@ from tests.dummies.shell import postgres_answers, service
 
 async def ping(client: Client, name: str) -> str:
     try:
-        await client.request(f"dummy.{name}.ping", b"", timeout=0.3)
+        await client.request(f"$SRV.PING.{name}", b"", timeout=0.3)
     except (NatsError, TimeoutError):
         return "not answering"
     return "ok"

@@ -15,6 +15,8 @@ import psycopg
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from libs.contracts.permissions import inbox_prefix
+
 
 def say(event: str, **fields: str) -> None:
     print(json.dumps({"event": event, **fields}), file=sys.stderr, flush=True)
@@ -37,13 +39,17 @@ async def service(name: str) -> AsyncIterator[tuple[Client, asyncio.Event]]:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     client = await nats.connect(
-        os.environ["HEELER_NATS_URL"], reconnect_time_wait=0.05, max_reconnect_attempts=-1
+        os.environ["HEELER_NATS_URL"],
+        inbox_prefix=inbox_prefix(name),
+        reconnect_time_wait=0.05,
+        max_reconnect_attempts=-1,
     )
 
     async def pong(message: Msg) -> None:
         await message.respond(os.environ.get("DUMMY_WORD", "pong").encode())
 
-    await client.subscribe(f"dummy.{name}.ping", cb=pong)
+    if name != "api":
+        await client.subscribe(f"$SRV.PING.{name}", cb=pong)
     say("started", service=name)
     yield client, stop
     await client.close()

@@ -72,3 +72,14 @@ async def test_without_nats_nothing_is_healthy(
     for part in ("memory", "api"):
         assert await exit_code(part) == 1
         assert f"{part} is not healthy: ConnectionRefusedError" in capsys.readouterr().err
+
+
+async def test_nats_is_healthy_when_it_can_write_and_is_the_one_that_is_meant(
+    nats_server: NatsServer,
+) -> None:
+    url, name = nats_server.server.url_of("system"), nats_server.server.server_name
+    assert await asyncio.to_thread(healthy.nats_problem, url, name) is None
+    other = await asyncio.to_thread(healthy.nats_problem, url, "another")
+    assert other == f"another server answers: {name}"
+    with pytest.raises(TimeoutError):  # only the user of the system account is answered
+        await asyncio.to_thread(healthy.nats_problem, nats_server.url)

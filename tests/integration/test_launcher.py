@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import json
 import os
+import pwd
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import nats
+import psutil
 import psycopg
 import pytest
 
+from deploy.embedded import account, part
 from deploy.embedded.health import read_health
 from deploy.embedded.part import Backoff
-from deploy.embedded.process import LOG_BYTES_MAX, rotate
-from deploy.embedded.settings import PARTS, SERVICES, LaunchError, read_settings
-from deploy.embedded.state import ProcessMark, free_port, write_state
+from deploy.embedded.process import LOG_BYTES_MAX, Command, rotate
+from deploy.embedded.settings import ALL_SERVICES, PARTS, SERVICES, LaunchError, read_settings
+from deploy.embedded.state import PartState, ProcessMark, free_port, open_secrets, write_state
 from tests.chosen import new_nats
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
+from tests.waiting import wait_for
 
 DUMMIES = {
     "HEELER_PROCESSES": "each",
@@ -43,7 +50,8 @@ def test_up_prints_where_everything_is_and_status_agrees(heeler: HeelerInstance)
     output = heeler.up()
 
     assert f"already up: {heeler.base_url}" in output
-    assert heeler.nats_url in output
+    assert "make watch" in output
+    assert not [one for one in passwords_of(heeler) if one in output]
     assert f"{heeler.base_url}/openapi" in output
     status = heeler.status()
     assert status["healthy"] is True
@@ -56,15 +64,74 @@ def test_up_prints_where_everything_is_and_status_agrees(heeler: HeelerInstance)
     assert password not in table.stdout
 
 
-def test_secrets_are_for_the_owner_only(heeler: HeelerInstance) -> None:
-    for name in ("secrets.json", "state.json", "nats/nats.conf"):
-        assert (heeler.home / name).stat().st_mode & 0o077 == 0
+def passwords_of(heeler: HeelerInstance) -> list[str]:
+    secrets = open_secrets(heeler.home)
+    own = [secrets.postgres_password, *secrets.service_passwords.values()]
+    return [*own, *secrets.of_nats.values()]
+
+
+def test_what_is_in_the_home_is_for_the_owner_only(heeler: HeelerInstance) -> None:
+    found = [heeler.home, *heeler.home.rglob("*")]
+    assert {"secrets.json", "state.json", "nats.conf", "supervisor.log", "nats.log"} <= {
+        path.name for path in found
+    }
+    assert heeler.home.stat().st_mode & 0o777 == 0o700
+    for path in found:
+        assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_strangers_are_refused(heeler: HeelerInstance) -> None:
     port = heeler.state().ports["postgres"]
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(f"postgresql://postgres:guess@127.0.0.1:{port}/heeler")
+
+
+SECRETS_OF = {
+    "OPENAI_API_KEY": {"agent"},
+    "ANTHROPIC_API_KEY": {"agent"},
+    "https_proxy": {"agent"},
+    "HEELER_PASSWORD": {"api"},
+    "LETTA_SERVER_PASSWORD": {"api"},
+    "OTEL_EXPORTER_OTLP_HEADERS": {"agent", "api", "memory"},
+    "AWS_SECRET_ACCESS_KEY": set(),
+    "TZ": set(PARTS),
+}
+
+
+@pytest.mark.parametrize("processes", ["each", "one"])
+def test_every_process_has_only_the_variables_that_it_reads(processes: str) -> None:
+    mine = {name: f"mine of {name}" for name in SECRETS_OF}
+    command = {**DUMMIES, **mine, "HEELER_PROCESSES": processes}
+    if processes == "one":  # which runs the services themselves
+        command |= {"HEELER_SERVICES_PACKAGE": "", "HEELER_MIGRATIONS_MODULE": ""}
+    with HeelerInstance(env=command) as instance:
+        found = {
+            part: psutil.Process(state.mark.pid).environ()
+            for part, state in instance.state().parts.items()
+            if state.mark
+        }
+    for name, wanted in SECRETS_OF.items():
+        if processes == "one":
+            wanted = {part if part not in SERVICES else ALL_SERVICES for part in wanted}
+        assert {part for part, given in found.items() if mine[name] in given.values()} == wanted
+
+
+def test_nats_listens_on_one_port_and_it_wants_a_password(heeler: HeelerInstance) -> None:
+    listening = [
+        one.laddr.port
+        for one in psutil.Process(heeler.pid("nats")).net_connections("tcp")
+        if one.status == psutil.CONN_LISTEN
+    ]
+    assert listening == [heeler.state().ports["nats"]]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands Postgres to another account")
+def test_postgres_has_an_account_of_its_own(heeler: HeelerInstance) -> None:
+    if shutil.which("useradd", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        pytest.skip("no account can be made here without useradd")
+    assert psutil.Process(heeler.pid("postgres")).username() == account.NAME
+    data = Path(heeler.psql("show data_directory")[0][0])
+    assert (data.owner(), data.stat().st_mode & 0o777) == (account.NAME, 0o700)
 
 
 def test_postgres_runs_with_our_settings(heeler: HeelerInstance) -> None:
@@ -126,7 +193,7 @@ async def test_a_second_replica_of_a_service_can_be_started_by_hand(
     words: set[bytes] = set()
     deadline = time.monotonic() + 10
     while words != {b"pong", b"replica"} and time.monotonic() < deadline:
-        await client.publish("dummy.agent.ping", b"", reply=inbox)
+        await client.publish("$SRV.PING.agent", b"", reply=inbox)
         words.add((await answers.next_msg(timeout=5)).data)
     await client.close()
     heeler.stop_replicas()
@@ -146,11 +213,17 @@ def test_with_two_replicas_each_part_of_a_pair_stands_in_for_the_other() -> None
                 pid = instance.kill9(name)
                 assert read_health("127.0.0.1", instance.port).code == 200
                 instance.wait_restarted(name, pid)
+                wait_until(f"{name} serves", lambda: starts(instance, name) == 2, 30)  # noqa: B023
             instance.wait_healthy()
         os.kill(instance.pid("api"), signal.SIGSTOP)
         codes = [read_health("127.0.0.1", instance.port).code for _ in range(10)]
         os.kill(instance.pid("api"), signal.SIGCONT)
         assert codes == [200] * 10
+
+
+def starts(instance: HeelerInstance, part: str) -> int:
+    """How often a stand-in said that it serves."""
+    return instance.log(part).count('"started"')
 
 
 @pytest.mark.parametrize("replicas", ["0", "17", "two"])
@@ -278,6 +351,147 @@ def test_a_home_closed_to_other_accounts_keeps_its_data_elsewhere(tmp_path: Path
         assert instance.command("wipe").returncode == 0
         assert not data.parent.exists()
         assert not instance.home.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands Postgres to another account")
+def test_a_home_of_an_earlier_release_goes_on_and_is_closed_to_others() -> None:
+    nobody = pwd.getpwnam("nobody")
+    with HeelerInstance(env=DUMMIES) as instance:
+        instance.psql("create table kept as select 42 as n")
+        data = Path(instance.psql("show data_directory")[0][0])
+        instance.down()
+        old = instance.home / "postgres"
+        shutil.move(data, old)
+        (instance.home / "postgres-data-is-in").unlink()
+        account.own(old, account.Account(nobody.pw_uid, nobody.pw_gid))
+        for path in (instance.home, instance.home / "logs"):
+            path.chmod(0o755)
+        (instance.home / "logs" / "api.log").chmod(0o644)
+
+        instance.up()
+
+        assert instance.psql("select n from kept") == [(42,)]
+        assert Path(instance.psql("show data_directory")[0][0]) == old
+        assert old.owner() == psutil.Process(instance.pid("postgres")).username()
+        # Postgres, and nobody else, has to go through it.
+        assert instance.home.stat().st_mode & 0o777 == 0o710
+        assert instance.home.stat().st_gid == old.stat().st_gid
+        assert instance.home.stat().st_gid != nobody.pw_gid
+        assert (instance.home / "logs").stat().st_mode & 0o077 == 0
+        assert (instance.home / "logs" / "api.log").stat().st_mode & 0o077 == 0
+
+
+def test_a_home_may_have_any_name() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="heeler-test-hé ler-"))
+    folder.chmod(0o755)
+    try:
+        with HeelerInstance(env=DUMMIES, home=folder / "ho me 'ünd' \"mehr\"") as instance:
+            instance.psql("create table kept as select 42 as n")
+            assert instance.status()["healthy"] is True
+            output = instance.up()
+            assert f"HEELER_HOME={shlex.quote(str(instance.home))} make down" in output
+            instance.down()
+            instance.up()
+            assert instance.psql("select n from kept") == [(42,)]
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("command", ["up", "run"])
+def test_an_open_address_without_a_password_is_refused_before_anything_starts(
+    tmp_path: Path, command: str
+) -> None:
+    env = {**DUMMIES, "HEELER_HOST": "0.0.0.0", "HEELER_PASSWORD": ""}
+    instance = HeelerInstance(env=env, home=tmp_path / "home")
+
+    done = instance.command(command)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("HEELER_HOST=0.0.0.0 can be reached from other machines")
+    assert "set HEELER_PASSWORD" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not instance.home.exists()
+
+
+DAMAGES = {
+    "nothing": b"",
+    "half of it": b'{"phase": "running", "supervisor": {"pid": ',
+    "no text": b"\xff\xfe\x00",
+    "a list": b"[]",
+    "other types": b'{"phase": "running", "supervisor": {"pid": "x", "created": []}, "parts": []}',
+    "no parts": b'{"phase": "running", "supervisor": null, "urls": {}, "ports": {}, "parts": {}}',
+    "a folder": None,
+}
+
+
+@pytest.mark.parametrize("content", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_state_beside_a_running_server_is_repaired(
+    heeler: HeelerInstance, content: bytes | None
+) -> None:
+    heeler.wait_healthy()
+    before = heeler.state()
+    damage(heeler.home / "state.json", content)
+
+    printed = heeler.command("status")
+    assert "Traceback" not in printed.stderr
+    output = heeler.up()
+
+    assert f"already up: {heeler.base_url}" in output
+    after = heeler.state()
+    assert after.supervisor == before.supervisor
+    assert after.parts == before.parts
+    assert heeler.command("status").returncode == 0
+
+
+@pytest.mark.parametrize("content", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_state_without_a_server_is_in_nobodys_way(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    damage(home / "state.json", content)
+    instance = HeelerInstance(env=DUMMIES, home=home)
+
+    status, down = instance.command("status"), instance.command("down")
+
+    assert (status.returncode, down.returncode) == (1, 0)
+    assert "Heeler is not running" in down.stdout
+    assert "Traceback" not in status.stderr + down.stderr
+
+
+def damage(path: Path, content: bytes | None) -> None:
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+
+
+async def test_a_part_that_does_not_get_well_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, "LOOK_SECONDS", 0.01)
+    sick = Command(
+        name="sick",
+        argv=["sleep", "600"],
+        environment=dict(os.environ),
+        folder=tmp_path,
+        log=tmp_path / "sick.log",
+    )
+    state = PartState("sick")
+    kept = part.Part(sick, state, lambda: None)
+    kept.start()
+    watching = asyncio.create_task(kept.watch(lambda: state.restarts >= 3))
+    try:
+        await wait_for("it is well at last", lambda: state.restarts >= 3, 30)
+        await wait_for("it runs", lambda: state.state == "running", 30)
+        pid = state.mark and state.mark.pid
+        await asyncio.sleep(0.01 * part.FAILURES_MAX * 2)  # who is well is left alone
+        assert state.mark
+        assert state.mark.pid == pid
+    finally:
+        watching.cancel()
+        await kept.stop()
 
 
 def test_a_pid_file_that_names_a_stranger_does_not_block_the_start() -> None:

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy import nats_configuration
 from deploy.containers.engine import images
 from deploy.containers.project import read_containers
-from deploy.embedded import nats, postgres
+from deploy.embedded import postgres
 from deploy.embedded.settings import SERVICES
+from deploy.nats_configuration import password_variable
 from libs.bus.settings import ServiceSettings
+from libs.contracts.permissions import users
 from services.api.settings import ApiSettings, UnsafeSettings
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -64,20 +67,15 @@ def test_postgres_in_a_container_has_settings_that_the_embedded_one_has() -> Non
     assert options.items() <= postgres.SETTINGS.items()
 
 
-def test_nats_in_a_container_has_the_limits_that_the_embedded_one_has() -> None:
+def test_nats_in_a_container_is_configured_as_the_embedded_one() -> None:
     text = (CHECKOUT / "deploy/nats.conf").read_text()
-    units = {"MB": 1024**2, "GB": 1024**3}
-    limits = {
-        name: int(number) * units[unit]
-        for name, number, unit in re.findall(r"(max_\w+): (\d+)(MB|GB)", text)
-    }
-    assert limits == {
-        "max_payload": nats.PAYLOAD_BYTES_MAX,
-        "max_memory_store": nats.MEMORY_STORE_BYTES_MAX,
-        "max_file_store": nats.FILE_STORE_BYTES_MAX,
-    }
+    assert text == nats_configuration.rendered(), "run `python -m deploy.nats_configuration`"
     assert "sync_interval: always" in text
-    assert f"user: {nats.USER}," in text
+    given = PARTS["nats"]["environment"]
+    assert {password_variable(user) for user in users()} <= given.keys()
+    for service in SERVICES:
+        url = PARTS[service]["environment"]["HEELER_NATS_URL"]
+        assert url.startswith(f"nats://{service}:${{{password_variable(service)}")
 
 
 def test_what_configures_a_provider_is_handed_to_the_agent() -> None:

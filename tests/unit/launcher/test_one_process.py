@@ -16,7 +16,7 @@ from libs.eventstore.database import POOL_CONNECTIONS_MAX
 from services.api.settings import UnsafeSettings
 
 ENVIRONMENT = {
-    "HEELER_NATS_URL": "nats://127.0.0.1:1",
+    "HEELER_NATS_URLS": '{"agent": "nats://127.0.0.1:1", "api": "b", "memory": "c"}',
     "HEELER_DATABASE_URLS": '{"agent": "a", "api": "b", "memory": "c"}',
 }
 
@@ -101,7 +101,7 @@ def test_the_settings_of_every_service_hold_for_one_process_too() -> None:
     with pytest.raises(UnsafeSettings):
         parts({**ENVIRONMENT, "HEELER_HOST": "0.0.0.0"})
     with pytest.raises(MissingSetting, match="HEELER_DATABASE_URLS"):
-        parts({"HEELER_NATS_URL": "nats://127.0.0.1:1"})
+        parts({"HEELER_NATS_URLS": ENVIRONMENT["HEELER_NATS_URLS"]})
 
 
 def test_a_number_of_processes_that_there_is_not_is_refused() -> None:

@@ -119,6 +119,20 @@ class Queries(Protocol):
         ...
 
 
+# A turn without a lease should not be. It is looked for all the same, because nobody else would
+# ever find it: among the runs that have not ended, by their index.
+ORPHANED_TURNS = """
+(select l.key, coalesce(m.org, ''), '' from agent.leases l left join lateral (
+    select org from agent.messages where conversation_id = l.key limit 1) m on true
+ where l.expires_at < now() and l.key like 'conv-%%'
+ order by l.expires_at limit %(limit)s)
+union all
+(select r.conversation_id, r.org, '' from agent.runs r
+ where r.status in ('created', 'running') and r.status = 'running'
+   and not exists (select from agent.leases l where l.key = r.conversation_id)
+ limit %(limit)s)"""
+
+
 class PostgresQueries:
     """Keeps the contract of `Queries`."""
 
@@ -213,15 +227,10 @@ class PostgresQueries:
         return [FoundMessage(*row) for row in rows]
 
     async def orphaned_turns(self) -> list[Orphan]:
-        """Conversations whose turn nobody drives. One that was deleted meanwhile has no messages
-        and no turn; but its lease is still there, and somebody has to clear it away."""
-        rows = await self.database.fetch(
-            "select l.key, coalesce(m.org, ''), '' from agent.leases l left join lateral ("
-            " select org from agent.messages where conversation_id = l.key limit 1) m on true"
-            " where l.expires_at < now() and l.key like 'conv-%%'"
-            " order by l.expires_at limit %s",
-            [SWEPT_MAX],
-        )
+        """Conversations whose turn nobody drives: its lease has run out, or there is none. One
+        that was deleted meanwhile has no messages and no turn; but its lease is still there, and
+        somebody has to clear it away."""
+        rows = await self.database.fetch(ORPHANED_TURNS, {"limit": SWEPT_MAX})
         return [Orphan(*row) for row in rows]
 
     async def orphaned_creations(self, before: datetime) -> list[Orphan]:

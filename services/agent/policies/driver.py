@@ -276,7 +276,7 @@ class RunDriver:
         if design is None:
             await self.resume()
             return
-        question = await self.question_about(design)
+        question = await self.question_about(design, step_id)
         turn = self.conversation.state.turn
         if question is None or turn is None:
             return
@@ -338,10 +338,9 @@ class RunDriver:
         turn = self.conversation.state.turn
         return turn.run.id if turn else ""
 
-    async def question_about(self, design: Design) -> Question | None:
-        """What the model is asked now: as it was prepared, if that is still it; None if there is
-        something else to do by now."""
-        action = self.conversation.next_action()
+    async def question_about(self, design: Design, step_id: str) -> Question | None:
+        """What the model is asked for this step: as it was prepared, if that is still it; None if
+        there is something else to do by now."""
         early, self.fresh_question = self.fresh_question, None
         if early is not None:
             with contextlib.suppress(StoreUnavailable, VersionConflict):
@@ -350,7 +349,7 @@ class RunDriver:
                     return prepared
         seen_blocks = self.all.queries.seen_blocks
         blocks = await self.once_answered(lambda: seen_blocks(design.block_ids))
-        if self.conversation.next_action() != action:
+        if self.conversation.next_action() != AskModel(step_id):
             return None
         return question_of(self.conversation, design, blocks, at=self.all.clock.now())
 
@@ -424,10 +423,19 @@ class RunDriver:
 
     async def decide(self, work: Work, decide: Callable[[Conversation], None]) -> None:
         """One decision about the conversation, under its lease. If it is refused the conversation
-        has to be read again: it has left the cache, changed as it is."""
+        has to be read again: it has left the cache, changed as it is.
+
+        Where nothing has happened nothing is committed. Least of all is the lease given back: with
+        no event at a version nobody would notice that another process has begun a turn meanwhile,
+        which relies on this lease.
+        """
         repository = self.all.repository
         self.conversation = repository.claim(Conversation, self.fence.key) or await self.reloaded()
+        before = self.conversation.version
         decide(self.conversation)
+        if self.conversation.version == before:
+            repository.keep(self.conversation)
+            return
         work.adopt(self.conversation)
         idle = self.conversation.state.turn is None
         await work.commit(fence=self.fence, release_lease=idle)

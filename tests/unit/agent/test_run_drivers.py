@@ -17,11 +17,12 @@ from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usag
 from libs.contracts.memory import CreateBlocks
 from libs.contracts.message import Accepted, Context, Rejected
 from libs.eventstore.letters import Attempt
-from libs.eventstore.ports import Commit, History, VersionConflict
+from libs.eventstore.ports import Commit, Fence, History, VersionConflict
 from services.agent.adapters.models.port import ModelFailed
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import INTERRUPTED, Conversation
 from services.agent.domain.turn import Failure, ModelReply
+from services.agent.policies.driver import RunDriver
 from services.agent.policies.given_up import (
     DRIVES_MAX,
     FAILURES_MAX,
@@ -807,3 +808,32 @@ class TestUnknownOutcomes:
         await process.idle()
         assert len(process.model.asked) == 1
         assert process.model.turns == []
+
+
+class TestLeases:
+    async def test_a_lease_is_not_given_back_where_nothing_was_decided(self, world: World) -> None:
+        """Another process may have begun a turn that relies on it, unseen by who holds it."""
+        await world.agent()
+        holder, other = world.process("a", words()), world.process("b")
+        epoch = await holder.store.take_lease(CONVERSATION)
+        assert epoch is not None
+        driver = RunDriver(holder.drivers, Fence(CONVERSATION, epoch), Context("m1"), None)
+        await driver.resume()
+        assert driver.conversation.state.turn is None
+        await other.say("run-1")
+        assert other.drivers.tasks == {}, "the lease was not free"
+        await driver.record(lambda talk: None)
+        assert world.database.schema("agent").leases[CONVERSATION].epoch == epoch
+        await driver.drive()
+        await asyncio.gather(*holder.drivers.tasks.values())
+        assert [one.topic for one in world.events()][-1] == "run.completed"
+
+    async def test_a_turn_that_has_no_lease_is_taken_over(self, world: World) -> None:
+        await world.agent()
+        dying, living = world.process("a"), world.process("b", words())
+        dying.drivers.stopping = True  # it accepts, and drives nothing
+        await dying.say("run-1")
+        del world.database.schema("agent").leases[CONVERSATION]
+        await living.drivers.sweep()
+        await asyncio.gather(*living.drivers.tasks.values())
+        assert [one.topic for one in world.events()][-1] == "run.completed"

@@ -186,10 +186,15 @@ class TwinQueries:
         orgs = {row["conversation_id"]: row["org"] for row in self.rows("messages")}
         leases = self.database.schema("agent").leases
         now = self.database.clock()
-        return [
+        run_out = [
             Orphan(key, orgs.get(key, ""), "")
             for key, lease in leases.items()
             if lease.expires_at < now and key.startswith("conv-")
+        ]
+        return run_out + [
+            Orphan(row["conversation_id"], row["org"], "")
+            for row in self.rows("runs")
+            if row["status"] == "running" and row["conversation_id"] not in leases
         ]
 
     async def orphaned_creations(self, before: datetime) -> list[Orphan]:

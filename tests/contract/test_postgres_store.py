@@ -163,7 +163,7 @@ async def test_numbering_and_reading_the_log_use_their_indexes(postgres: Postgre
     assert 'ROW(xid, "position") > ROW(' in scan["Index Cond"]
     assert "pg_snapshot_xmin" in scan["Index Cond"]
     for statement in (READ_LOG, LOG_HEAD):
-        reading = await nodes(postgres, statement, "after", "limit", "topics")
+        reading = await nodes(postgres, statement, "after", "limit", "topics", "bytes")
         used = {node.get("Index Name") for node in reading} - {None}
         assert used == {"log_pkey", "events_pkey"}, reading
         assert not {"Seq Scan", "Sort", "Hash Join"} & {n["Node Type"] for n in reading}
@@ -191,7 +191,7 @@ COMMITS = {
 STATEMENTS = {
     "histories": (HISTORIES, ("ids", "afters")),
     "leases": (RENEW_LEASES, ("seconds", "keys", "epochs")),
-    "log": (READ_LOG, ("after", "topics", "limit")),
+    "log": (READ_LOG, ("after", "topics", "limit", "bytes")),
     "head": (LOG_HEAD, ()),
 }
 

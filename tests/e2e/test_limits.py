@@ -28,7 +28,7 @@ DIGITS = "9" * 5_000
     [
         ("/v1/agents", {"model": MODEL, "name": INCOMPRESSIBLE}, "name"),
         ("/v1/agents", {"model": MODEL, "tags": [INCOMPRESSIBLE * 35]}, "tags"),
-        ("/v1/agents", {"model": MODEL, "metadata": {"k": [[[]]] * 10_001}}, "metadata"),
+        ("/v1/agents", {"model": MODEL, "metadata": {"k": [[[]]] * 30_001}}, "metadata"),
         ("/v1/blocks", {"label": INCOMPRESSIBLE, "value": "x"}, "label"),
         ("/v1/blocks", {"label": "x", "value": "x", "tags": ["y"] * 5_000}, "tags"),
     ],

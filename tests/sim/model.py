@@ -37,6 +37,7 @@ class SimProvider:
         self.holder = holder
         self.lane = lane
         self.asked = asked
+        self.asking: set[tuple[str, int]] = set()
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         await asyncio.sleep(0.01)
@@ -59,12 +60,18 @@ class SimProvider:
         asked_for = json.loads(text_of(request.messages[place]))
         step = sum(one.role == "assistant" for one in request.messages[place + 1 :])
         time = self.asked(asked_for["name"], step, self.holder)
-        await asyncio.sleep(asked_for["thinks"])
-        reply = answer(asked_for, step, time)
-        if request.stream_tokens:
-            for piece in reply.text:
-                yield TextDelta(piece)
-                await asyncio.sleep(TOKEN_SECONDS)
+        asking = (asked_for["name"], step)
+        assert asking not in self.asking, f"{self.holder} asks for one step twice at a time"
+        self.asking.add(asking)
+        try:
+            await asyncio.sleep(asked_for["thinks"])
+            reply = answer(asked_for, step, time)
+            if request.stream_tokens:
+                for piece in reply.text:
+                    yield TextDelta(piece)
+                    await asyncio.sleep(TOKEN_SECONDS)
+        finally:
+            self.asking.discard(asking)
         yield Finished(reply)
 
 

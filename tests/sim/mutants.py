@@ -574,3 +574,14 @@ def busy_is_an_answer() -> list[Patch]:
         (module, "request_as_service", request)
         for module in (block_policies, memory_policies, agent_handlers)
     ]
+
+
+@mutant("Who drives a run goes on with the next one, although the lease is given back.")
+def drives_without_the_lease() -> list[Patch]:
+    real = RunDriver.act
+
+    async def act(driver: RunDriver) -> bool:
+        driver.released = False
+        return await real(driver)
+
+    return [(RunDriver, "act", act)]

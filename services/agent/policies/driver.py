@@ -245,7 +245,10 @@ class RunDriver:
             log.warning("the lease of %s will run out by itself", self.fence.key)
 
     async def act(self) -> bool:
-        """Do what has to be done next; returns whether there was anything."""
+        """Do what has to be done next; returns whether there was anything. Who has given the lease
+        back sees that a turn has begun, too; that is for who has taken it since."""
+        if self.released:
+            return False
         await self.refresh()
         turn = self.conversation.state.turn
         if turn is not None and self.deadline.seconds_left(turn) <= 0:

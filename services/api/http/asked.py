@@ -14,7 +14,7 @@ from libs.contracts.letta.runs import run_config
 from libs.contracts.message import Accepted
 from services.api.adapters.runs import RunFollower
 from services.api.http.problems import Problem
-from services.api.http.reading import AnyRequest, body_of, valid_id
+from services.api.http.reading import AnyRequest, body_of, valid_id, whole_number
 from services.api.http.shared import ORG, api_of
 
 UNBUILT_FIELDS = (
@@ -105,8 +105,7 @@ def named_run(request: AnyRequest, agent_id: str, body: LettaRequest) -> str | N
 
 def is_retry(request: AnyRequest) -> bool:
     """Whether an SDK says that it lost the answer and asks again."""
-    count = request.headers.get("x-stainless-retry-count", "0")
-    return count.isascii() and count.isdigit() and bool(count.strip("0"))
+    return bool(whole_number(request.headers.get("x-stainless-retry-count", "")))
 
 
 def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:

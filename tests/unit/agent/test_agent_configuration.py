@@ -210,19 +210,19 @@ class TestSize:
     """What an agent is stands whole in each event that changes it."""
 
     def test_an_agent_that_is_too_large_is_not_made(self) -> None:
-        refused = created(metadata={"a": "x" * AGENT_BYTES_MAX})
+        refused = created(system="x" * 600_000, metadata={"a": "x" * 500_000})
         assert isinstance(refused, Rejected)
-        assert (refused.code, "shorten `metadata`" in refused.reason) == (UNPROCESSABLE, True)
+        assert (refused.code, "shorten `system`" in refused.reason) == (UNPROCESSABLE, True)
 
     def test_its_tags_count_too(self) -> None:
-        refused = created(tags=[f"{number:0>99}" for number in range(AGENT_BYTES_MAX // 99)])
+        tags = [f"{number:0>499}" for number in range(1_000)]
+        refused = created(tags=tags, system="x" * 300_000, metadata={"a": "x" * 300_000})
         assert isinstance(refused, Rejected)
         assert "shorten `tags`" in refused.reason
 
     def test_an_agent_does_not_become_too_large_by_steps(self) -> None:
-        half = "x" * (AGENT_BYTES_MAX // 2)
-        old = changed(system=half)
-        request = UpdateAgent(metadata={"a": half})
+        old = changed(system="x" * 600_000)
+        request = UpdateAgent(metadata={"a": "x" * 500_000})
         refused = updated_design(old, request, Facts(None, None, {}, "user-2", LATER))
         assert isinstance(refused, Rejected)
         assert f"at most {AGENT_BYTES_MAX} bytes" in refused.reason
@@ -231,7 +231,7 @@ class TestSize:
         config = CONFIG.model_copy(update={"system": "x" * 2 * AGENT_BYTES_MAX})
         old = Design(config=config, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
         facts = Facts(None, None, {}, "user-2", LATER)
-        smaller = updated_design(old, UpdateAgent(system="x" * AGENT_BYTES_MAX), facts)
+        smaller = updated_design(old, UpdateAgent(system="x" * 1_000_000), facts)
         assert not isinstance(smaller, Rejected)
         larger = updated_design(old, UpdateAgent(description="d" * 1_000), facts)
         assert isinstance(larger, Rejected)

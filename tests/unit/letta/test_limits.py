@@ -44,8 +44,8 @@ SAID = {"role": "user", "content": "hi"}
         (requests.UpdateAgent, {"timezone": "x" * 501}, "timezone", "at most 500"),
         (requests.UpdateAgent, {"context_window_limit": 2**31}, "context_window_limit", "less"),
         (requests.UpdateAgent, {"metadata": nested(33, lists=False)}, "metadata", "32 levels"),
-        (requests.UpdateAgent, {"metadata": {"k": [1] * 10_001}}, "metadata", "10000 keys"),
-        (requests.UpdateAgent, {"metadata": {"k": "x" * 262_144}}, "metadata", "262144 bytes"),
+        (requests.UpdateAgent, {"metadata": {"k": [1] * 50_001}}, "metadata", "50000 keys"),
+        (requests.UpdateAgent, {"metadata": {"k": "x" * 524_288}}, "metadata", "524288 bytes"),
         (requests.UpdateAgent, {"secrets": {"k": "x" * 100_001}}, "secrets", "at most 100000"),
         (requests.CreateBlock, {"label": "x" * 501, "value": ""}, "label", "at most 500"),
         (requests.CreateBlock, {"label": "x", "value": "y" * 1_000_001}, "value", "1000000"),
@@ -55,9 +55,9 @@ SAID = {"role": "user", "content": "hi"}
         (requests.LettaRequest, {"messages": [{**SAID, "otid": "x" * 501}]}, "otid", "500"),
         (
             requests.LettaRequest,
-            {"messages": [{**SAID, "content": [{"type": "text", "text": ""}] * 5_001}]},
+            {"messages": [{**SAID, "content": [{"type": "text", "text": ""}] * 25_001}]},
             "content",
-            "10000 keys and items",
+            "50000 keys and items",
         ),
     ],
 )

@@ -28,15 +28,13 @@ from libs.eventstore.ports import (
     StoreUnavailable,
 )
 from libs.eventstore.work import Work
-from services.agent import handlers as agent_handlers
 from services.agent.adapters.tools import BaseToolRunner
 from services.agent.domain import talk as conversation_state
 from services.agent.domain.conversation import Conversation
 from services.agent.handlers import RETRY_MEANS_SAME_SECONDS, Handlers, started
-from services.agent.policies import blocks as block_policies
 from services.agent.policies.blocks import BlockPolicies
 from services.agent.policies.runs import RunDriver, RunDrivers
-from services.memory import policies as memory_policies
+from tests.sim import bus as sim_bus
 from tests.sim.processes import PROCESS_OF
 from tests.sim.reads import SimQueries
 from tests.sim.store import Server
@@ -554,26 +552,9 @@ def line_never_shrinks() -> list[Patch]:
     return [(CommandQueue, "counted", counted)]
 
 
-@mutant("A command is refused for want of room although a copy of it may take effect.")
-def copy_is_refused() -> list[Patch]:
-    real = CommandQueue.answer
-
-    async def answer(queue: CommandQueue, incoming: Any) -> Any:
-        refused = queue.full(incoming)
-        return refused if refused is not None else await real(queue, incoming)
-
-    return [(CommandQueue, "answer", answer)]
-
-
-@mutant("That there is no room for a command counts as its answer where a service sent it.")
-def busy_is_an_answer() -> list[Patch]:
-    async def request(bus: Any, command: Any, context: Any) -> Any:
-        return await bus.request(command, context)
-
-    return [
-        (module, "request_as_service", request)
-        for module in (block_policies, memory_policies, agent_handlers)
-    ]
+@mutant("That there is no room for one copy of a command counts as the answer to all of them.")
+def busy_speaks_for_all_copies() -> list[Patch]:
+    return [(sim_bus, "is_answer", lambda reply, *, sent_again: True)]
 
 
 @mutant("Who drives a run goes on with the next one, although the lease is given back.")

@@ -173,7 +173,10 @@ def meeting(seed: int, agents: int) -> list[Chore]:
 
 
 def full_stores(seed: int) -> list[Fault]:
-    """In every eighth world the disk of the store is full for a while, under pressure."""
+    """In every eighth world the disk of the store is full for a while, under pressure; where blocks
+    are deleted while agents get them, the store is slow, so that the two meet."""
+    if seed % 4 == 3:
+        return [Fault("slow", "weather", 3.5, 18.0, how="slow", amount=0.5)]
     if seed % 8 != 5:
         return []
     dice = Random(f"full store of {seed}")

@@ -428,19 +428,17 @@ class RunDriver:
         """One decision about the conversation, under its lease. If it is refused the conversation
         has to be read again: it has left the cache, changed as it is.
 
-        Where nothing has happened nothing is committed. Least of all is the lease given back: with
-        no event at a version nobody would notice that another process has begun a turn meanwhile,
-        which relies on this lease.
+        Where nothing has happened the lease is looked at all the same: what was committed before
+        with an unknown outcome may have given it back. But it is not given back then: with no event
+        at a version nobody would notice that another process has begun a turn meanwhile, which
+        relies on it.
         """
         repository = self.all.repository
         self.conversation = repository.claim(Conversation, self.fence.key) or await self.reloaded()
         before = self.conversation.version
         decide(self.conversation)
-        if self.conversation.version == before:
-            repository.keep(self.conversation)
-            return
         work.adopt(self.conversation)
-        idle = self.conversation.state.turn is None
+        idle = self.conversation.state.turn is None and self.conversation.version > before
         await work.commit(fence=self.fence, release_lease=idle)
         repository.keep(self.conversation)
         self.released = idle

@@ -10,7 +10,9 @@ MESSAGE_BYTES_MAX = 8 << 20  # what NATS is set up to take, headers included
 
 COMMANDS_STREAM = "COMMANDS"
 COMMAND_AGE_SECONDS_MAX = 3_600
-COMMAND_ACK_WAIT_SECONDS = 10
+# Longer than a sender waits: by itself JetStream gives no command to a second process. A sender
+# that still waits sends again; one that was answered must not be surprised by another copy.
+COMMAND_ACK_WAIT_SECONDS = 12
 # More than all processes of a service keep waiting (`libs/bus/command_queue.py`), so that it is not
 # this that holds a command back: who has no room for it says so.
 COMMANDS_UNACKED_MAX = 16_384

@@ -163,6 +163,11 @@ class Clients:
         if chore.kind == "make and leave":
             await self.make_and_leave(chore)
             return
+        if chore.kind == "make with shared":
+            agent = derived_id("agent", chore.name)
+            create = CreateAgent(agent_id=agent, request=wanted(chore.name, shared=True))
+            await self.send(chore.name, create)
+            return
         if chore.kind == "come and go":
             await self.come_and_go(chore)
             return

@@ -555,14 +555,3 @@ def line_never_shrinks() -> list[Patch]:
 @mutant("That there is no room for one copy of a command counts as the answer to all of them.")
 def busy_speaks_for_all_copies() -> list[Patch]:
     return [(sim_bus, "is_answer", lambda reply, *, sent_again: True)]
-
-
-@mutant("Who drives a run goes on with the next one, although the lease is given back.")
-def drives_without_the_lease() -> list[Patch]:
-    real = RunDriver.act
-
-    async def act(driver: RunDriver) -> bool:
-        driver.released = False
-        return await real(driver)
-
-    return [(RunDriver, "act", act)]

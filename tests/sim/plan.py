@@ -15,6 +15,7 @@ FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
 # A retry without a key is known by the time of its first try, which another api may have noted.
 API_SKEW_SECONDS_MAX = 150.0
 FULL_SECONDS_MAX = 8.0
+MEETING_SECONDS = 4.5
 MODEL_FAILURES = ("llm_timeout", "llm_rate_limit", "llm_server_error", "llm_connection_error")
 CRASH_POINTS = (
     "after_model_reply",
@@ -131,7 +132,7 @@ def plan_of(seed: int) -> Plan:
         tuple(dice.random() < 0.6 for _ in agents),
         tuple(says(dice, len(agents))),
         (*chores(dice, len(agents)), *pressing(seed, len(agents)), *meeting(seed, len(agents))),
-        (*faults(dice), *full_stores(seed)),
+        (*faults(dice), *full_stores(seed), *held_up(seed)),
         supervised=seed % 3 == 0,
     )
 
@@ -151,32 +152,32 @@ def pressing(seed: int, agents: int) -> list[Chore]:
 
 
 def meeting(seed: int, agents: int) -> list[Chore]:
-    """In every fourth world a block is deleted while agents get it, and an agent while others
-    want something of it: all within a moment."""
+    """In every fourth world a block is deleted while agents get it, and somewhat later an agent
+    while others want something of it."""
     if seed % 4 != 3:
         return []
     dice = Random(f"meeting of {seed}")
-    found: list[Chore] = []
-    for moment in (4 + 6 * dice.random(), 12 + 8 * dice.random()):
-        kinds = ["attach", "attach", "come and go", "come and go", "rename agent"]
-        kinds += ["delete shared"] if moment < 11 else ["delete agent", "detach", "delete shared"]
-        found += [
-            Chore(
-                f"g{len(found) + n + 1}",
-                kind,
-                dice.randrange(agents),
-                round(moment + 0.02 * dice.random(), 4),
-            )
-            for n, kind in enumerate(kinds)
-        ]
-    return found
+    together = ["make with shared"] * 4 + ["attach", "attach", "delete shared"]
+    later = ["rename agent", "delete agent", "detach", "come and go", "come and go"]
+    moments = [(MEETING_SECONDS, kind) for kind in together]
+    moments += [(12 + 8 * dice.random(), kind) for kind in later]
+    return [
+        Chore(f"g{n + 1}", kind, dice.randrange(agents), round(moment + 0.1 * dice.random(), 4))
+        for n, (moment, kind) in enumerate(moments)
+    ]
+
+
+def held_up(seed: int) -> list[Fault]:
+    """Where blocks are deleted while agents get them, one of those who make blocks stands still:
+    some agents are begun before and finished after."""
+    if seed % 4 != 3:
+        return []
+    target = Random(f"held up in {seed}").choice(MEMORIES)
+    return [Fault("held", "freeze", MEETING_SECONDS, 4.0, target)]
 
 
 def full_stores(seed: int) -> list[Fault]:
-    """In every eighth world the disk of the store is full for a while, under pressure; where blocks
-    are deleted while agents get them, the store is slow, so that the two meet."""
-    if seed % 4 == 3:
-        return [Fault("slow", "weather", 3.5, 18.0, how="slow", amount=0.5)]
+    """In every eighth world the disk of the store is full for a while, under pressure."""
     if seed % 8 != 5:
         return []
     dice = Random(f"full store of {seed}")

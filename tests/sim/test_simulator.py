@@ -17,7 +17,6 @@ from tests.sim.world import Outcome, run
 
 WORLDS_FOR_A_MUTANT = 100
 RARELY_FOUND = {  # it may take hundreds: `make sim-score`
-    "block-came-too-late",
     "cache-believed",
     "creation-not-swept",
     "lease-only-forgotten",

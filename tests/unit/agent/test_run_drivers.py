@@ -837,3 +837,17 @@ class TestLeases:
         await living.drivers.sweep()
         await asyncio.gather(*living.drivers.tasks.values())
         assert [one.topic for one in world.events()][-1] == "run.completed"
+
+    async def test_who_gave_the_lease_back_leaves_the_next_turn_to_who_took_it(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        process = world.process("a", words())
+        await process.say("run-1")
+        [first] = process.drivers.driving.values()
+        await asyncio.gather(*process.drivers.tasks.values())
+        assert first.released
+        process.drivers.stopping = True  # nobody drives the next one here
+        await process.say("run-2")
+        assert await first.act() is False
+        assert world.events()[-1].topic == "message.appended"

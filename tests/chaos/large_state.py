@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from libs.contracts.state_size import BLOCK_BYTES_MAX
+from libs.contracts.letta.limits import BLOCK_VALUE_CHARS_MAX
 from tests.chaos.client import Client
 from tests.chaos.dose import Dose
 from tests.chaos.kills import under_load
@@ -61,7 +61,7 @@ async def pressed(client: Client, name: str) -> list[str]:
     huge = {"label": "huge", "value": "x" * 5_000_000, "limit": 6_000_000}
     for _ in range(2):
         await post("/v1/blocks", json.dumps(huge).encode(), 422)
-    large = {"label": "large", "value": "x" * (BLOCK_BYTES_MAX - 10_000), "limit": 6_000_000}
+    large = {"label": "large", "value": "x" * (BLOCK_VALUE_CHARS_MAX - 10_000), "limit": 6_000_000}
     blocks = [
         await post("/v1/blocks", json.dumps({**large, "label": f"large-{n}"}).encode(), 200)
         for n in range(LARGE_BLOCKS)

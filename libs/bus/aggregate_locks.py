@@ -17,7 +17,7 @@ Waiter = asyncio.Future[None]
 
 
 @dataclass(slots=True)
-class Line:
+class WaitQueue:
     """Those who wait for one key: `first` before `others`, each in order of arrival."""
 
     first: deque[Waiter] = field(default_factory=deque)
@@ -37,7 +37,7 @@ class AggregateLocks:
     """Locks by key. A key that nobody holds costs no memory."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, Line] = {}
+        self.queues: dict[str, WaitQueue] = {}
 
     @asynccontextmanager
     async def hold(self, key: str, *, first: bool = False) -> AsyncIterator[None]:
@@ -50,12 +50,12 @@ class AggregateLocks:
 
     async def acquire(self, key: str, *, first: bool = False) -> None:
         """Wait until the key is free, and take it."""
-        line = self.lines.get(key)
-        if line is None:
-            self.lines[key] = Line()
+        queue = self.queues.get(key)
+        if queue is None:
+            self.queues[key] = WaitQueue()
             return
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        (line.first if first else line.others).append(waiter)
+        (queue.first if first else queue.others).append(waiter)
         try:
             await waiter
         except asyncio.CancelledError:
@@ -65,8 +65,8 @@ class AggregateLocks:
 
     def release(self, key: str) -> None:
         """Hand the key to whoever is next."""
-        waiter = self.lines[key].next()
+        waiter = self.queues[key].next()
         if waiter is None:
-            del self.lines[key]
+            del self.queues[key]
         else:
             waiter.set_result(None)

@@ -353,7 +353,9 @@ class NatsBus:
             await jetstream.publish(subject, payload, headers=sent)
         except REFUSED:
             raise
-        except (TimeoutError, NatsError) as problem:
+        except (TimeoutError, NatsError, OSError, RuntimeError) as problem:
+            # uvloop raises RuntimeError where it writes to a connection that was just lost: that is
+            # the fault of no event, which the relay would leave out.
             raise BusUnavailable(f"events of {service} were not taken") from problem
 
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:

@@ -170,7 +170,7 @@ class RunFollower:
                 delta = await self.next_delta()
             except TimeoutError:
                 yield Silence()
-                look = self.is_suspicious()
+                look = self.may_have_missed()
                 continue
             if self.misses(delta):
                 async for known in self.look():
@@ -193,7 +193,7 @@ class RunFollower:
         delta: dict[str, Any] = json.loads(payload)
         return delta
 
-    def is_suspicious(self) -> bool:
+    def may_have_missed(self) -> bool:
         """Whether something may have been missed, now that nothing comes."""
         known, self.reconnects = self.reconnects, self.bus.reconnects
         if known != self.reconnects or not self.bus.connected:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 ANSWER_SECONDS_MAX = 3.0
 API_PORT_DEFAULT = "8283"
@@ -87,7 +88,7 @@ def answers(url: str, subject: str, payload: str = "") -> Iterator[dict[str, Any
     login = {"user": user, "pass": unquote(address.password or "")}
     greeting = {**login, "verbose": False, "pedantic": False, "headers": False, "name": "healthy"}
     where = (address.hostname or "127.0.0.1", address.port or NATS_PORT_DEFAULT)
-    inbox = f"_INBOX.{user}.healthy"
+    inbox = f"_INBOX.{user}.{uuid4().hex}"  # nobody else's: several may ask at once
     with socket.create_connection(where, ANSWER_SECONDS_MAX) as connection:
         connection.sendall(
             f"CONNECT {json.dumps(greeting)}\r\nSUB {inbox} 1\r\n"

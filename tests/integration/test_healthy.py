@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import nats
 import nats.micro
@@ -83,3 +83,18 @@ async def test_nats_is_healthy_when_it_can_write_and_is_the_one_that_is_meant(
     assert other == f"another server answers: {name}"
     with pytest.raises(TimeoutError):  # only the user of the system account is answered
         await asyncio.to_thread(healthy.nats_problem, nats_server.url)
+
+
+async def test_who_asks_at_once_hears_only_the_own_answer(nats_server: NatsServer) -> None:
+    url = nats_server.server.url_of("system")
+    subjects = (healthy.SERVER_HEALTH, "$SYS.REQ.SERVER.PING.CONNZ")
+
+    def heard(subject: str) -> list[bool]:
+        """Of each answer, whether it lists connections."""
+        found: list[bool] = []
+        with suppress(TimeoutError):
+            found.extend("connections" in one["data"] for one in healthy.answers(url, subject))
+        return found
+
+    asked = await asyncio.gather(*(asyncio.to_thread(heard, subject) for subject in 4 * subjects))
+    assert asked == 4 * [[False], [True]]

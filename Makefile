@@ -25,7 +25,7 @@ endif
 TEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs wheels psql test check unit bench bench-memory bench-store chaos fuzz sim sim-score clean wipe
+.PHONY: help up down status watch logs wheels psql test check unit bench bench-memory bench-store chaos fuzz soak sim sim-score clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,10 @@ chaos: ## Kill parts, cut connections, turn clocks under load; look for losses (
 fuzz: ## Ask hostile requests, and look for answers of 500 (ARGS='--seeds 9 --requests 10000')
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.fuzz $(ARGS)
+
+soak: ## Half an hour of mixed load with kills; nothing may grow (MINUTES=480)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.chaos --only R36 --minutes $(or $(MINUTES),30) $(ARGS)
 
 sim: ## Run the services in 2,000 simulated worlds (SEEDS=100)
 	@deploy/bootstrap.sh --dev

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import uvloop
 
 from libs.bus.background import forever
+from libs.bus.garbage_collection import freeze_what_is_loaded
 from libs.bus.logs import configure_logs
 from libs.bus.micro import register
 from libs.bus.nats import NatsBus
@@ -77,6 +78,7 @@ async def started(
         reporter = Reporter(bus.client, vitals.look, clock)
         reporting = asyncio.create_task(forever(f"{name} metrics", reporter.turn, clock))
         runtime.service.start()
+        freeze_what_is_loaded()
         try:
             yield runtime
         finally:

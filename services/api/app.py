@@ -15,6 +15,7 @@ from litestar.exceptions import MethodNotAllowedException, NotFoundException
 from litestar.types import ASGIApp
 
 from libs.bus.background import forever
+from libs.bus.garbage_collection import freeze_what_is_loaded
 from libs.bus.nats import NatsBus
 from libs.bus.reports import Reporter, Reports
 from libs.bus.settings import ServiceSettings
@@ -41,6 +42,7 @@ from services.api.http import (
     runs,
     streams,
 )
+from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.guard import check, guard
 from services.api.http.limited_http import KEEP_ALIVE_SECONDS, LimitedHttp
@@ -140,6 +142,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
             for name in SERVICES
         ]
         reporting = asyncio.create_task(forever("api metrics", reporter.turn, clock))
+        freeze_what_is_loaded()
         try:
             yield
         finally:
@@ -173,6 +176,7 @@ def application(settings: ApiSettings, services: ServiceSettings) -> Litestar:
     app.state.clock = clock
     app.state.password = settings.password
     app.state.password_limits = PasswordLimits()
+    app.state.concurrency_limits = ConcurrencyLimits()
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS
     app.state.stopping = asyncio.Event()

@@ -22,8 +22,10 @@ from tests.chaos import (
     repeats,
     replicas,
     resumed,
+    soak,
     starving,
     unsure,
+    waiting_runs,
 )
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Verdict
@@ -56,7 +58,9 @@ SCENARIOS = {
     "R27": Scenario("poison", poison.r27_poison, Dose(1, 300, agents=20)),
     "R28": Scenario("one agent is pressed", hot_agents.r28_one_agent_is_pressed, Dose(8, 0)),
     "S15": Scenario("hostile clients", hostile_clients.s15_hostile_clients, Dose(1, 60, agents=10)),
+    "QUEUE": Scenario("many runs wait", waiting_runs.waiting_runs, Dose(1, 300)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
+    "R36": Scenario("a soak", soak.r36_soak, Dose(30, 0, agents=8)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
     "RELAY": Scenario("state is large", large_state.relay_large_state, Dose(2, 60, agents=10)),
 }

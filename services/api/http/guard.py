@@ -9,16 +9,18 @@ from __future__ import annotations
 import hmac
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from libs.contracts.message import JsonObject
+from services.api.http.concurrency_limits import TURN, ConcurrencyLimits
 from services.api.http.health import HEALTH_PATHS
 from services.api.http.password_limits import PasswordLimits, Proof
 from services.api.http.problems import Problem
+from services.api.http.reading import AnyRequest
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
@@ -29,8 +31,18 @@ AnyConnection = ASGIConnection[BaseRouteHandler, object, object, object]  # type
 
 
 async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
-    """Let a request in, or raise the answer why not."""
+    """Let a request in when it has come whole and it is its turn, or raise the answer why not."""
     check(connection)
+    if connection.scope["path"].rstrip("/") not in OPEN_PATHS:
+        await wait_for_turn(cast(AnyRequest, connection))
+
+
+async def wait_for_turn(request: AnyRequest) -> None:
+    """Wait for those that ask the same of the same thing, and came earlier."""
+    size = len(await request.body())
+    limits: ConcurrencyLimits = request.app.state.concurrency_limits
+    key = f"{request.method} {request.scope['path']}"
+    request.scope["state"][TURN] = await limits.turn(key, size, request.receive)
 
 
 def check(connection: AnyRequestLike) -> None:

@@ -11,6 +11,7 @@ from litestar import Litestar
 
 from libs.telemetry import conventions, metrics, tracing
 from libs.telemetry.tracing import UNSEEN, Span
+from services.api.http.concurrency_limits import TURN
 from services.api.http.guard import OPEN_PATHS
 from services.api.http.metrics import METRICS_PATH
 from services.api.http.problems import RETRY_AFTER_SECONDS
@@ -31,6 +32,7 @@ class Observed(Litestar):
             await super().__call__(scope, receive, send)
             return
         status, gone = CUT_OFF, False
+        state = scope.setdefault("state", {})
 
         async def received() -> Any:
             nonlocal gone
@@ -40,8 +42,11 @@ class Observed(Litestar):
 
         async def watched(message: Any) -> None:
             nonlocal status
-            if message["type"] == "http.response.start" and not gone:
-                status = message["status"]
+            if message["type"] == "http.response.start":
+                if TURN in state:
+                    state[TURN].answered(message["status"])
+                if not gone:
+                    status = message["status"]
             await send(message)
 
         method = scope["method"] if scope["method"] in METHODS else metrics.UNKNOWN
@@ -56,6 +61,8 @@ class Observed(Litestar):
                     raise
                 await stopped(watched)
             finally:
+                if TURN in state:
+                    state[TURN].answered(status)
                 route = route_of(scope.get("path_template"))
                 metrics.HTTP_REQUESTS.labels(method, route, status).inc()
                 metrics.HTTP_SECONDS.labels(method, route).observe(clock.monotonic() - began)

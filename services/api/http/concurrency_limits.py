@@ -1,0 +1,120 @@
+"""How many requests that ask the same of one thing are worked on at once; the others wait.
+
+Many clients that press one agent would else stand in every queue behind the api before everybody
+else's request. Here they wait for each other, in the order in which they came, and cost nobody
+anything: whoever hangs up gives its place away, and who is refused as too many keeps its place for
+a moment, so that clients that ask again at once do not fill the bus with refusals.
+
+A request has a turn from when it has come whole to when its answer begins or, for messages, its run
+is accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.api.http.problems import RETRY_AFTER_SECONDS, Problem
+
+AT_ONCE_MAX = 2
+WAITING_MAX = 256
+WAITING_BYTES_MAX = 64 * 1024 * 1024
+WAIT_SECONDS_MAX = 10.0
+REFUSED_SECONDS = 0.25
+
+TOO_MANY = 429
+HUNG_UP = 499
+UNAVAILABLE = 503
+
+TURN = "turn"  # its name in the state of a request
+Receive = Callable[[], Awaitable[Any]]
+
+
+@dataclass(slots=True)
+class Line:
+    """Those that ask the same of one thing."""
+
+    working: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+
+class ConcurrencyLimits:
+    """All requests of one process."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, Line] = {}
+        self.waiting_bytes = 0
+
+    async def turn(self, key: str, size: int, hung_up: Receive) -> Turn:
+        """Wait for a turn among the requests with this key. `size` is what the body keeps in
+        memory, in bytes; `hung_up` returns once the client is gone. Raises the 429 for too many
+        that wait, the 503 for one that waited too long, and 499 for one whose client is gone."""
+        line = self.lines.setdefault(key, Line())
+        if line.working < AT_ONCE_MAX:
+            line.working += 1
+            return Turn(self, key)
+        if len(line.waiting) >= WAITING_MAX or self.waiting_bytes + size > WAITING_BYTES_MAX:
+            raise again(TOO_MANY, "As many requests like this one wait as there is room for")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line.waiting.append(turn)
+        self.waiting_bytes += size
+        leaving = asyncio.ensure_future(hung_up())
+        try:
+            await asyncio.wait(
+                [turn, leaving], timeout=WAIT_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED
+            )
+        except asyncio.CancelledError:
+            if turn.done():
+                self.ended(key)
+            raise
+        finally:
+            leaving.cancel()
+            self.waiting_bytes -= size
+            if not turn.done():
+                line.waiting.remove(turn)
+        if turn.done():
+            return Turn(self, key)
+        if leaving.done():
+            raise Problem(HUNG_UP, {"detail": "The client hung up"})
+        raise again(UNAVAILABLE, f"This request waited for {WAIT_SECONDS_MAX:.0f} s")
+
+    def ended(self, key: str) -> None:
+        """A turn is over: it is handed to the next, if somebody waits."""
+        line = self.lines[key]
+        if line.waiting:
+            line.waiting.popleft().set_result(None)
+            return
+        line.working -= 1
+        if not line.working:
+            del self.lines[key]
+
+
+class Turn:
+    """The turn of one request."""
+
+    def __init__(self, limits: ConcurrencyLimits, key: str) -> None:
+        self.limits = limits
+        self.key = key
+        self.over = False
+
+    def end(self) -> None:
+        """Give it to the next; may be done twice."""
+        if not self.over:
+            self.over = True
+            self.limits.ended(self.key)
+
+    def answered(self, status: int) -> None:
+        """The answer begins: the end, which comes a moment later for one that is too many."""
+        if status != TOO_MANY:
+            self.end()
+        elif not self.over:
+            asyncio.get_running_loop().call_later(REFUSED_SECONDS, self.end)
+
+
+def again(status: int, why: str) -> Problem:
+    """An answer that says to come again."""
+    detail = f"{why}: try again in a moment"
+    return Problem(status, {"detail": detail}, {"Retry-After": RETRY_AFTER_SECONDS})

@@ -21,6 +21,8 @@ WAITED_SECONDS_MAX = 86_400.0
 SECONDS_LEFT = "heeler-seconds-left"  # how long the sender goes on waiting
 # JetStream forgets a message after so many seconds, counted by its own clock.
 TIME_TO_LIVE = "Nats-TTL"
+# A token that takes the place of all that JetStream keeps of its subject.
+LAST_OF_SUBJECT = {"Nats-Rollup": "sub", TIME_TO_LIVE: "1s"}
 
 
 def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:

@@ -39,7 +39,8 @@ def stream_config(spec: StreamSpec) -> StreamConfig:
         storage=StorageType.MEMORY if spec.in_memory else StorageType.FILE,
         discard=DiscardPolicy.NEW if spec.refuses_when_full else DiscardPolicy.OLD,
         duplicate_window=EVENT_DEDUPLICATION_SECONDS,
-        allow_msg_ttl=spec.work_queue,
+        allow_msg_ttl=spec.work_queue or spec.in_memory,
+        allow_rollup_hdrs=spec.in_memory,
     )
 
 

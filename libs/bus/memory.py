@@ -131,9 +131,13 @@ class MemoryBus:
         """Ring when an event of this topic is published."""
         self.network.listeners[f"{service}.{topic}"].append(ring)
 
-    async def publish_delta(self, subject: str, payload: bytes) -> None:
+    async def publish_delta(
+        self, subject: str, payload: bytes, *, replaces_kept: bool = False
+    ) -> None:
         """Tell whoever listens now."""
-        if subject.split(".")[3] == "token":
+        if replaces_kept:
+            self.network.tokens.pop(subject, None)
+        elif subject.split(".")[3] == "token":
             self.network.tokens[subject].append(payload)
         for pattern, listening in list(self.network.deltas.items()):
             if matches(subject, pattern):

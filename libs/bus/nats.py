@@ -369,10 +369,13 @@ class NatsBus:
 
     # Deltas
 
-    async def publish_delta(self, subject: str, payload: bytes) -> None:
+    async def publish_delta(
+        self, subject: str, payload: bytes, *, replaces_kept: bool = False
+    ) -> None:
         """Tell whoever listens now."""
+        sent_headers = headers.LAST_OF_SUBJECT if replaces_kept else None
         try:
-            await self.client.publish(subject, payload)
+            await self.client.publish(subject, payload, headers=sent_headers)
         except NatsError as problem:
             log.debug("delta dropped: %s", problem)
 

@@ -151,8 +151,11 @@ class Bus(Protocol):
         read it when the bell rings, and now and then without."""
         ...
 
-    async def publish_delta(self, subject: str, payload: bytes) -> None:
-        """Tell whoever listens now; nobody waits. Only tokens are kept, for a while."""
+    async def publish_delta(
+        self, subject: str, payload: bytes, *, replaces_kept: bool = False
+    ) -> None:
+        """Tell whoever listens now; nobody waits. Only tokens are kept, for a while, or until one
+        comes that replaces those of its subject: it is soon forgotten itself."""
         ...
 
     async def kept_deltas(self, subject: str) -> list[bytes]:

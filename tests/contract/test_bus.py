@@ -373,3 +373,11 @@ async def test_tokens_are_kept_for_who_comes_later_and_other_deltas_are_not(wire
     assert kept == [one for one in heard if int(one) % 100]
     assert await client.kept_deltas(told) == []
     assert await client.kept_deltas(tokens.replace("run-1", "run-3")) == []
+    await client.publish_delta(tokens, b"recorded", replaces_kept=True)
+
+    async def kept_none() -> bool:
+        return await client.kept_deltas(tokens) == []
+
+    await wait_for("the stream to forget what is recorded", kept_none)
+    assert heard[-1] == b"recorded"
+    assert await client.kept_deltas(tokens.replace("run-1", "run-2")) == [b"x"]

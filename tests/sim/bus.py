@@ -320,9 +320,13 @@ class SimBus:
 
     # Deltas
 
-    async def publish_delta(self, subject: str, payload: bytes) -> None:
+    async def publish_delta(
+        self, subject: str, payload: bytes, *, replaces_kept: bool = False
+    ) -> None:
         def arrive() -> None:
-            if subject.split(".")[3] == "token":
+            if replaces_kept:
+                self.broker.tokens.pop(subject, None)
+            elif subject.split(".")[3] == "token":
                 self.broker.tokens[subject].append(payload)
             for pattern, listening in self.broker.deltas.items():
                 if matches(subject, pattern):

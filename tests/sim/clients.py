@@ -325,4 +325,10 @@ def http_request(say: Say, attempt: int, *, last: int = 0) -> Any:
     async def read() -> bytes:
         return body
 
-    return SimpleNamespace(headers=headers, body=read, method="POST", url=SimpleNamespace(path=""))
+    return SimpleNamespace(
+        headers=headers,
+        body=read,
+        method="POST",
+        url=SimpleNamespace(path=""),
+        scope={"state": {}},
+    )

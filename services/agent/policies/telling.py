@@ -36,7 +36,7 @@ class RunTeller:
                         await self.next(run_id, {"message": doc})
                 else:
                     self.told = number + len(event.pieces) - 1
-                    await self.look(run_id, self.told)
+                    await self.recorded_pieces(run_id, self.told)
             case RunCompleted():
                 await self.next(event.run_id, {"end": ended_fields(event)})
             case RunFailed():
@@ -67,6 +67,12 @@ class RunTeller:
     async def look(self, run_id: str, number: int) -> None:
         """Bid the followers of a run to look at its rows, unless they know up to this number."""
         await self.publish("progress", run_id, json.dumps({"look": number}).encode())
+
+    async def recorded_pieces(self, run_id: str, number: int) -> None:
+        """The same, where the bus has kept the pieces of what is recorded: it need not any more."""
+        subject = delta_subject("agent", "run", "token", self.org, run_id)
+        payload = json.dumps({"look": number}).encode()
+        await self.bus.publish_delta(subject, payload, replaces_kept=True)
 
     async def publish(self, verb: str, run_id: str, payload: bytes) -> None:
         """Send a delta of a run."""

@@ -255,13 +255,19 @@ class RunFollower:
         """The next tokens that the bus has kept, no more than a slow client may keep waiting."""
         subject = delta_subject("agent", "run", "token", self.org, self.run_id)
         kept = await self.bus.kept_deltas(subject)
-        first = bisect_right(kept, self.told, key=lambda payload: json.loads(payload)["number"])
+        first = bisect_right(kept, self.told, key=last_number)
         return kept[first : first + DELTAS_MAX]
 
     async def messages(self) -> list[JsonObject]:
         """All messages of the run's answer, whole."""
         answer = await self.reads.run_answer(self.run_id)
         return [document for part in answer for document in part.docs]
+
+
+def last_number(token: bytes) -> int:
+    """The number of a piece, or of the last one that is in the rows."""
+    delta = json.loads(token)
+    return int(delta["look" if "look" in delta else "number"])
 
 
 GONE = {

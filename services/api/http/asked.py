@@ -13,7 +13,7 @@ from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest, Messa
 from libs.contracts.letta.runs import run_config
 from libs.contracts.message import Accepted
 from services.api.adapters.runs import RunFollower
-from services.api.http.concurrency_limits import TURN
+from services.api.http.concurrency_limits import end_turn
 from services.api.http.problems import Problem
 from services.api.http.reading import AnyRequest, body_of, valid_id, whole_number
 from services.api.http.shared import ORG, api_of
@@ -127,7 +127,7 @@ async def started(request: AnyRequest, asked: Asked[Any]) -> str:
     reply: Accepted = await api_of(request).send(
         request, asked.command, message_id=asked.command.run.id, keyed=False
     )
-    request.scope["state"][TURN].end()  # the run may take long
+    end_turn(request.scope["state"])  # the run may take long
     if reply.result["request_hash"] != asked.command.request_hash:
         detail = (
             "This Idempotency-Key (or these otids) came before with another request: use a new "

@@ -114,6 +114,12 @@ class Turn:
             asyncio.get_running_loop().call_later(REFUSED_SECONDS, self.end)
 
 
+def end_turn(state: dict[str, Any]) -> None:
+    """End the turn of a request, if it had to have one, before its answer."""
+    if TURN in state:
+        state[TURN].end()
+
+
 def again(status: int, why: str) -> Problem:
     """An answer that says to come again."""
     detail = f"{why}: try again in a moment"

@@ -13,7 +13,6 @@ from libs.contracts.letta import requests
 from libs.contracts.message import Accepted
 from services.api.adapters.first_tries import REQUESTS_MAX, FirstTries
 from services.api.http.asked import Asked, read_request, started
-from services.api.http.concurrency_limits import TURN
 from services.api.http.shared import Api
 from tests.unit.given import NOW
 
@@ -59,7 +58,7 @@ class World:
             method="POST",
             url=SimpleNamespace(path=""),
             app=SimpleNamespace(state=SimpleNamespace(api=self.api)),
-            scope={"state": {TURN: SimpleNamespace(end=lambda: None)}},
+            scope={"state": {}},
         )
         asked = await read_request(request, AGENT, requests.LettaStreamingRequest)
         await started(request, asked)

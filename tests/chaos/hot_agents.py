@@ -19,7 +19,7 @@ from tests.waiting import wait_for
 PRESSING_CLIENTS = 50
 QUIET_ROUNDS = 40
 ROUNDS_OF_AN_AGENT = 10
-BYSTANDERS_AGENTS = 100
+BYSTANDERS_AGENTS = (10, 100)  # for a dose, and where it is judged
 AFTERWARDS_ROUNDS = 20
 AFTERWARDS_SECONDS = 10.0
 BYSTANDERS_PAUSE_SECONDS = 0.05
@@ -96,7 +96,8 @@ async def r28_one_agent_is_pressed(world: World, dose: Dose) -> Verdict:
     await workload.create_agents(1 + AGENTS_LEFT_BEHIND)
     hot, *left_behind = workload.agents
     hot_block = await block_of(workload.client, hot)
-    bystander = await bystander_of(world, BYSTANDERS_AGENTS)
+    judged = dose.faults >= JUDGED_SECONDS_MIN
+    bystander = await bystander_of(world, BYSTANDERS_AGENTS[judged])
     quiet = await bystander.rounds(verdict, QUIET_ROUNDS)
     note(verdict, "quiet", quiet)
     loads = {
@@ -127,10 +128,10 @@ async def r28_one_agent_is_pressed(world: World, dose: Dose) -> Verdict:
         verdict.check(set(statuses) <= {0, 200, REFUSED}, problem)
         if name == "runs":
             await cancelled(world, verdict, hot)
-        await asyncio.sleep(min(AFTERWARDS_SECONDS, dose.faults))
-        seconds_after = await bystander.rounds(verdict, AFTERWARDS_ROUNDS)
-        note(verdict, f"after_{name}", seconds_after)
-        if dose.faults >= JUDGED_SECONDS_MIN:
+        if judged:
+            await asyncio.sleep(AFTERWARDS_SECONDS)
+            seconds_after = await bystander.rounds(verdict, AFTERWARDS_ROUNDS)
+            note(verdict, f"after_{name}", seconds_after)
             judge(verdict, name, quiet, seconds, seconds_after)
     await nothing_left(world, verdict, workload.agents)
     return verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -75,6 +76,9 @@ def hostile(random: Random) -> Any:
 LENGTHS = (3, 200, 499, 700, 2_800, 10_000)
 
 
+PLACE = re.compile(r'"@raw (\d+)@"')
+
+
 def written(body: Any) -> bytes:
     """A body as JSON, what is raw in it as it is."""
     raw: list[Raw] = []
@@ -84,7 +88,7 @@ def written(body: Any) -> bytes:
         raw.append(value)
         return f"@raw {len(raw) - 1}@"
 
-    text = json.dumps(body, default=placed)
-    for number, one in enumerate(raw):
-        text = text.replace(f'"@raw {number}@"', one.text, 1)
+    parts = PLACE.split(json.dumps(body, default=placed))
+    parts[1::2] = [raw[int(number)].text for number in parts[1::2]]
+    text = "".join(parts)
     return text.encode("utf-8", "surrogatepass")

@@ -55,6 +55,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_lines(world, memory, talks)
     yield from check_requests(world, talks)
     yield from check_pressed(world, [*agent.committed, *memory.committed])
+    yield from check_detached(world, talks)
     yield from check_deleted(world, agent, memory)
 
 
@@ -362,6 +363,15 @@ def check_pressed(world: World, events: list[Any]) -> Iterator[str]:
             expected = isinstance(reply, Rejected) and reply.code in HOPELESS
             if not expected or effects[chore.name]:
                 yield f"{chore.name} was told {reply} and took effect {effects[chore.name]} times"
+
+
+def check_detached(world: World, talks: dict[str, list[Event]]) -> Iterator[str]:
+    """A block that was attached can be detached: who decides that knows what was answered."""
+    for chore in world.plan.chores:
+        reply = world.clients.chores.get(chore.name)
+        detaches = chore.kind == "attach and detach" and not is_deleted(chore.agent, talks)
+        if detaches and isinstance(reply, Rejected):
+            yield f"the block of {chore.name} was attached, and detaching it got {reply}"
 
 
 HOPELESS = (UNPROCESSABLE, NOT_FOUND, BUSY)

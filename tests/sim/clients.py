@@ -34,6 +34,7 @@ HTTP_SECONDS_MAX = 30.0
 DROPS_MAX = 5
 PRESSING_CLIENTS = 30
 CANCELS_MAX = 60
+ATTACHED_SECONDS_MAX = 6.0
 BACKOFF_SECONDS = (0.3, 0.6, 1.2, 2.5, 4.0)
 SHARED_BLOCK = derived_id("block", "shared")
 RETRIED = frozenset({408, 409, 429})
@@ -179,6 +180,9 @@ class Clients:
         if chore.kind.startswith("press"):
             await self.press(chore, agent)
             return
+        if chore.kind in ("attach and detach", "attach and delete"):
+            await self.attach_for_a_while(chore, agent)
+            return
         commands: dict[str, Command] = {
             "edit block": UpdateBlock(
                 block_id=SHARED_BLOCK, changes={"description": f"by {chore.name}"}
@@ -195,6 +199,19 @@ class Clients:
             "hopeless agent": UpdateAgent(agent_id=agent, request={"name": UNSTORABLE}),
         }
         self.chores[chore.name] = await self.send(chore.name, commands[chore.kind])
+
+    async def attach_for_a_while(self, chore: Chore, agent: str) -> None:
+        """A block that an agent has until it is detached from it, or deleted."""
+        block_id = derived_id("block", chore.name)
+        state = BlockState(id=block_id, label=chore.name, value="", limit=100_000)
+        await self.send(f"{chore.name} made", CreateBlocks(blocks=[state]))
+        attach = AttachBlock(agent_id=agent, block_id=block_id)
+        attached = await self.send(f"{chore.name} attached", attach)
+        await asyncio.sleep(ATTACHED_SECONDS_MAX * self.shared.loop.random.random())
+        if chore.kind == "attach and detach" and isinstance(attached, Accepted):
+            detach = DetachBlock(agent_id=agent, block_id=block_id)
+            self.chores[chore.name] = await self.send(f"{chore.name} detached", detach)
+        await self.send(f"{chore.name} deleted", DeleteBlock(block_id=block_id))
 
     async def press(self, chore: Chore, agent: str) -> None:
         """Many clients want the same thing changed at once; who is told to come again does not."""

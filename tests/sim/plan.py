@@ -131,7 +131,12 @@ def plan_of(seed: int) -> Plan:
         agents,
         tuple(dice.random() < 0.6 for _ in agents),
         tuple(says(dice, len(agents))),
-        (*chores(dice, len(agents)), *pressing(seed, len(agents)), *meeting(seed, len(agents))),
+        (
+            *chores(dice, len(agents)),
+            *pressing(seed, len(agents)),
+            *meeting(seed, len(agents)),
+            *stale_caches(seed, len(agents)),
+        ),
         (*faults(dice), *full_stores(seed), *held_up(seed)),
         supervised=seed % 3 == 0,
     )
@@ -164,6 +169,20 @@ def meeting(seed: int, agents: int) -> list[Chore]:
     return [
         Chore(f"g{n + 1}", kind, dice.randrange(agents), round(moment + 0.1 * dice.random(), 4))
         for n, (moment, kind) in enumerate(moments)
+    ]
+
+
+def stale_caches(seed: int, agents: int) -> list[Chore]:
+    """In every fourth world agents have blocks for a while, so that one process decides about an
+    agent that it has in its cache, and that another process has just changed."""
+    if seed % 4 != 0:
+        return []
+    dice = Random(f"stale caches of {seed}")
+    together = 2 + 12 * dice.random()
+    kinds = ("attach and detach", "attach and delete") * 2
+    return [
+        Chore(f"a{n + 1}", kind, dice.randrange(agents), round(together + 4 * dice.random(), 3))
+        for n, kind in enumerate(kinds)
     ]
 
 

@@ -252,6 +252,8 @@ class Clients:
             retried = told.status in RETRIED or told.status >= 500 or not told.status
             if not retried or headers.get("x-should-retry") == "false":
                 break
+            if told.say.gives_up_after and not attempt:
+                continue
             pause = BACKOFF_SECONDS[min(attempt, len(BACKOFF_SECONDS) - 1)]
             await asyncio.sleep(pause * (0.5 + loop.random.random()))
         told.answered_at = loop.now
@@ -293,19 +295,31 @@ class Clients:
         raise AssertionError("counting never ends")
 
     async def post(self, told: Told, attempt: int) -> tuple[int, Any, dict[str, str]]:
-        """One attempt over HTTP."""
+        """One attempt over HTTP. Who gives the first up early does so after the api has read it: to
+        an api that stands still before that, it would be no earlier than its retry."""
         say, process = told.say, await self.connected()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         process.requests.add(answer)
-        process.lane.spawn(self.served(process, answer, http_request(say, attempt), say.agent))
-        async with asyncio.timeout(HTTP_SECONDS_MAX):
+        read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        request = http_request(say, attempt)
+        process.lane.spawn(self.served(process, read, answer, request, say.agent))
+        async with asyncio.timeout(HTTP_SECONDS_MAX) as limit:
+            if say.gives_up_after and not attempt:
+                await asyncio.wait([read, answer], return_when=asyncio.FIRST_COMPLETED)
+                limit.reschedule(self.shared.loop.now + say.gives_up_after)
             status, body, headers = await answer
         return status, body, headers
 
     async def served(
-        self, process: Process, answer: asyncio.Future[Any], request: Any, agent: int
+        self,
+        process: Process,
+        read: asyncio.Future[None],
+        answer: asyncio.Future[Any],
+        request: Any,
+        agent: int,
     ) -> None:
-        """In the api: answer one request."""
+        """In the api: read one request, and answer it."""
+        read.set_result(None)
         given = await process.answer(request, agent_id(agent))
         await asyncio.sleep(self.shared.network.hop())
         process.requests.discard(answer)

@@ -16,6 +16,8 @@ FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
 API_SKEW_SECONDS_MAX = 150.0
 FULL_SECONDS_MAX = 8.0
 MEETING_SECONDS = 4.5
+GIVES_UP_SECONDS_MAX = 0.01  # about as long as a message is being accepted
+CLIENTS_MAX = 4
 MODEL_FAILURES = ("llm_timeout", "llm_rate_limit", "llm_server_error", "llm_connection_error")
 CRASH_POINTS = (
     "after_model_reply",
@@ -62,6 +64,7 @@ class Say:
     attempts: int = 40
     streams: str = ""
     drops_after: int = 0
+    gives_up_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +129,20 @@ def plan_of(seed: int) -> Plan:
     """The world of a seed."""
     dice = Random(f"plan of {seed}")
     agents = tuple(dice.choice((0.0, 0.0, 4 * dice.random())) for _ in range(dice.randint(2, 3)))
+    interrupted, crashes = interrupted_creation(seed)
     return Plan(
         seed,
         agents,
         tuple(dice.random() < 0.6 for _ in agents),
-        tuple(says(dice, len(agents))),
+        (*says(dice, len(agents)), *early_retries(seed, len(agents))),
         (
             *chores(dice, len(agents)),
             *pressing(seed, len(agents)),
             *meeting(seed, len(agents)),
             *stale_caches(seed, len(agents)),
+            *interrupted,
         ),
-        (*faults(dice), *full_stores(seed), *held_up(seed)),
+        (*faults(dice), *full_stores(seed), *held_up(seed), *crashes),
         supervised=seed % 3 == 0,
     )
 
@@ -186,6 +191,38 @@ def stale_caches(seed: int, agents: int) -> list[Chore]:
     ]
 
 
+def early_retries(seed: int, agents: int) -> list[Say]:
+    """In every fourth world clients without keys give up their first try within moments, and send
+    it again at once: the one is still being accepted when the other comes."""
+    if seed % 4 != 2:
+        return []
+    dice = Random(f"early retries of {seed}")
+    return [
+        Say(
+            f"r{n + 1}",
+            CLIENTS_MAX + n,
+            dice.randrange(agents),
+            pause=round(15 * dice.random(), 3),
+            thinks=0.1,
+            named_by="nothing",
+            gives_up_after=round(GIVES_UP_SECONDS_MAX * dice.random(), 4),
+        )
+        for n in range(3)
+    ]
+
+
+def interrupted_creation(seed: int) -> tuple[list[Chore], list[Fault]]:
+    """In every fourth world a process dies when it has begun to make an agent, and nobody asks for
+    that again."""
+    if seed % 4 != 2:
+        return [], []
+    dice = Random(f"interrupted creation of {seed}")
+    at = round(2 + 8 * dice.random(), 3)
+    seconds = round(0.2 + 3 * dice.random(), 3)
+    crash = Fault("i1", "crash at", at, seconds, how="after_commit.agent.requested")
+    return [Chore("i2", "make and leave", 0, at)], [crash]
+
+
 def held_up(seed: int) -> list[Fault]:
     """Where blocks are deleted while agents get them, one of those who make blocks stands still:
     some agents are begun before and finished after."""
@@ -209,7 +246,7 @@ def full_stores(seed: int) -> list[Fault]:
 def says(dice: Random, agents: int) -> list[Say]:
     """A handful of clients with a few messages each."""
     found: list[Say] = []
-    for client in range(dice.randint(2, 4)):
+    for client in range(dice.randint(2, CLIENTS_MAX)):
         agent = dice.randrange(agents)
         for _ in range(dice.randint(1, 4)):
             name = f"m{len(found) + 1}"

@@ -17,12 +17,9 @@ from tests.sim.world import Outcome, run
 
 WORLDS_FOR_A_MUTANT = 100
 RARELY_FOUND = {  # it may take hundreds: `make sim-score`
-    "cache-believed",
-    "creation-not-swept",
     "lease-only-forgotten",
     "moves-first",
     "numbers-used-twice",
-    "retry-looks-too-early",
     "tool-runs-twice",
 }
 DOSE = range(1, 41)

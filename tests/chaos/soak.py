@@ -99,14 +99,12 @@ class Soak:
         """Create an agent, use it in every way, see that all is there, delete it; and again."""
         while not self.stop.is_set():
             agent = UsedAgent(self, self.world.client(), f"soak-{next(self.names)}", rolls)
-            await agent.create()
-            for _ in range(TURNS_OF_AN_AGENT):
-                if self.stop.is_set():
-                    break
-                await agent.turn()
-                await asyncio.sleep(rolls.uniform(0.0, PAUSE_SECONDS_MAX))
-            await agent.check()
-            await agent.delete()
+            try:
+                await agent.live()
+            except Exception as problem:  # the soak goes on, whatever it is
+                said = f"{agent.name} ({agent.id}): {type(problem).__name__}: {problem}"
+                print(said, flush=True)
+                self.verdict.wrong.append(said)
 
     async def send_bad_input(self) -> None:
         """Ask what makes little sense. While parts are killed, a 503 is a good answer."""
@@ -230,6 +228,17 @@ class UsedAgent:
     block: str = ""
     texts: list[str] = field(default_factory=list)
     numbers: Any = field(default_factory=lambda: itertools.count(1))
+
+    async def live(self) -> None:
+        """All of its life."""
+        await self.create()
+        for _ in range(TURNS_OF_AN_AGENT):
+            if self.soak.stop.is_set():
+                break
+            await self.turn()
+            await asyncio.sleep(self.rolls.uniform(0.0, PAUSE_SECONDS_MAX))
+        await self.check()
+        await self.delete()
 
     async def create(self) -> None:
         """Create it."""

@@ -65,7 +65,7 @@ def commit_statement(
             f"appended as (insert into {schema}.events ({EVENT_NAMES}) select {EVENT_NAMES}"
             f" from gate, json_to_recordset(%(events)s::json) as e({EVENT_COLUMNS}))"
         )
-    snapshots = [asdict(snapshot) for commit in commits for snapshot in commit.snapshots]
+    snapshots = [snapshot for commit in commits for snapshot in commit.snapshots]
     if snapshots:
         parameters["snapshots"] = to_json(snapshots).decode()
         parts.append(

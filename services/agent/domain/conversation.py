@@ -65,9 +65,9 @@ class Conversation(Aggregate[Talk]):
 
     @property
     def snapshot_every_events(self) -> int:
-        """The more runs wait, the larger a snapshot is; it is made the more rarely, so that a
-        message costs the same however many wait."""
-        return max(SNAPSHOT_EVERY_EVENTS, len(self.state.queue))
+        """The more runs wait and the more the model is shown, the larger a snapshot is; it is made
+        the more rarely, so that a message costs the same however many there are."""
+        return max(SNAPSHOT_EVERY_EVENTS, len(self.state.queue), len(self.state.window))
 
     def begin(self, agent_id: str, system: Message, shows: dict[str, int], *, at: datetime) -> None:
         """Begin to exist, with the system message and what it was made from."""

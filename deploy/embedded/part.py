@@ -19,8 +19,9 @@ BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 5.0
 ALIVE_SECONDS_RESET = 2.0  # who lived this long was of use, and starts again without a wait
 READY_POLL_SECONDS = 0.01
-LOOK_SECONDS = 1.0
-FAILURES_MAX = 8
+# A look costs some milliseconds of the CPU; a process that is ill is ended after nine seconds.
+LOOK_SECONDS = 3.0
+FAILURES_MAX = 3
 RESTARTS_BEFORE_READY_MAX = 4
 CANNOT_START = 127
 

@@ -46,7 +46,7 @@ log = logging.getLogger("heeler.supervisor")
 
 LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
-STATE_CHECK_SECONDS = 1.0
+STATE_CHECK_SECONDS = 3.0
 
 
 class Supervisor:

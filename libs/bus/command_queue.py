@@ -64,7 +64,8 @@ class CommandQueue:
         """Count a command among those that are here."""
         names = (f"to {incoming.target}", f"of {incoming.context.org}", "")
         size = len(incoming.payload)
-        self.waiting.update(names)
+        for name in names:
+            self.waiting[name] += 1
         self.bytes += size
         try:
             yield

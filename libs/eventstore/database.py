@@ -125,7 +125,8 @@ class Database:
         with statement(query):
             async with self.connection() as connection:
                 cursor = await connection.execute(query, parameters)
-                return await cursor.fetchall() if cursor.description else []
+                result = cursor.pgresult  # `cursor.description` would describe every column
+                return await cursor.fetchall() if result and result.nfields else []
 
     async def fetch_one(self, query: str, parameters: Any = None) -> tuple[Any, ...] | None:
         """The first row of a query, or None."""

@@ -151,7 +151,7 @@ class PostgresQueries:
             SEEN_BLOCKS,
             {
                 "ids": [one for _, one in asked],
-                "lists": [n for n, _ in asked],
+                "lists": f"{{{','.join(str(n) for n, _ in asked)}}}",
                 "bytes": SEEN_BYTES_MAX,
                 "not_seen": NOT_SEEN,
             },

@@ -39,6 +39,10 @@ class Omissions(BaseModel):
     all_before: int = 0
     reason: str = ""
 
+    def __bool__(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.messages or self.attachments_before or self.all_before)
+
 
 class Refusals(BaseModel):
     """How often in a row models refused, and what had been left out before that."""
@@ -106,6 +110,8 @@ def middle(window: Sequence[Message], since: int) -> int:
 
 def shown(window: Sequence[Message], omitted: Omissions) -> list[Message]:
     """The window as models may see it, with words in the place of what is left out."""
+    if not omitted:
+        return list(window)
     start = max(omitted.all_before, 1)
     older = list(window[1:start])
     kept = [

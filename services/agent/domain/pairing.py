@@ -27,7 +27,8 @@ def paired(window: Iterable[Message]) -> list[Message]:
             if message.tool_call_id in owed:
                 owed[message.tool_call_id] = message
             continue
-        settle()
+        if owed:
+            settle()
         shown.append(message)
         for call in message.tool_calls:
             owed[call.id] = Message(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from libs.contracts.conversation import (
     ConversationDeleted,
@@ -59,7 +59,7 @@ class Talk(BaseModel):
     retried: list[RetriedRun] = []
     turn: Turn | None = None
     deleted: bool = False
-    omitted: Omissions = Omissions()
+    omitted: Omissions = Field(default_factory=Omissions)
     # Since a model answered last; None where it was not refused.
     refusals: Refusals | None = None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall, Usage
 from libs.contracts.ids import derived_id
@@ -55,7 +55,7 @@ class Turn(BaseModel):
     steps: int = 0
     step_id: str = ""
     calls: list[PendingCall] = []
-    usage: Usage = Usage()
+    usage: Usage = Field(default_factory=Usage)
     context_tokens: int = 0
     # How long the run took up to its last event, as far as clocks can be trusted that may be set
     # between two events, or belong to two machines: no pause counts as more than a limit.

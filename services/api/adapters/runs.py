@@ -186,8 +186,11 @@ class RunFollower:
 
     async def next_delta(self) -> dict[str, Any]:
         """The next delta. Raises TimeoutError when nothing comes."""
-        async with asyncio.timeout(LOOK_SECONDS):
-            payload = await self.arrived.get()
+        if self.arrived.empty():
+            async with asyncio.timeout(LOOK_SECONDS):
+                payload = await self.arrived.get()
+        else:
+            payload = self.arrived.get_nowait()
         self.arrived_bytes = max(0, self.arrived_bytes - len(payload))
         self.look_seconds = LOOK_SECONDS
         delta: dict[str, Any] = json.loads(payload)

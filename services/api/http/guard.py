@@ -24,6 +24,7 @@ from services.api.http.reading import AnyRequest
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
+BODILESS = frozenset({"GET", "HEAD"})
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
@@ -39,10 +40,16 @@ async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
 
 async def wait_for_turn(request: AnyRequest) -> None:
     """Wait for those that ask the same of the same thing, and came earlier."""
-    size = len(await request.body())
+    size = 0 if request.method in BODILESS else len(await request.body())
     limits: ConcurrencyLimits = request.app.state.concurrency_limits
     key = f"{request.method} {request.scope['path']}"
-    request.scope["state"][TURN] = await limits.turn(key, size, request.receive)
+    request.scope["state"][TURN] = await limits.turn(key, size, lambda: hung_up(request))
+
+
+async def hung_up(request: AnyRequest) -> None:
+    """Return when the client is gone."""
+    await request.body()
+    await request.receive()
 
 
 def check(connection: AnyRequestLike) -> None:

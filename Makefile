@@ -25,7 +25,7 @@ endif
 TEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs wheels psql test check unit bench bench-memory bench-store chaos fuzz soak sim sim-score clean wipe
+.PHONY: help up down status watch logs wheels psql test check unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ unit: ## Run the tests that need no server
 bench: ## Measure the whole system (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks $(ARGS)
+
+bench-paired: ## Measure beside another checkout (ARGS=../other)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.paired $(ARGS)
 
 bench-memory: ## Measure idle memory, with a process for each service and with one
 	@deploy/bootstrap.sh --dev

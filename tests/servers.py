@@ -206,9 +206,11 @@ class HeelerInstance:
         env: Mapping[str, str] | None = None,
         home: Path | None = None,
         port: int | None = None,
+        checkout: Path = CHECKOUT,
     ) -> None:
         self.home = home or temporary_home()
         self.port = port or free_port()
+        self.checkout = checkout
         self.env: dict[str, str] = dict(env or {})
         self._replicas: list[subprocess.Popen[bytes]] = []
 
@@ -233,8 +235,8 @@ class HeelerInstance:
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`python -m deploy.embedded <words>` for this home, with its output."""
         return subprocess.run(
-            [sys.executable, "-m", "deploy.embedded", *words],
-            cwd=CHECKOUT,
+            [self.python, "-m", "deploy.embedded", *words],
+            cwd=self.checkout,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -246,8 +248,8 @@ class HeelerInstance:
     def popen(self, *words: str) -> subprocess.Popen[str]:
         """The same, left running with its output in a pipe."""
         return subprocess.Popen(
-            [sys.executable, "-m", "deploy.embedded", *words],
-            cwd=CHECKOUT,
+            [self.python, "-m", "deploy.embedded", *words],
+            cwd=self.checkout,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -283,6 +285,12 @@ class HeelerInstance:
         }
         ours = {"HEELER_HOME": str(self.home), "HEELER_PORT": str(self.port)}
         return kept | ours | self.env
+
+    @property
+    def python(self) -> str:
+        """The interpreter of the checkout: of ours, the one that runs this."""
+        theirs = self.checkout / ".venv" / "bin" / "python"
+        return sys.executable if self.checkout == CHECKOUT else str(theirs)
 
     # -- where things are
 

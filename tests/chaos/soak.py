@@ -2,7 +2,8 @@
 uses at the end is what it used at the beginning.
 
 The load is the same at every moment: agents are created, used and deleted. Both measurements are
-taken at rest, after some minutes of load in which nothing was killed.
+taken at rest, after some minutes of load in which nothing was killed, and after the connections to
+Postgres were renewed and the same few things done with them.
 """
 
 from __future__ import annotations
@@ -47,15 +48,16 @@ HALF_SENT_SECONDS = 5.0
 RUN_SECONDS_MAX = 90.0
 REST_SECONDS_MAX = 120.0
 STREAM_STATES = "$SYS.REQ.SERVER.PING.JSZ"
+CLIENTS_BEFORE_REST = 4
 # What may be more at the end: allocators keep a little, and pools open connections when needed.
 MEMORY_GROWTH_MAX = 1.05
 MEMORY_GROWTH_MB_MAX = 8.0
-# The events are kept, for a week at most, and NATS has an index of them in memory. A process of
-# Postgres keeps what it has learnt of tables and statements until its connection ends.
+DESCRIPTORS_MORE_MAX = 10
+CONNECTIONS_MORE_MAX = 4
+# The events are kept, for a week at most, and NATS has an index of them in memory.
 INDEX_OF_AN_EVENT_BYTES = 400
-POSTGRES_KEEPS_MB = 100.0
-DESCRIPTORS_MORE_MAX = {"postgres": 600}  # a connection more is a hundred files and more
-DESCRIPTORS_MORE_USUALLY_MAX = 10
+# A connection more is a process of Postgres more, with a hundred files: judged by connection.
+BY_CONNECTION = "postgres"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,7 @@ class Soak:
 
     async def at_rest(self, when: str) -> Usage:
         """What is used once nothing is left to do; raises if that does not come."""
+        await self.renew_connections()
         await wait_for(f"rest {when}", self.is_at_rest, REST_SECONDS_MAX)
         await asyncio.sleep(2.0)  # the api looks after its connections once a second
         usage = await self.usage()
@@ -169,6 +172,20 @@ class Soak:
             f"postgres_connections_{when}": usage.connections,
         }
         return usage
+
+    async def renew_connections(self) -> None:
+        """End every connection to Postgres and do the same few things as each time: what a
+        connection has learnt of tables and statements it keeps until it ends."""
+        await self.world.sql(
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+            " where backend_type = 'client backend' and pid <> pg_backend_pid()"
+        )
+        self.stop.clear()
+        async with asyncio.TaskGroup() as group:
+            for seed in range(CLIENTS_BEFORE_REST):
+                name = f"soak-{next(self.names)}"
+                agent = UsedAgent(self, self.world.client(), name, random.Random(seed))
+                group.create_task(agent.live())
 
     async def is_at_rest(self) -> bool:
         active = await self.world.client().get("/v1/runs/active?limit=1")
@@ -424,14 +441,21 @@ def judge(verdict: Verdict, begin: Usage, end: Usage, *, long: bool) -> None:
     )
     events = end.events - begin.events
     verdict.check(more == events, f"{events} events were stored, {more} published")
+    more = end.connections - begin.connections
+    verdict.check(more <= CONNECTIONS_MORE_MAX or not long, f"{more} connections to Postgres more")
     for part, number in end.descriptors.items():
-        more_max = DESCRIPTORS_MORE_MAX.get(part, DESCRIPTORS_MORE_USUALLY_MAX)
-        more = number - begin.descriptors[part]
-        verdict.check(more <= more_max or not long, f"{part} has {more} descriptors more")
+        most = before_by_connection(part, begin.descriptors[part], begin, end)
+        most += DESCRIPTORS_MORE_MAX
+        verdict.check(number <= most or not long, f"{part} has {number} of {most:.0f} descriptors")
     if long:
-        kept_mb = {"nats": events * INDEX_OF_AN_EVENT_BYTES / 1e6, "postgres": POSTGRES_KEEPS_MB}
         for part, size in end.memory_mb.items():
-            before = begin.memory_mb[part]
+            before = before_by_connection(part, begin.memory_mb[part], begin, end)
             most = max(before * MEMORY_GROWTH_MAX, before + MEMORY_GROWTH_MB_MAX)
-            most += kept_mb.get(part, 0.0)
+            if part == "nats":
+                most += events * INDEX_OF_AN_EVENT_BYTES / 1e6
             verdict.check(size <= most, f"{part} grew from {before:.0f} to {size:.0f} MB")
+
+
+def before_by_connection(part: str, used: float, begin: Usage, end: Usage) -> float:
+    """What a part used at the beginning; Postgres, as if it had had as many connections then."""
+    return used * end.connections / begin.connections if part == BY_CONNECTION else used

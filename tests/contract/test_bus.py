@@ -100,6 +100,24 @@ async def test_a_command_arrives_with_its_context(wires: Wires) -> None:
     assert Deposit.model_validate_json(incoming.payload) == command
 
 
+@pytest.mark.parametrize("end_of_line", ["\n", "\r", "\r\n", "\r\n\r\n"])
+async def test_a_line_break_in_the_context_forges_nothing(wires: Wires, end_of_line: str) -> None:
+    seen: list[IncomingCommand] = []
+
+    async def answer(incoming: IncomingCommand) -> Accepted:
+        seen.append(incoming)
+        return Accepted()
+
+    await wires.process(lambda bus: bus.serve("ledger", answer))
+    client = await wires.process()
+    sent = Context("m1", "org-2", f"user-2{end_of_line}heeler-org: org-3", "correlation", "cause")
+    assert await client.request(Deposit(account_id="a", cents=1), sent) == Accepted()
+    [incoming] = seen
+    assert incoming.context.org == "org-2"
+    assert incoming.context.actor.split() == ["user-2", "heeler-org:", "org-3"]
+    assert Deposit.model_validate_json(incoming.payload).cents == 1
+
+
 async def test_a_message_that_comes_twice_gets_the_answer_of_the_first_time(wires: Wires) -> None:
     ledger = Ledger()
     await wires.process(ledger.serve)

@@ -2,7 +2,9 @@
 
 Both servers run at the same time, and each in turn is asked for a moment, over and over. What slows
 the machine down for a while then slows both, so their ratio means something where single figures do
-not. The other checkout needs its own `.venv`: run `deploy/bootstrap.sh` there once.
+not. Two servers of the same code differ by some percent, each for as long as it runs (hash seeds,
+where things lie in memory), so both are started several times. The other checkout needs its own
+`.venv`: run `deploy/bootstrap.sh` there once.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ KINDS: dict[str, type[Get | List | Message | Stream]] = {
     "stream": Stream,
 }
 ROWS = ("get-1", "list-1", "message-1", "message-8", "stream-1")
-ROUNDS = 60
+STARTS = 5
+ROUNDS = 12
 SECONDS = 0.4
 WARM_UP_SECONDS = 2.0
 SETTLE_SECONDS = 0.05  # for what goes on after an answer
@@ -43,12 +46,9 @@ OPERATIONS_A_SECOND_MAX = 250  # of those that use agents up
 
 
 @dataclass
-class Side:
-    """One of the two servers, and what it showed in the row that is measured."""
+class Shown:
+    """What one of the two showed in a row."""
 
-    origin: Origin
-    meter: CpuMeter
-    team: list[tuple[Operate, Connection]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: float = 0.0
 
@@ -63,47 +63,57 @@ class Side:
         return median(self.seconds) * 1e3
 
 
-async def prepare(side: Side, row: str, seconds: float) -> None:
-    """Make what the row needs, warm up, and forget what an earlier row showed."""
-    word, _, workers = row.partition("-")
-    agents = Agents(side.origin, model=Options.model, embedding=Options.embedding)
-    kind: Kind = KINDS[word](agents)
-    await kind.prepare(int(workers), int((WARM_UP_SECONDS + seconds) * OPERATIONS_A_SECOND_MAX))
-    side.team = [(kind.worker(), Connection(side.origin)) for _ in range(int(workers))]
-    await side.meter.wait_quiet()
-    await drive(side.team, WARM_UP_SECONDS)
-    side.seconds, side.cpu_seconds = [], 0.0
+@dataclass
+class Side:
+    """One of the two servers."""
+
+    origin: Origin
+    meter: CpuMeter
+    shown: dict[str, Shown]
+    team: list[tuple[Operate, Connection]] = field(default_factory=list)
+
+    async def prepare(self, row: str, seconds: float) -> None:
+        """Make what so many seconds of the row need, and warm up."""
+        word, _, workers = row.partition("-")
+        agents = Agents(self.origin, model=Options.model, embedding=Options.embedding)
+        kind: Kind = KINDS[word](agents)
+        await kind.prepare(int(workers), int((WARM_UP_SECONDS + seconds) * OPERATIONS_A_SECOND_MAX))
+        self.team = [(kind.worker(), Connection(self.origin)) for _ in range(int(workers))]
+        await self.meter.wait_quiet()
+        await drive(self.team, WARM_UP_SECONDS)
+
+    async def ask(self, row: str, seconds: float) -> None:
+        """Operate for so long. Raises RuntimeError for an operation that failed."""
+        shown = self.shown.setdefault(row, Shown())
+        await asyncio.sleep(SETTLE_SECONDS)
+        before = sum(self.meter.read().values())
+        phase = await drive(self.team, seconds)
+        await asyncio.sleep(SETTLE_SECONDS)
+        shown.cpu_seconds += sum(self.meter.read().values()) - before
+        for outcome in phase.outcomes:
+            if outcome.problem:
+                raise RuntimeError(outcome.problem)
+            shown.seconds.append(outcome.seconds)
+
+    def finish(self) -> None:
+        """Close the connections."""
+        for _, connection in self.team:
+            connection.close()
 
 
-async def slice_of(side: Side, seconds: float) -> None:
-    """Ask one server for a moment. Raises RuntimeError for an operation that failed."""
-    await asyncio.sleep(SETTLE_SECONDS)
-    before = sum(side.meter.read().values())
-    phase = await drive(side.team, seconds)
-    await asyncio.sleep(SETTLE_SECONDS)
-    side.cpu_seconds += sum(side.meter.read().values()) - before
-    for outcome in phase.outcomes:
-        if outcome.problem:
-            raise RuntimeError(outcome.problem)
-        side.seconds.append(outcome.seconds)
-
-
-async def compare(row: str, other: Side, ours: Side, rounds: int, seconds: float) -> str:
-    """One row of the table."""
-    for side in (other, ours):
-        await prepare(side, row, rounds * seconds)
+async def measure(row: str, first: Side, second: Side, *, rounds: int, seconds: float) -> None:
+    """One row, by turns."""
+    for side in (first, second):
+        await side.prepare(row, rounds * seconds)
     for number in range(rounds):
-        for side in (other, ours) if number % 2 else (ours, other):
-            await slice_of(side, seconds)
-    cpu, p50 = ours.cpu_ms / other.cpu_ms, ours.p50_ms / other.p50_ms
-    return (
-        f"{row:<12}{len(ours.seconds):>8}{other.cpu_ms:>10.2f}{ours.cpu_ms:>8.2f}{cpu:>8.3f}"
-        f"{other.p50_ms:>10.2f}{ours.p50_ms:>8.2f}{p50:>8.3f}"
-    )
+        for side in (second, first) if number % 2 else (first, second):
+            await side.ask(row, seconds)
+    for side in (first, second):
+        side.finish()
 
 
 @asynccontextmanager
-async def running(checkout: Path, model_url: str) -> AsyncIterator[Side]:
+async def running(checkout: Path, model_url: str, shown: dict[str, Shown]) -> AsyncIterator[Side]:
     """A server of a checkout, gone afterwards."""
     given = {"OPENAI_API_BASE": model_url, "OPENAI_API_KEY": "sk-benchmark"}
     instance = HeelerInstance(env=given, checkout=checkout)
@@ -113,24 +123,43 @@ async def running(checkout: Path, model_url: str) -> AsyncIterator[Side]:
         pids = {name: part["pid"] for name, part in parts.items()}
         supervisor = pids.pop("supervisor")  # the others are below it, so it is read last
         meter = CpuMeter(lambda: {**pids, "supervisor": supervisor})
-        yield Side(Origin.of(instance.base_url), meter)
+        yield Side(Origin.of(instance.base_url), meter, shown)
     finally:
         await asyncio.to_thread(instance.close)
 
 
 async def run(options: argparse.Namespace) -> None:
     """Measure and print."""
-    async with (
-        ScriptedModelProcess() as model,
-        running(options.checkout.resolve(), model.base_url) as other,
-        running(CHECKOUT, model.base_url) as ours,
-    ):
-        print(f"{'':<20}{'ms of CPU':>16}{'':>10}{'p50 in ms':>18}")
-        print(f"{'row':<12}{'ours':>8}{'other':>10}{'ours':>8}{'ratio':>8}", end="")
-        print(f"{'other':>10}{'ours':>8}{'ratio':>8}", flush=True)
-        for row in options.rows:
-            line = await compare(row, other, ours, options.rounds, options.seconds)
-            print(line, flush=True)
+    theirs, ours = dict[str, Shown](), dict[str, Shown]()
+    async with ScriptedModelProcess() as model:
+        for start in range(options.starts):
+            async with (
+                running(options.checkout.resolve(), model.base_url, theirs) as other,
+                running(CHECKOUT, model.base_url, ours) as our,
+            ):
+                for row in options.rows:
+                    first, second = (other, our) if start % 2 else (our, other)
+                    await measure(
+                        row, first, second, rounds=options.rounds, seconds=options.seconds
+                    )
+            print(f"after {start + 1} of {options.starts} starts")
+            print(table(theirs, ours), flush=True)
+
+
+def table(theirs: dict[str, Shown], ours: dict[str, Shown]) -> str:
+    """What all rows have shown so far."""
+    lines = [
+        f"{'':<20}{'CPU, ms per operation':>26}{'p50, ms':>26}",
+        f"{'row':<12}{'ours':>8}" + f"{'other':>10}{'ours':>8}{'ratio':>8}" * 2,
+    ]
+    for row, our in ours.items():
+        their = theirs[row]
+        lines.append(
+            f"{row:<12}{len(our.seconds):>8}"
+            f"{their.cpu_ms:>10.2f}{our.cpu_ms:>8.2f}{our.cpu_ms / their.cpu_ms:>8.3f}"
+            f"{their.p50_ms:>10.2f}{our.p50_ms:>8.2f}{our.p50_ms / their.p50_ms:>8.3f}"
+        )
+    return "\n".join(lines)
 
 
 def chosen_rows(text: str) -> list[str]:
@@ -151,7 +180,8 @@ def main() -> int:
     )
     parser.add_argument("checkout", type=Path, help="the other checkout")
     parser.add_argument("--only", dest="rows", type=chosen_rows, default=ROWS, metavar="NAME,...")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--starts", type=int, default=STARTS, help="of both servers")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="with each start")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each in a round")
     uvloop.run(run(parser.parse_args()))
     return 0

@@ -2,9 +2,9 @@
 
 Both servers run at the same time, and each in turn is asked for a moment, over and over. What slows
 the machine down for a while then slows both, so their ratio means something where single figures do
-not. Two servers of the same code differ by some percent, each for as long as it runs (hash seeds,
-where things lie in memory), so both are started several times. The other checkout needs its own
-`.venv`: run `deploy/bootstrap.sh` there once.
+not. A start may be lucky or unlucky for as long as it runs (hash seeds, places in memory),
+so both are started several times. The other checkout needs its own `.venv`: run
+`deploy/bootstrap.sh` there once.
 """
 
 from __future__ import annotations
@@ -183,7 +183,10 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=STARTS, help="of both servers")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="with each start")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each in a round")
-    uvloop.run(run(parser.parse_args()))
+    options = parser.parse_args()
+    if not (options.checkout / ".venv" / "bin" / "python").exists():
+        parser.error(f"{options.checkout} has no .venv: run deploy/bootstrap.sh there")
+    uvloop.run(run(options))
     return 0
 
 

@@ -27,7 +27,7 @@ LAST_OF_SUBJECT = {"Nats-Rollup": "sub", TIME_TO_LIVE: "1s"}
 
 class SingleLine(str):
     """A header that has no line break. nats-py looks for one in every header that it sends, which
-    takes it longer than all else that it does with a message."""
+    is slow."""
 
     __slots__ = ()
 

@@ -55,7 +55,7 @@ MEMORY_GROWTH_MB_MAX = 8.0
 DESCRIPTORS_MORE_MAX = 10
 CONNECTIONS_MORE_MAX = 4
 # The events are kept, for a week at most, and NATS has an index of them in memory.
-INDEX_OF_AN_EVENT_BYTES = 400
+INDEX_OF_AN_EVENT_BYTES = 300
 # A connection more is a process of Postgres more, with a hundred files: judged by connection.
 BY_CONNECTION = "postgres"
 

@@ -32,6 +32,18 @@ def accepted(cents: int) -> Accepted:
     return Accepted(result={"cents": cents})
 
 
+async def all_that_arrives(wires: Wires) -> list[IncomingCommand]:
+    """What a servant of the ledger is sent, which accepts everything."""
+    seen: list[IncomingCommand] = []
+
+    async def answer(incoming: IncomingCommand) -> Accepted:
+        seen.append(incoming)
+        return Accepted()
+
+    await wires.process(lambda bus: bus.serve("ledger", answer))
+    return seen
+
+
 async def test_a_command_is_answered_when_it_is_durable(wires: Wires) -> None:
     ledger = Ledger()
     await wires.process(ledger.serve)
@@ -83,13 +95,7 @@ async def test_an_answer_that_the_bus_cannot_carry_is_not_waited_for(wires: Wire
 
 
 async def test_a_command_arrives_with_its_context(wires: Wires) -> None:
-    seen: list[IncomingCommand] = []
-
-    async def answer(incoming: IncomingCommand) -> Accepted:
-        seen.append(incoming)
-        return Accepted()
-
-    await wires.process(lambda bus: bus.serve("ledger", answer))
+    seen = await all_that_arrives(wires)
     client = await wires.process()
     sent = Context("m1", "org-2", "user-2", "correlation", "cause")
     command = Deposit(account_id="ä", cents=1)
@@ -102,13 +108,7 @@ async def test_a_command_arrives_with_its_context(wires: Wires) -> None:
 
 @pytest.mark.parametrize("end_of_line", ["\n", "\r", "\r\n", "\r\n\r\n"])
 async def test_a_line_break_in_the_context_forges_nothing(wires: Wires, end_of_line: str) -> None:
-    seen: list[IncomingCommand] = []
-
-    async def answer(incoming: IncomingCommand) -> Accepted:
-        seen.append(incoming)
-        return Accepted()
-
-    await wires.process(lambda bus: bus.serve("ledger", answer))
+    seen = await all_that_arrives(wires)
     client = await wires.process()
     sent = Context("m1", "org-2", f"user-2{end_of_line}heeler-org: org-3", "correlation", "cause")
     assert await client.request(Deposit(account_id="a", cents=1), sent) == Accepted()

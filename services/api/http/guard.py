@@ -24,7 +24,7 @@ from services.api.http.reading import AnyRequest
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
-BODILESS = frozenset({"GET", "HEAD"})
+METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
@@ -40,7 +40,7 @@ async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
 
 async def wait_for_turn(request: AnyRequest) -> None:
     """Wait for those that ask the same of the same thing, and came earlier."""
-    size = 0 if request.method in BODILESS else len(await request.body())
+    size = 0 if request.method in METHODS_WITHOUT_BODY else len(await request.body())
     limits: ConcurrencyLimits = request.app.state.concurrency_limits
     key = f"{request.method} {request.scope['path']}"
     request.scope["state"][TURN] = await limits.turn(key, size, lambda: hung_up(request))

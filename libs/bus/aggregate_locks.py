@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 Waiter = asyncio.Future[None]
@@ -39,14 +37,10 @@ class AggregateLocks:
     def __init__(self) -> None:
         self.queues: dict[str, WaitQueue] = {}
 
-    @asynccontextmanager
-    async def hold(self, key: str, *, first: bool = False) -> AsyncIterator[None]:
-        """Be the only one for a key; `first` goes before those who came earlier and are not."""
-        await self.acquire(key, first=first)
-        try:
-            yield
-        finally:
-            self.release(key)
+    def hold(self, key: str, *, first: bool = False) -> HeldLock:
+        """`async with`: be the only one for a key; `first` goes before those who came earlier and
+        are not."""
+        return HeldLock(self, key, first)
 
     async def acquire(self, key: str, *, first: bool = False) -> None:
         """Wait until the key is free, and take it."""
@@ -70,3 +64,21 @@ class AggregateLocks:
             del self.queues[key]
         else:
             waiter.set_result(None)
+
+
+class HeldLock:
+    """A key that is held inside. Every command takes several: a generator would cost each of them
+    three times as much."""
+
+    __slots__ = ("first", "key", "locks")
+
+    def __init__(self, locks: AggregateLocks, key: str, first: bool) -> None:
+        self.locks = locks
+        self.key = key
+        self.first = first
+
+    async def __aenter__(self) -> None:
+        await self.locks.acquire(self.key, first=self.first)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.locks.release(self.key)

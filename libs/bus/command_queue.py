@@ -7,8 +7,6 @@ What waited longer than its sender does is dropped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Answer, Clock, Expired, IncomingCommand, TryAgain
@@ -30,7 +28,9 @@ class CommandQueue:
         self.answer_one = answer
         self.locks = locks
         self.clock = clock
-        self.waiting: Counter[str] = Counter()
+        self.to_aggregate: Counter[str] = Counter()
+        self.of_organisation: Counter[str] = Counter()
+        self.here = 0
         self.bytes = 0
 
     async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
@@ -43,38 +43,46 @@ class CommandQueue:
                 raise TryAgain(AGAIN_SECONDS)
             return refused
         expires_at = self.clock.monotonic() + incoming.seconds_left
-        with self.counted(incoming):
+        self.count(incoming)
+        try:
             async with self.locks.hold(incoming.target):
                 if self.clock.monotonic() >= expires_at:
                     raise Expired(incoming.name)
                 return await self.answer_one(incoming)
+        finally:
+            self.forget(incoming)
 
     def full(self, incoming: IncomingCommand) -> Rejected | None:
         """The refusal of a command for which there is no room."""
-        if self.waiting[f"to {incoming.target}"] >= AGGREGATE_COMMANDS_MAX:
+        if self.to_aggregate[incoming.target] >= AGGREGATE_COMMANDS_MAX:
             return busy(f"{AGGREGATE_COMMANDS_MAX} requests wait for {incoming.target}")
-        if self.waiting[f"of {incoming.context.org}"] >= ORGANISATION_COMMANDS_MAX:
+        if self.of_organisation[incoming.context.org] >= ORGANISATION_COMMANDS_MAX:
             return busy(f"{ORGANISATION_COMMANDS_MAX} requests of this organisation wait")
-        if self.waiting[""] >= PROCESS_COMMANDS_MAX or self.bytes >= PROCESS_BYTES_MAX:
+        if self.here >= PROCESS_COMMANDS_MAX or self.bytes >= PROCESS_BYTES_MAX:
             return busy("The server has as many requests waiting as it can keep")
         return None
 
-    @contextmanager
-    def counted(self, incoming: IncomingCommand) -> Iterator[None]:
+    def count(self, incoming: IncomingCommand) -> None:
         """Count a command among those that are here."""
-        names = (f"to {incoming.target}", f"of {incoming.context.org}", "")
-        size = len(incoming.payload)
-        for name in names:
-            self.waiting[name] += 1
-        self.bytes += size
-        try:
-            yield
-        finally:
-            self.bytes -= size
-            for name in names:
-                self.waiting[name] -= 1
-                if not self.waiting[name]:
-                    del self.waiting[name]
+        self.to_aggregate[incoming.target] += 1
+        self.of_organisation[incoming.context.org] += 1
+        self.here += 1
+        self.bytes += len(incoming.payload)
+
+    def forget(self, incoming: IncomingCommand) -> None:
+        """A command is answered, or has left without an answer."""
+        less(self.to_aggregate, incoming.target)
+        less(self.of_organisation, incoming.context.org)
+        self.here -= 1
+        self.bytes -= len(incoming.payload)
+
+
+def less(counter: Counter[str], name: str) -> None:
+    """One less of a name. What there is none of takes no room."""
+    if counter[name] == 1:
+        del counter[name]
+    else:
+        counter[name] -= 1
 
 
 def busy(why: str) -> Rejected:

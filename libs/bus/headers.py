@@ -25,9 +25,9 @@ TIME_TO_LIVE = "Nats-TTL"
 LAST_OF_SUBJECT = {"Nats-Rollup": "sub", TIME_TO_LIVE: "1s"}
 
 
-class SingleLine(str):
-    """A header that has no line break. nats-py looks for one in every header that it sends, which
-    is slow."""
+class HeaderLines(str):
+    """Headers that are written already: the value of the first, and the lines of the others. To
+    have nats-py clean one after the other costs three times as much."""
 
     __slots__ = ()
 
@@ -36,15 +36,18 @@ class SingleLine(str):
         return self
 
     def translate(self, _table: object, /) -> str:
-        """The same: there is no line break to replace."""
+        """The same: the line breaks are meant."""
         return self
 
 
-def single_lines(sent: dict[str, str]) -> dict[str, str]:
-    """The same headers; those that have no line break know it."""
-    return {
-        name: SingleLine(value) if value.isprintable() else value for name, value in sent.items()
-    }
+def written(sent: dict[str, str]) -> dict[str, str]:
+    """The same headers as one. Where a value has a line break it is left to nats-py, which takes it
+    out."""
+    if not "".join(sent.values()).isprintable():
+        return sent
+    lines = "\r\n".join([f"{name}: {value}" for name, value in sent.items()])
+    first, _, rest = lines.partition(": ")
+    return {first: HeaderLines(rest)}
 
 
 def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:
@@ -64,7 +67,7 @@ def of_command(command: IncomingCommand, reply_to: str) -> dict[str, str]:
         sent[TRACEPARENT] = context.traceparent
     if context.fingerprint:
         sent[FINGERPRINT] = context.fingerprint
-    return single_lines(sent)
+    return sent
 
 
 def context_of(headers: Mapping[str, str], stamp: str, stored_at: datetime) -> Context:
@@ -130,4 +133,4 @@ def of_event(service: str, event: StoredEvent) -> dict[str, str]:
     }
     if TRACEPARENT in event.metadata:
         sent[TRACEPARENT] = str(event.metadata[TRACEPARENT])
-    return single_lines(sent)
+    return sent

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from itertools import groupby
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import to_json
@@ -29,6 +29,9 @@ EVENT_COLUMNS = (
     "payload json, metadata jsonb, occurred_at timestamptz"
 )
 EVENT_NAMES = ", ".join(column.split()[0] for column in EVENT_COLUMNS.split(", "))
+
+# Texts that are kept: they are long, and the same few each time.
+TEXTS_MAX = 1_024
 
 # Taking a lease is one statement, so that of two takers one wins; an expired lease may be taken by
 # anybody, a live one by nobody. No epoch comes twice: that is what fences a zombie off.
@@ -209,8 +212,7 @@ def row_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[
         parameters[name] = value
         if keys is not None:
             parameters[f"{name}_keys"] = keys[0] if len(keys) == 1 else keys
-        filled = text.format(schema=schema, parameter=f"%({name})s", keys=f"%({name}_keys)s")
-        parts.append(f"{name} as ({filled})")
+        parts.append(filled(text, schema, name))
 
     for table, upserts in rows.upserts.items():
         for columns, batch in by_columns(upserts.values()):
@@ -229,10 +231,19 @@ def row_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[
     return parts
 
 
-def by_columns(rows: Any) -> list[tuple[tuple[str, ...], list[JsonObject]]]:
+@lru_cache(TEXTS_MAX)
+def filled(text: str, schema: str, name: str) -> str:
+    """The CTE of a part, which has its parameters by its own name."""
+    part = text.format(schema=schema, parameter=f"%({name})s", keys=f"%({name}_keys)s")
+    return f"{name} as ({part})"
+
+
+def by_columns(rows: Iterable[JsonObject]) -> list[tuple[tuple[str, ...], list[JsonObject]]]:
     """Rows grouped by the columns that they set."""
-    ordered = sorted(rows, key=lambda row: sorted(row))
-    return [(tuple(columns), list(batch)) for columns, batch in groupby(ordered, key=sorted)]
+    groups: dict[tuple[str, ...], list[JsonObject]] = {}
+    for row in rows:
+        groups.setdefault(tuple(sorted(row)), []).append(row)
+    return sorted(groups.items())
 
 
 def source(table: Table) -> str:
@@ -240,6 +251,7 @@ def source(table: Table) -> str:
     return f"gate, json_populate_recordset(null::{{schema}}.{table.name}, {{parameter}}::json) x"
 
 
+@lru_cache(TEXTS_MAX)
 def upsert_text(table: Table, columns: tuple[str, ...]) -> str:
     """Insert the rows, or replace them."""
     names = ", ".join(columns)
@@ -253,6 +265,7 @@ def upsert_text(table: Table, columns: tuple[str, ...]) -> str:
     )
 
 
+@lru_cache(TEXTS_MAX)
 def patch_text(table: Table, columns: tuple[str, ...], *, only_one: bool) -> str:
     """Change some columns of existing rows; a `doc` is merged. The keys are named beside the rows:
     a plan that was made while the table was small would read all of it to join the two."""

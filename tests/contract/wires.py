@@ -47,7 +47,7 @@ class Wires(Protocol):
 
 def as_published(service: str, event: StoredEvent) -> Published:
     """An event as NATS would have it."""
-    subject, payload, _, sent = published(service, event, EVENT_BYTES_MAX)
+    subject, payload, sent = published(service, event, EVENT_BYTES_MAX)
     return subject, json.loads(payload), sent
 
 

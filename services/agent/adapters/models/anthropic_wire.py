@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,6 @@ from services.agent.adapters.models.wire import (
     Lost,
     Refused,
     StreamedWire,
-    bounded,
-    seconds_from_now,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ class AnthropicWire(StreamedWire):
             await self.client.close()
 
     @asynccontextmanager
-    async def answered(self, asked: Asked) -> AsyncIterator[AsyncGenerator[bytes]]:
+    async def answered(self, asked: Asked) -> AsyncIterator[AsyncIterator[bytes]]:
         """The chunks of an answer, which are read inside."""
         import httpx2
 
@@ -69,15 +67,12 @@ class AnthropicWire(StreamedWire):
         request: dict[str, Any] = {"options": {"params": asked.parameters}}
         if asked.content is not None:
             request["content"] = asked.content
-        deadline = seconds_from_now(asked.seconds_max)
         with sdk_errors():
-            async with asyncio.timeout_at(deadline):
-                # Asked for a stream of this type, the SDK does not read the body of an answer.
-                response = await ask(asked.path, cast_to=httpx2.Response, stream=True, **request)
+            # Asked for a stream of this type, the SDK does not read the body of an answer.
+            response = await ask(asked.path, cast_to=httpx2.Response, stream=True, **request)
             assert isinstance(response, httpx2.Response), "it is what was asked for"
             try:
-                read = response.aiter_bytes()
-                yield bounded(read, bytes_max=asked.bytes_max, deadline=deadline)
+                yield response.aiter_bytes()
             finally:
                 await response.aclose()
 

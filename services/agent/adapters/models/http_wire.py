@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -28,8 +28,6 @@ from services.agent.adapters.models.wire import (
     Refused,
     StreamedWire,
     beginning,
-    bounded,
-    seconds_from_now,
 )
 
 if TYPE_CHECKING:
@@ -75,23 +73,19 @@ class HttpWire(StreamedWire):
             await self.session.close()
 
     @asynccontextmanager
-    async def answered(self, asked: Asked) -> AsyncIterator[AsyncGenerator[bytes]]:
+    async def answered(self, asked: Asked) -> AsyncIterator[AsyncIterator[bytes]]:
         """The chunks of an answer, which are read inside."""
         session = self.session or await self.opened()
-        deadline = seconds_from_now(asked.seconds_max)
         with lost_connections():
-            async with asyncio.timeout_at(deadline):
-                # The headers are given here: those of a session are shown to the proxy too.
-                response = await session.request(
-                    asked.method,
-                    self.base_url + asked.path,
-                    headers=self.headers,
-                    params={**self.query, **asked.parameters},
-                    data=asked.content,
-                )
-            async with response:
-                read = response.content.iter_any()
-                chunks = bounded(read, bytes_max=asked.bytes_max, deadline=deadline)
+            # The headers are given here: those of a session are shown to the proxy too.
+            async with session.request(
+                asked.method,
+                self.base_url + asked.path,
+                headers=self.headers,
+                params={**self.query, **asked.parameters},
+                data=asked.content,
+            ) as response:
+                chunks = response.content.iter_any()
                 if response.status >= 400:
                     raise Refused(response.status, response.headers, await beginning(chunks))
                 yield chunks

@@ -6,7 +6,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -173,19 +173,15 @@ async def beginning(chunks: AsyncIterator[bytes]) -> str:
     return read[:ERROR_BYTES_MAX].decode(errors="replace")
 
 
-def seconds_from_now(seconds: float) -> float:
-    """A moment on the clock of the event loop."""
-    return asyncio.get_running_loop().time() + seconds
-
-
 class StreamedWire(ABC):
     """Keeps the contract of `Wire`, where answers can be read in chunks."""
 
     call_seconds_max: float
 
     @abstractmethod
-    def answered(self, asked: Asked) -> AbstractAsyncContextManager[AsyncGenerator[bytes]]:
-        """The chunks of an answer, which are read inside."""
+    def answered(self, asked: Asked) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The chunks of an answer, which are read inside. Raises Refused and Lost; whoever calls
+        says how long it may take, and how long it may be."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -193,23 +189,47 @@ class StreamedWire(ABC):
 
     async def post(self, path: str, content: bytes) -> bytes:
         """The answer to a JSON body, whole."""
-        asked = Asked("POST", path, ANSWER_BYTES_MAX, self.call_seconds_max, content)
-        async with self.answered(asked) as chunks:
-            return b"".join([chunk async for chunk in chunks])
+        return await self.whole(
+            Asked("POST", path, ANSWER_BYTES_MAX, self.call_seconds_max, content)
+        )
+
+    async def get(self, path: str, parameters: JsonObject) -> bytes:
+        """What is there."""
+        return await self.whole(
+            Asked("GET", path, LIST_BYTES_MAX, LIST_SECONDS_MAX, parameters=parameters)
+        )
+
+    async def whole(self, asked: Asked) -> bytes:
+        """An answer to its end."""
+        read = bytearray()
+        with late_as_lost():
+            async with asyncio.timeout(asked.seconds_max), self.answered(asked) as chunks:
+                async for chunk in chunks:
+                    read += chunk
+                    if len(read) > asked.bytes_max:
+                        raise TooLong(f"more than {asked.bytes_max} bytes")
+        return bytes(read)
 
     async def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
         """The data of the server-sent events that answer a JSON body, as they come."""
         reader = EventReader()
         asked = Asked("POST", path, STREAM_BYTES_MAX, self.call_seconds_max, content)
-        async with self.answered(asked) as chunks:
-            async for chunk in chunks:
-                for data in reader.read(chunk):
+        deadline = asyncio.get_running_loop().time() + asked.seconds_max
+        with late_as_lost():
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout_at(deadline):
+                    chunks = await stack.enter_async_context(self.answered(asked))
+                async for chunk in bounded(chunks, bytes_max=asked.bytes_max, deadline=deadline):
+                    for data in reader.read(chunk):
+                        yield data
+                for data in reader.end():
                     yield data
-            for data in reader.end():
-                yield data
 
-    async def get(self, path: str, parameters: JsonObject) -> bytes:
-        """What is there."""
-        asked = Asked("GET", path, LIST_BYTES_MAX, LIST_SECONDS_MAX, parameters=parameters)
-        async with self.answered(asked) as chunks:
-            return b"".join([chunk async for chunk in chunks])
+
+@contextmanager
+def late_as_lost() -> Iterator[None]:
+    """An answer that is not there in time is lost."""
+    try:
+        yield
+    except TimeoutError as silence:
+        raise Lost(silence, late=True) from silence

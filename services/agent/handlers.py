@@ -65,6 +65,7 @@ class Handlers:
         self.drivers = drivers
         self.clock = clock
         self.ids = ids
+        self.unfinished: dict[str, float] = {}  # agents that are being made, and seen since when
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -220,9 +221,15 @@ class Handlers:
         await work.commit()
 
     async def sweep_creations(self) -> None:
-        """Finish the agents whose making was interrupted."""
-        before = self.clock.now() - timedelta(seconds=CREATION_SECONDS_MAX)
-        for orphan in await self.queries.orphaned_creations(before):
+        """Finish the agents whose making was interrupted: those that are seen to be unfinished for
+        a while, as the clock counts that nobody sets. When they were asked for is no help, since
+        whoever wrote that down may have had a wrong clock."""
+        now = self.clock.monotonic()
+        unfinished = await self.queries.unfinished_creations()
+        self.unfinished = {one.id: self.unfinished.get(one.id, now) for one in unfinished}
+        for orphan in unfinished:
+            if now - self.unfinished[orphan.id] < CREATION_SECONDS_MAX:
+                continue
             context = Context(self.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
             try:
                 async with self.drivers.locks.hold(orphan.id):

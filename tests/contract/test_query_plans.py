@@ -110,7 +110,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little;
 # or it is a helper, which has the key of whoever calls it.
 WHOLE = {
-    PostgresQueries: {"orphaned_turns", "orphaned_creations"},
+    PostgresQueries: {"orphaned_turns", "unfinished_creations"},
     Reads: {"one", "page", "place_cursors", "count"},
     PostgresHolders: set[str](),
 }

@@ -542,14 +542,9 @@ def cancelled_run_starts() -> list[Patch]:
     return [(conversation_state, "leave_queue", lambda talk, run_ids: None)]
 
 
-@mutant("A command that has left the line still counts as waiting.")
-def line_never_shrinks() -> list[Patch]:
-    @contextlib.contextmanager
-    def counted(queue: CommandQueue, incoming: Any) -> Iterator[None]:
-        queue.waiting[f"to {incoming.target}"] += 1
-        yield
-
-    return [(CommandQueue, "counted", counted)]
+@mutant("A command that is done with still counts as waiting.")
+def queue_never_shrinks() -> list[Patch]:
+    return [(CommandQueue, "forget", lambda queue, incoming: None)]
 
 
 @mutant("That there is no room for one copy of a command counts as the answer to all of them.")

@@ -64,8 +64,8 @@ class SimQueries:
     async def orphaned_turns(self) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.orphaned_turns()))
 
-    async def orphaned_creations(self, before: datetime) -> list[Orphan]:
-        return await self.client.ask(lambda: finished(self.twin.orphaned_creations(before)))
+    async def unfinished_creations(self) -> list[Orphan]:
+        return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))
 
 
 class SimHolders:

@@ -110,8 +110,8 @@ class Queries(Protocol):
         """Conversations whose turn nobody drives."""
         ...
 
-    async def orphaned_creations(self, before: datetime) -> list[Orphan]:
-        """Agents whose making began before, and is not done."""
+    async def unfinished_creations(self) -> list[Orphan]:
+        """Agents whose making has begun and is not done; `SWEPT_MAX` at most."""
         ...
 
     async def origin_of_run(self, conversation_id: str, run_id: str) -> str:
@@ -233,11 +233,11 @@ class PostgresQueries:
         rows = await self.database.fetch(ORPHANED_TURNS, {"limit": SWEPT_MAX})
         return [Orphan(*row) for row in rows]
 
-    async def orphaned_creations(self, before: datetime) -> list[Orphan]:
-        """Agents whose making began before, and is not done."""
+    async def unfinished_creations(self) -> list[Orphan]:
+        """Agents whose making has begun and is not done."""
         rows = await self.database.fetch(
-            "select agent_id, org, actor from agent.creations where requested_at < %s limit %s",
-            [before, SWEPT_MAX],
+            "select agent_id, org, actor from agent.creations order by requested_at limit %s",
+            [SWEPT_MAX],
         )
         return [Orphan(*row) for row in rows]
 

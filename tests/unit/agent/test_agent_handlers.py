@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.work import Work
 from services.agent.policies.blocks import UNSURE_MAX, BlockPolicies
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
-from tests.unit.agent.world import CONVERSATION, Process, World
+from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World
 from tests.unit.given import fact
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
@@ -62,6 +62,13 @@ class CrashingBus:
         if self.sent:
             await self.bus.request(command, context)
         raise BusUnavailable("the process is gone")
+
+
+class FastClock(FakeClock):
+    """A clock that somebody has set twelve minutes ahead."""
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(minutes=12)
 
 
 class TestCreation:
@@ -163,6 +170,20 @@ class TestCreation:
         reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1")
         assert reply == Accepted(result={"agent_id": AGENT})
 
+    async def test_a_creation_by_a_process_whose_clock_was_wrong_is_finished_as_soon(
+        self, world: World
+    ) -> None:
+        dying = world.process("p-1")
+        dying.handlers.bus = CrashingBus(dying, sent=False)  # type: ignore[assignment]
+        dying.handlers.clock = FastClock()
+        with pytest.raises(BusUnavailable):
+            await dying.tell(wanted(memory_blocks=BLOCKS), "m-1")
+        process = world.process("p-2")
+        await process.handlers.sweep_creations()
+        world.clock.seconds += 16
+        await process.handlers.sweep_creations()
+        assert world.story(AGENT) == ["agent.requested", "agent.created"]
+
     async def test_the_command_itself_finishes_what_was_begun(self, world: World) -> None:
         dying = world.process("p-1")
         dying.handlers.bus = CrashingBus(dying, sent=True)  # type: ignore[assignment]
@@ -196,8 +217,10 @@ class TestCreation:
         too_long = [{"label": "human", "value": "x" * 10, "limit": 5}]
         with pytest.raises(BusUnavailable):
             await dying.tell(wanted(memory_blocks=too_long), "m-1")
+        process = world.process("p-2")
+        await process.handlers.sweep_creations()
         world.clock.seconds += 16
-        await world.process("p-2").handlers.sweep_creations()
+        await process.handlers.sweep_creations()
         assert world.story(AGENT) == ["agent.requested", "agent.abandoned"]
         assert world.schema.rows("creations") == []
 

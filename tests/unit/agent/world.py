@@ -197,12 +197,8 @@ class TwinQueries:
             if row["status"] == "running" and row["conversation_id"] not in leases
         ]
 
-    async def orphaned_creations(self, before: datetime) -> list[Orphan]:
-        return [
-            Orphan(row["agent_id"], row["org"], row["actor"])
-            for row in self.rows("creations")
-            if datetime.fromisoformat(row["requested_at"]) < before
-        ]
+    async def unfinished_creations(self) -> list[Orphan]:
+        return [Orphan(row["agent_id"], row["org"], row["actor"]) for row in self.rows("creations")]
 
 
 class Process:

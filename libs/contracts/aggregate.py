@@ -48,6 +48,11 @@ class Aggregate[S: BaseModel](BaseAggregate[str]):
         """Whether anything ever happened to it."""
         return self.version > 0
 
+    @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing: nobody will ask for it often any more."""
+        return False
+
     def happened[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
         """Record an event as the next of this aggregate and let it evolve the state."""
         self.trigger_event(event, timestamp=at, **fields)

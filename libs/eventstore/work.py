@@ -75,9 +75,11 @@ class Repository:
         return cached if isinstance(cached, kind) else None
 
     def keep(self, aggregate: Aggregate[Any]) -> None:
-        """Remember an aggregate whose events are all committed."""
+        """Remember an aggregate whose events are all committed, unless it is deleted."""
         known = self.drop(aggregate.id)
         newest = known if known and known.version >= aggregate.version else aggregate
+        if newest.deleted:
+            return
         self.cache[aggregate.id] = newest
         self.cached_bytes += newest.payload_bytes
         while len(self.cache) > CACHED_AGGREGATES_MAX or self.cached_bytes > CACHED_BYTES_MAX:

@@ -47,6 +47,11 @@ class Block(Aggregate[BlockLife]):
     State = BlockLife
 
     @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.deleted
+
+    @property
     def present(self) -> BlockState | None:
         """The block, unless it is gone or was never there."""
         return None if self.state.deleted else self.state.block

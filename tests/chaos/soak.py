@@ -49,6 +49,8 @@ RUN_SECONDS_MAX = 90.0
 REST_SECONDS_MAX = 120.0
 STREAM_STATES = "$SYS.REQ.SERVER.PING.JSZ"
 CLIENTS_BEFORE_REST = 4
+NAME = "soak-"  # how the names of the clients' agents begin
+LABEL = "ledger"  # of their blocks
 # What may be more at the end: allocators keep a little, and pools open connections when needed.
 MEMORY_GROWTH_MAX = 1.05
 MEMORY_GROWTH_MB_MAX = 8.0
@@ -105,7 +107,7 @@ class Soak:
     async def use_agents(self, rolls: random.Random) -> None:
         """Create an agent, use it in every way, see that all is there, delete it; and again."""
         while not self.stop.is_set():
-            agent = UsedAgent(self, self.world.client(), f"soak-{next(self.names)}", rolls)
+            agent = UsedAgent(self, self.world.client(), f"{NAME}{next(self.names)}", rolls)
             try:
                 await agent.live()
             except Exception as problem:  # the soak goes on, whatever it is
@@ -128,8 +130,18 @@ class Soak:
                     [asyncio.ensure_future(asking), asyncio.ensure_future(self.stop.wait())],
                     return_when=asyncio.FIRST_COMPLETED,
                 )
+                await self.delete_what_bad_input_made()
             except (AssertionError, httpx.HTTPError, OSError, EOFError):
                 await asyncio.sleep(1.0)
+
+    async def delete_what_bad_input_made(self) -> None:
+        """Some of it is good: without this there would be more agents and blocks all the time."""
+        client = self.world.client()
+        kept = {"/v1/agents": ("name", NAME), "/v1/blocks": ("label", LABEL)}
+        for path, (field_name, beginning) in kept.items():
+            for one in await client.get(f"{path}?limit=200"):
+                if not str(one[field_name]).startswith(beginning):
+                    await client.send("DELETE", f"{path}/{one['id']}")
 
     async def send_half_requests(self) -> None:
         """Open connections, and leave them in the middle of a request."""
@@ -183,7 +195,7 @@ class Soak:
         self.stop.clear()
         async with asyncio.TaskGroup() as group:
             for seed in range(CLIENTS_BEFORE_REST):
-                name = f"soak-{next(self.names)}"
+                name = f"{NAME}{next(self.names)}"
                 agent = UsedAgent(self, self.world.client(), name, random.Random(seed))
                 group.create_task(agent.live())
 
@@ -272,7 +284,7 @@ class UsedAgent:
             "embedding": EMBEDDING,
             "include_base_tools": False,
             "tools": ["memory_insert"],
-            "memory_blocks": [{"label": "ledger", "value": ""}],
+            "memory_blocks": [{"label": LABEL, "value": ""}],
         }
         agent = (await self.ask("POST", "/v1/agents", body, key=f"create-{self.name}")).json()
         self.id, self.block = agent["id"], agent["blocks"][0]["id"]
@@ -302,7 +314,7 @@ class UsedAgent:
 
     async def message_with_tool(self) -> None:
         """Let it call a tool."""
-        arguments = json.dumps({"label": "ledger", "new_string": f"line {next(self.numbers)}."})
+        arguments = json.dumps({"label": LABEL, "new_string": f"line {next(self.numbers)}."})
         await self.message(f"CALL:memory_insert:{arguments} ")
 
     async def stream_and_hang_up(self) -> None:

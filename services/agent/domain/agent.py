@@ -55,6 +55,11 @@ class Agent(Aggregate[AgentLife]):
     State = AgentLife
 
     @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.phase == "deleted"
+
+    @property
     def design(self) -> Design | None:
         """What the agent is, while it is there."""
         return self.state.design if self.state.phase == "present" else None

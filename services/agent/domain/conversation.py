@@ -64,6 +64,11 @@ class Conversation(Aggregate[Talk]):
     State = Talk
 
     @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.deleted
+
+    @property
     def snapshot_every_events(self) -> int:
         """The more runs wait and the more the model is shown, the larger a snapshot is; it is made
         the more rarely, so that a message costs the same however many there are."""

@@ -292,6 +292,7 @@ class TestChange:
         ):
             reply = await process.tell(command, f"after-{command.topic}")
             assert reply == Rejected(code="not_found", reason=f"Agent with ID {AGENT} not found")
+        assert not process.repository.cache, "what is deleted takes no room"
 
     async def test_a_deleted_block_is_seen_by_no_agent_any_more(self, world: World) -> None:
         process = world.process("p-1")

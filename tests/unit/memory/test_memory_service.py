@@ -34,8 +34,8 @@ class Memory:
         self.database = MemoryDatabase(lambda: 0.0)
         self.schema = self.database.schema("memory")
         store = MemoryEventStore(self.database, "memory", "memory-1")
-        repository = Repository(store, "memory", project)
-        self.shell = CommandShell(repository, Handlers(SystemClock()).table())
+        self.repository = Repository(store, "memory", project)
+        self.shell = CommandShell(self.repository, Handlers(SystemClock()).table())
         self.bus = MemoryBus(MemoryNetwork())
 
     async def start(self) -> Memory:
@@ -82,6 +82,7 @@ async def test_an_update_and_a_deletion_reach_the_rows() -> None:
     assert await memory.ask(DeleteBlock(block_id=BLOCK), "m-3") == Accepted()
     assert memory.rows().keys() == {SHARED_BLOCK}
     again = await memory.ask(DeleteBlock(block_id=BLOCK), "m-4")
+    assert BLOCK not in memory.repository.cache, "what is deleted takes no room"
     assert again == Rejected(code="not_found", reason=f"Block with id '{BLOCK}' not found")
 
 

@@ -67,8 +67,8 @@ class AggregateLocks:
 
 
 class HeldLock:
-    """A key that is held inside. Every command takes several: a generator would cost each of them
-    three times as much."""
+    """A key that is held inside. Every message takes several: as a generator each would cost twice
+    as much."""
 
     __slots__ = ("first", "key", "locks")
 

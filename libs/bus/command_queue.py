@@ -30,7 +30,7 @@ class CommandQueue:
         self.clock = clock
         self.to_aggregate: Counter[str] = Counter()
         self.of_organisation: Counter[str] = Counter()
-        self.here = 0
+        self.commands = 0
         self.bytes = 0
 
     async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
@@ -58,7 +58,7 @@ class CommandQueue:
             return busy(f"{AGGREGATE_COMMANDS_MAX} requests wait for {incoming.target}")
         if self.of_organisation[incoming.context.org] >= ORGANISATION_COMMANDS_MAX:
             return busy(f"{ORGANISATION_COMMANDS_MAX} requests of this organisation wait")
-        if self.here >= PROCESS_COMMANDS_MAX or self.bytes >= PROCESS_BYTES_MAX:
+        if self.commands >= PROCESS_COMMANDS_MAX or self.bytes >= PROCESS_BYTES_MAX:
             return busy("The server has as many requests waiting as it can keep")
         return None
 
@@ -66,18 +66,18 @@ class CommandQueue:
         """Count a command among those that are here."""
         self.to_aggregate[incoming.target] += 1
         self.of_organisation[incoming.context.org] += 1
-        self.here += 1
+        self.commands += 1
         self.bytes += len(incoming.payload)
 
     def forget(self, incoming: IncomingCommand) -> None:
         """A command is answered, or has left without an answer."""
-        less(self.to_aggregate, incoming.target)
-        less(self.of_organisation, incoming.context.org)
-        self.here -= 1
+        decrement(self.to_aggregate, incoming.target)
+        decrement(self.of_organisation, incoming.context.org)
+        self.commands -= 1
         self.bytes -= len(incoming.payload)
 
 
-def less(counter: Counter[str], name: str) -> None:
+def decrement(counter: Counter[str], name: str) -> None:
     """One less of a name. What there is none of takes no room."""
     if counter[name] == 1:
         del counter[name]

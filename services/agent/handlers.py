@@ -65,7 +65,7 @@ class Handlers:
         self.drivers = drivers
         self.clock = clock
         self.ids = ids
-        self.unfinished: dict[str, float] = {}  # agents that are being made, and seen since when
+        self.unfinished_since: dict[str, float] = {}  # when each creation was first seen
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -226,9 +226,10 @@ class Handlers:
         whoever wrote that down may have had a wrong clock."""
         now = self.clock.monotonic()
         unfinished = await self.queries.unfinished_creations()
-        self.unfinished = {one.id: self.unfinished.get(one.id, now) for one in unfinished}
+        known = self.unfinished_since
+        self.unfinished_since = {one.id: known.get(one.id, now) for one in unfinished}
         for orphan in unfinished:
-            if now - self.unfinished[orphan.id] < CREATION_SECONDS_MAX:
+            if now - self.unfinished_since[orphan.id] < CREATION_SECONDS_MAX:
                 continue
             context = Context(self.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
             try:

@@ -73,6 +73,7 @@ class Usage:
     unacknowledged: int  # commands that a service has and has not answered, or that wait for one
     events: int  # of all services, in Postgres
     connections: int  # of Postgres
+    agents: int
 
 
 @dataclass(slots=True)
@@ -182,6 +183,7 @@ class Soak:
             **{f"{name}_bytes_{when}": n for name, n in usage.stream_bytes.items()},
             f"unacknowledged_{when}": usage.unacknowledged,
             f"postgres_connections_{when}": usage.connections,
+            f"agents_{when}": usage.agents,
         }
         return usage
 
@@ -208,7 +210,8 @@ class Soak:
         streams = await asyncio.to_thread(self.streams)
         rows = await self.world.sql(
             "select (select count(*) from agent.events) + (select count(*) from memory.events),"
-            " (select count(*) from pg_stat_activity where backend_type = 'client backend')"
+            " (select count(*) from pg_stat_activity where backend_type = 'client backend'),"
+            " (select count(*) from agent.agents)"
         )
         memory, descriptors = await asyncio.to_thread(self.processes)
         return Usage(

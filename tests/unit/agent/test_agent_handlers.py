@@ -178,6 +178,8 @@ class TestCreation:
         dying.handlers.clock = FastClock()
         with pytest.raises(BusUnavailable):
             await dying.tell(wanted(memory_blocks=BLOCKS), "m-1")
+        [creation] = world.schema.rows("creations")
+        assert datetime.fromisoformat(creation["requested_at"]) > world.clock.now()
         process = world.process("p-2")
         await process.handlers.sweep_creations()
         world.clock.seconds += 16

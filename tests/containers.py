@@ -20,9 +20,10 @@ from deploy.containers.engine import images
 from deploy.embedded.nats import Nats
 from deploy.embedded.postgres import SETTINGS, Postgres
 from deploy.embedded.settings import CHECKOUT
-from deploy.embedded.state import free_port, open_secrets, read_state
+from deploy.embedded.state import open_secrets, read_state
 from deploy.nats_configuration import password_variable, quoted
 from libs.contracts.permissions import users
+from tests.ports import free_port
 from tests.servers import (
     START_SECONDS_MAX,
     HeelerInstance,

@@ -14,12 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
 import psycopg
 
 from deploy.embedded import placement
@@ -32,11 +33,12 @@ from deploy.embedded.state import (
     HomeLock,
     InstanceState,
     ProcessMark,
-    free_port,
     open_secrets,
     read_state,
+    write_ports,
 )
 from libs.contracts.permissions import SYSTEM, users
+from tests.ports import free_port
 
 FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
 START_SECONDS_MAX = 30.0
@@ -97,9 +99,14 @@ class _Server:
         self._process = None
 
     def kill9(self) -> None:
+        """Like a power cut: its children too, of which one might still answer."""
         if self._process:
+            children = psutil.Process(self._process.pid).children(recursive=True)
             self._process.kill()
             self._process.wait()
+            for child in children:
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
         self._process = None
 
     @property
@@ -210,6 +217,8 @@ class HeelerInstance:
     ) -> None:
         self.home = home or temporary_home()
         self.port = port or free_port()
+        if home is None:
+            write_ports(self.home, {"postgres": free_port(), "nats": free_port()})
         self.checkout = checkout
         self.env: dict[str, str] = dict(env or {})
         self._replicas: list[subprocess.Popen[bytes]] = []

@@ -9,7 +9,7 @@ import random
 import secrets
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from deploy.embedded.settings import SERVICES, LaunchError
 from libs.contracts.permissions import ADMIN, users
 
 STATE_FILE = "state.json"
+PORTS_FILE = "ports.json"
 CREATE_TIME_TOLERANCE_SECONDS = 2.0  # the kernel derives it from the wall clock, which is adjusted
 GONE_POLL_SECONDS = 0.02
 LOCK_TRIES_MAX = 10
@@ -168,25 +169,28 @@ def open_secrets(home: Path) -> Secrets:
 
 def choose_ports(home: Path) -> dict[str, int]:
     """Loopback ports for Postgres and NATS: those of the last start, unless taken by now."""
-    path = home / "ports.json"
     try:
-        remembered = PORTS.validate_json(path.read_bytes())
+        remembered = PORTS.validate_json((home / PORTS_FILE).read_bytes())
     except (OSError, ValueError):
         remembered = {}
     chosen: dict[str, int] = {}
     for name in ("postgres", "nats"):
         port = remembered.get(name, 0)
         usable = port in range(1, 65536) and port_is_free("127.0.0.1", port)
-        chosen[name] = port if usable else free_port()
+        chosen[name] = port if usable else free_port(apart_from=chosen.values())
     if chosen != remembered:
-        write_private(path, json.dumps(chosen, indent=2) + "\n")
+        write_ports(home, chosen)
     return chosen
 
 
-def free_port() -> int:
+def write_ports(home: Path, ports: Mapping[str, int]) -> None:
+    write_private(home / PORTS_FILE, json.dumps(ports, indent=2) + "\n")
+
+
+def free_port(*, apart_from: Collection[int] = ()) -> int:
     for _ in range(PORT_TRIES_MAX):
         port = random.SystemRandom().randrange(*PORT_RANGE)
-        if port_is_free("127.0.0.1", port):
+        if port not in apart_from and port_is_free("127.0.0.1", port):
             return port
     raise LaunchError(f"No free port on 127.0.0.1 between {PORT_RANGE[0]} and {PORT_RANGE[1]}.")
 

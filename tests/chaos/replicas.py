@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from deploy.embedded.settings import SERVICES
-from deploy.embedded.state import free_port
 from tests.chaos.client import Client
 from tests.chaos.dose import Dose
 from tests.chaos.network import NetworkWorld
@@ -21,6 +20,7 @@ from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.takeovers import SlowTurns
 from tests.chaos.workload import Workload
 from tests.chaos.world import Kill
+from tests.ports import free_port
 from tests.waiting import wait_for
 
 FROZEN_SECONDS = 15.0

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from letta_client import APIConnectionError, AuthenticationError, Letta
 
-from deploy.embedded.state import free_port
 from tests.e2e.asking import SECONDS_MAX
+from tests.ports import free_port
 from tests.servers import HeelerInstance, wait_until
 
 PASSWORD = "pässword with spaces"

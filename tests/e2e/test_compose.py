@@ -14,10 +14,10 @@ from letta_client import Letta
 from deploy.containers.project import Project, read_env
 from deploy.embedded.health import read_health
 from deploy.embedded.settings import CHECKOUT, SERVICES, Settings
-from deploy.embedded.state import free_port
 from libs.contracts.version import HEELER_VERSION
 from tests.e2e.asking import SECONDS_MAX, says
 from tests.engine import provide_packages, require_containers
+from tests.ports import free_port
 from tests.servers import delete_home, temporary_home, wait_until
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine builds the images for minutes

@@ -12,9 +12,9 @@ import httpx
 import psutil
 import pytest
 
-from deploy.embedded.state import free_port
 from tests.e2e.asking import SECONDS_MAX
 from tests.e2e.conftest import NewAgent
+from tests.ports import free_port
 from tests.servers import HeelerInstance, wait_until
 
 CONNECTIONS_MAX = 30

@@ -631,3 +631,4 @@ def _runs(pid: int) -> bool:
 
 def test_free_ports_stay_below_the_ephemeral_range() -> None:
     assert 20000 <= free_port() < 32000
+    assert 26000 <= free_port(apart_from=range(20000, 26000)) < 32000

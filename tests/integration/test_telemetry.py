@@ -15,10 +15,10 @@ import httpx
 import nats
 import pytest
 
-from deploy.embedded.state import free_port
 from libs.telemetry import metrics
 from tests.collector import Collector, Seen, drawn
 from tests.e2e.asking import EMBEDDING, MODEL, SECONDS_MAX, says, unique
+from tests.ports import free_port
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance, wait_until
 

@@ -100,7 +100,7 @@ class _Server:
 
     def kill9(self) -> None:
         """Like a power cut: its children too, of which one might still answer."""
-        if self._process:
+        if self._process and self._process.poll() is None:
             children = psutil.Process(self._process.pid).children(recursive=True)
             self._process.kill()
             self._process.wait()

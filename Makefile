@@ -21,11 +21,16 @@ ifdef HEELER_PROCESSES
 export HEELER_PROCESSES
 endif
 
+# Compiled modules are kept, also where the environment says otherwise: each process that starts would
+# compile them again, and those of the tests take longest.
+export PYTHONDONTWRITEBYTECODE :=
+
 # How many processes run the tests; most of them wait for something.
-TEST_WORKERS ?= 2
+TEST_WORKERS ?= 4
+PYTEST := $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs wheels psql test check unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score clean wipe
+.PHONY: help up down status watch logs wheels psql test quick check types imports unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score mixed home clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,16 +66,35 @@ psql: ## Open the database (ARGS='-c "select 1"')
 	@deploy/bootstrap.sh
 	@$(LAUNCH) psql $(ARGS)
 
+.PHONY: rebuild
+rebuild: ## Rebuild what clients read from the events, while it serves (ARGS=--help)
+	@deploy/bootstrap.sh
+	@$(LAUNCH) rebuild $(ARGS)
+
 test: ## Check the code and run all tests (TEST_SERVERS=containers: on real images)
 	@deploy/bootstrap.sh --dev
 	@$(MAKE) --no-print-directory check
-	@$(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile $(ARGS)
+	@$(PYTEST) $(ARGS)
+
+LONGEST_FIRST := tests/e2e/test_messages.py tests/unit/agent/test_providers.py \
+	tests/unit/api/test_limited_http.py tests/contract/test_older_processes.py
+# Without the tests of what tests and measures.
+quick: ## What a change needs while one works: check, units, contracts in memory, one walk
+	@deploy/bootstrap.sh --dev
+	@$(MAKE) --no-print-directory check
+	@$(PYTEST) --quick $(LONGEST_FIRST) tests/sim tests/contract tests/unit \
+		$(addprefix --ignore=tests/unit/,scripted_model benchmarks chaos) $(ARGS)
 
 check: ## Lint, format, types, and who may import whom
 	@deploy/bootstrap.sh --dev
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
+	@$(MAKE) --no-print-directory -j2 --output-sync=target types imports
+
+types:
 	@.venv/bin/mypy
+
+imports:
 	@.venv/bin/lint-imports
 
 unit: ## Run the tests that need no server
@@ -88,6 +112,11 @@ bench-paired: ## Measure beside another checkout (ARGS=../other)
 bench-memory: ## Measure idle memory, with a process for each service and with one
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.memory $(ARGS)
+
+.PHONY: bench-rebuild
+bench-rebuild: ## Measure a rebuild of 1,000 agents and 20,000 messages under load (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.rebuild $(ARGS)
 
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
@@ -112,6 +141,14 @@ sim: ## Run the services in 2,000 simulated worlds (SEEDS=100)
 sim-score: ## Find every planted bug by simulation, and write the table into docs/simulator.md
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.sim --score
+
+mixed: ## A minute of load on a replica of another checkout beside one of this (ARGS='../other --notes')
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.mixed $(ARGS)
+
+home: ## Keep a dump of a home that this release makes (NAME=v1.2), for the tests of later ones
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.homes $(NAME) $(ARGS)
 
 clean: ## Delete caches and the Python environment; the data stays
 	@rm -rf .venv .heeler-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/e2e/typescript/node_modules

@@ -26,8 +26,8 @@ from benchmarks.rows import (
     Stream,
 )
 from benchmarks.targets import judge
-from libs.bus.nats import NatsBus
-from libs.bus.system import RandomIds, SystemClock
+from libs.bus.clock_and_ids import RandomIds, SystemClock
+from libs.bus.nats_bus import NatsBus
 
 ROWS = tuple(f"{kind}-{each}" for kind, many in CONCURRENCIES.items() for each in many)
 SKIPPED_BUS = "skipped: the bus can be reached only of an own instance"

@@ -20,8 +20,8 @@ import psutil
 import psycopg
 import uvloop
 
-from libs.contracts.message import JsonObject
-from libs.eventstore.database import Database, open_pool
+from libs.contracts.bus_messages import JsonObject
+from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.migrations import migrate
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore

@@ -13,8 +13,8 @@ from typing import ClassVar, Protocol
 from benchmarks.agents import Agents, RunFailed
 from benchmarks.client import Connection, Response
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
+from libs.contracts.bus_messages import Context, Rejected
 from libs.contracts.memory import UpdateBlock
-from libs.contracts.message import Context, Rejected
 
 CONCURRENCIES = {
     "bus": (1,),

@@ -101,7 +101,11 @@ uv=$(find_uv) || uv=$(install_uv)
 groups=()
 if [ "$wanted" = run ]; then groups+=(--no-group dev); fi
 if [ "$wanted" = dev ] && ! node_is_new; then groups+=(--group typescript); fi
+# Compiled once and now: processes that start together would each do it, and the first start would
+# take longer than its deadlines allow.
+export UV_COMPILE_BYTECODE=1
 echo "Installing the packages that uv.lock names, for $("$python" --version) ..." >&2
 "$uv" sync --frozen --inexact --quiet --python "$python" "${groups[@]}" || sync_from_mirror ||
     fail "uv could not install the packages that uv.lock names; see above."
+.venv/bin/python -m compileall -q -j 0 libs services deploy
 printf '%s\n%s\n' "$wanted" "$(fingerprint)" >"$STAMP"

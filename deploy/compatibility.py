@@ -11,6 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from services.agent.app import tool_router
+from services.agent.domain.tools.catalogue import BASE_TOOLS
 
 ROOT = Path(__file__).parents[1]
 OPERATIONS = ROOT / "services/api/http/operations.tsv"
@@ -74,9 +78,22 @@ class Difference:
     planned: bool = False
 
 
+@dataclass(frozen=True)
+class Ignored:
+    """Fields of a request body that are accepted, and what little they do."""
+
+    body: str
+    fields: list[str]
+    effect: str
+
+
 def main() -> None:
-    page = render(read_operations(), read_results(), read_differences())
-    PAGE.write_text(page)
+    PAGE.write_text(current_page())
+
+
+def current_page() -> str:
+    """The page as it has to be."""
+    return render(read_operations(), read_results(), read_differences(), read_ignored())
 
 
 def read_operations() -> list[Operation]:
@@ -110,10 +127,16 @@ def read_differences() -> list[Difference]:
     return [Difference(**entry) for entry in listed]
 
 
+def read_ignored() -> list[Ignored]:
+    listed = tomllib.loads(DIFFERENCES.read_text())["ignored"]
+    return [Ignored(**entry) for entry in listed]
+
+
 def render(
     operations: Sequence[Operation],
     results: Mapping[str, Result],
     differences: Sequence[Difference],
+    ignored: Sequence[Ignored] = (),
 ) -> str:
     """The whole page as Markdown."""
     unknown = results.keys() - {operation.name for operation in operations}
@@ -123,6 +146,8 @@ def render(
         INTRODUCTION,
         _summary(proven),
         _differences(differences),
+        _ignored(ignored),
+        _tools_without_effect(),
         *(_group(group, proven) for group in dict.fromkeys(o.group for o in operations)),
     ]
     return "\n".join(sections)
@@ -156,6 +181,30 @@ def _differences(differences: Sequence[Difference]) -> str:
         heading = "## Wrongs that will not be copied into what is still missing"
         lines += [heading, "", *_compared(planned, "here, once it is built"), ""]
     return "\n".join(lines)
+
+
+def _ignored(ignored: Sequence[Ignored]) -> str:
+    lines = [
+        "## Accepted, and without effect yet",
+        "",
+        "| body | fields | effect |",
+        "|---|---|---|",
+    ]
+    for one in ignored:
+        fields = ", ".join(f"`{field}`" for field in one.fields)
+        lines.append(f"| `{one.body}` | {fields} | {one.effect} |")
+    return "\n".join([*lines, ""])
+
+
+def _tools_without_effect() -> str:
+    nothing: Any = None
+    router = tool_router(bus=nothing, queries=nothing, clock=nothing)
+    unbuilt = sorted(name for name, tool in BASE_TOOLS.items() if router.runner(tool) is None)
+    names = ", ".join(f"`{name}`" for name in unbuilt)
+    return (
+        "An agent may have these base tools, by name or by its type, and shows them; the model is "
+        f"told that they are not built yet when it calls them: {names}.\n"
+    )
 
 
 def _compared(differences: Sequence[Difference], ours: str) -> list[str]:

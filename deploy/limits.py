@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from libs.contracts.letta import limits
 from services.agent.domain.agent import AGENT_BLOCKS_MAX
 from services.api.app import HANDLERS
-from services.api.http.described import Description
-from services.api.http.problems import BODY_BYTES_MAX
+from services.api.http.error_responses import BODY_BYTES_MAX
+from services.api.http.openapi_operation import Description
 
 PAGE = Path(__file__).parent.parent / "docs" / "limits.md"
 NO_LIMIT = "no limit"

@@ -1,5 +1,5 @@
-"""Create or update the schema and the role of every service, and the streams of the bus:
-`python -m deploy.migrate`.
+"""Create or update the schema and the role of every service, rebuild the read models for which a
+migration asks that, and declare the streams of the bus: `python -m deploy.migrate`.
 
 Reads HEELER_ADMIN_DATABASE_URL (a role that may create roles and schemas),
 HEELER_SERVICE_PASSWORDS (JSON, service to password) and, where there is a bus, HEELER_NATS_URL (of
@@ -16,27 +16,27 @@ from pathlib import Path
 import psycopg
 
 from libs.bus.jetstream import declare_streams
+from libs.contracts.services import names
 from libs.eventstore.migrations import create_reader, migrate
 
-OWNERS = ("memory", "agent")
-READERS = ("api",)
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def migrate_all(url: str, passwords: dict[str, str]) -> dict[str, list[str]]:
     """Migrate every service; returns what was applied now, per service."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for service in READERS:
+        # Migrations may publish views to roles that are made here.
+        for service in names():
             create_reader(connection, service, passwords[service])
         return {
-            service: migrate(
-                connection,
-                service,
-                passwords[service],
-                (ROOT / "services" / service / "adapters" / "migrations").glob("*.sql"),
-            )
-            for service in OWNERS
+            service: migrate(connection, service, passwords[service], migration_files(service))
+            for service in names()
         }
+
+
+def migration_files(service: str) -> list[Path]:
+    """The migrations of a service, in the order of their making."""
+    return sorted((ROOT / "services" / service / "adapters" / "migrations").glob("*.sql"))
 
 
 if __name__ == "__main__":
@@ -46,6 +46,9 @@ if __name__ == "__main__":
     )
     for name, files in done.items():
         print(f"{name}: {', '.join(files) or 'up to date'}")
+    from deploy.rebuild import rebuild_asked  # which has the migrations from here
+
+    rebuild_asked(os.environ["HEELER_ADMIN_DATABASE_URL"], print)
     if "HEELER_NATS_URL" in os.environ:
         for stream in asyncio.run(declare_streams(os.environ["HEELER_NATS_URL"])):
             print(f"{stream}: changed")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from libs.contracts.permissions import ADMIN, SYSTEM, Permissions, permissions, users
-from libs.contracts.streams import store_bytes_max
+from libs.contracts.stream_definitions import store_bytes_max
 
 PAGE = Path(__file__).resolve().parent / "nats.conf"
 PAYLOAD_BYTES_MAX = 8 * 1024 * 1024

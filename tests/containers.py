@@ -17,8 +17,8 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
 from deploy.containers.engine import images
-from deploy.embedded.nats import Nats
-from deploy.embedded.postgres import SETTINGS, Postgres
+from deploy.embedded.nats_server import Nats
+from deploy.embedded.postgres_server import SETTINGS, Postgres
 from deploy.embedded.settings import CHECKOUT
 from deploy.embedded.state import open_secrets, read_state
 from deploy.nats_configuration import password_variable, quoted
@@ -187,6 +187,7 @@ class ContainersInstance(HeelerInstance):
 
     def close(self) -> None:
         try:
+            self.down()
             super().close()
         finally:
             self.nats.close()

@@ -23,11 +23,10 @@ from typing import Any, Self
 import psutil
 import psycopg
 
-from deploy.embedded import placement
-from deploy.embedded.commands import service_command
-from deploy.embedded.health import read_health
-from deploy.embedded.nats import Nats, nats_url
-from deploy.embedded.process import Command, signal_group, spawn, tail
+from deploy.embedded import postgres_location
+from deploy.embedded.api_health import read_health
+from deploy.embedded.nats_server import Nats, nats_url
+from deploy.embedded.service_commands import service_command
 from deploy.embedded.settings import ALL_SERVICES, CHECKOUT, SERVICES, Settings, service_of
 from deploy.embedded.state import (
     HomeLock,
@@ -37,12 +36,15 @@ from deploy.embedded.state import (
     read_state,
     write_ports,
 )
+from deploy.embedded.subprocesses import Command, signal_group, spawn, tail
+from deploy.embedded.supervisor import kill_leftovers
 from libs.contracts.permissions import SYSTEM, users
 from tests.ports import free_port
+from tests.waiting import pause
 
 FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
 START_SECONDS_MAX = 30.0
-POLL_SECONDS = 0.01
+DOWN_SECONDS_MAX = 45.0
 
 
 def temporary_home() -> Path:
@@ -54,16 +56,17 @@ def temporary_home() -> Path:
 
 def delete_home(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
-    for folder in placement.folders_outside(home):
+    for folder in postgres_location.folders_outside(home):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def wait_until(what: str, condition: Callable[[], bool], seconds_max: float) -> None:
-    deadline = time.monotonic() + seconds_max
+    began = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds_max:
             raise AssertionError(f"{what}: not within {seconds_max} s")
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause(waited))
 
 
 class _Server:
@@ -152,7 +155,7 @@ class PostgresServer(_Server):
     def __init__(self, *, fsync: bool = False) -> None:
         super().__init__()
         log = self.home / "postgres.log"
-        placed = placement.place(self.home, log_file=log, port=free_port(), password="test")
+        placed = postgres_location.place(self.home, log_file=log, port=free_port(), password="test")
         self.server = replace(placed, fsync=fsync)
 
     @property
@@ -282,8 +285,15 @@ class HeelerInstance:
         return document
 
     def close(self) -> None:
-        """Stop everything and delete the home."""
-        self.down()
+        """Stop everything as `down` does, without a Python of its own, and delete the home."""
+        self.stop_replicas()
+        supervisor = HomeLock(self.home).holder() if self.home.exists() else None
+        if supervisor:
+            with suppress(ProcessLookupError):
+                os.kill(supervisor.pid, signal.SIGTERM)
+            if not supervisor.wait_gone(DOWN_SECONDS_MAX):
+                self.down()
+        kill_leftovers(read_state(self.home))
         delete_home(self.home)
 
     def environment(self) -> dict[str, str]:

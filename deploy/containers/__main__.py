@@ -1,4 +1,4 @@
-"""`python -m deploy.containers up|down|status|logs|watch|psql|wipe|wheels`."""
+"""`python -m deploy.containers up|down|status|logs|watch|psql|rebuild|wipe|wheels`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG_LINES = "20"
 
 def main() -> int:
     arguments, rest = _parser().parse_known_args()
-    if rest and arguments.command != "psql":
+    if rest and arguments.command not in ("psql", "rebuild"):
         print(f"Unknown arguments: {' '.join(rest)}", file=sys.stderr)
         return 2
     try:
@@ -45,6 +45,10 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
 
             url = Project(settings).require_prepared().nats_watch_url
             return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
+        case "rebuild":
+            # In a container like that of the migration, which may reach the database as its owner.
+            words = ["run", "--rm", "--no-deps", "--no-TTY", "migrate"]
+            words += ["python", "-m", "deploy.rebuild"]
         case "logs":
             words = ["logs", "--follow", "--tail", LOG_LINES]
         case _:
@@ -78,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     watch.add_argument("--count", type=int, help="stop after this many messages")
     commands.add_parser("logs", help="follow the logs")
     commands.add_parser("psql", help="open psql; further arguments are handed to it")
+    commands.add_parser(
+        "rebuild", add_help=False, help="rebuild the read models from the events, while it serves"
+    )
     commands.add_parser("wipe", help="stop and delete the data")
     wheels = commands.add_parser("wheels", help="download the packages of the images")
     wheels.add_argument("--clear", action="store_true", help="delete them instead")

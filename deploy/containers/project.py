@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from deploy.containers.engine import docker, images
-from deploy.embedded.nats import nats_url
+from deploy.embedded.nats_server import nats_url
 from deploy.embedded.settings import CHECKOUT, SERVICES, LaunchError, Settings, open_home
 from deploy.embedded.state import free_port, open_secrets, port_is_free, write_private
 from deploy.nats_configuration import password_variable

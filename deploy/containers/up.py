@@ -13,7 +13,8 @@ from rich.table import Table
 from deploy.containers import wheels
 from deploy.containers.engine import require_engine
 from deploy.containers.project import Container, Project
-from deploy.embedded.health import Health, read_health
+from deploy.embedded.api_health import Health, read_health
+from deploy.embedded.service_settings import require_service_settings
 from deploy.embedded.settings import (
     HEALTH_POLL_SECONDS,
     SERVICES,
@@ -40,6 +41,7 @@ def up(settings: Settings) -> int:
     if settings.processes == "one":
         raise LaunchError("HEELER_PROCESSES=one is not for containers: each of them is a service.")
     require_password(settings)
+    require_service_settings()
     require_engine()
     project = Project(settings)
     project.prepare()

@@ -1,4 +1,4 @@
-"""`python -m deploy.embedded up|down|status|watch|run|psql|wipe`."""
+"""`python -m deploy.embedded up|down|status|watch|run|psql|rebuild|wipe`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import os
 import shutil
 import sys
 
-from deploy.embedded import placement, postgres, supervisor
+from deploy.embedded import postgres_location, postgres_server, supervisor
 from deploy.embedded.settings import LaunchError, Settings, read_settings
 from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
 HOME_ENTRIES = (
     *("postgres", "postgres.new", "nats", "logs"),
-    *("state.json", "ports.json", "secrets.json", "lock", placement.POINTER),
+    *("state.json", "ports.json", "secrets.json", "lock", postgres_location.POINTER),
 )
 
 
 def main() -> int:
     arguments, rest = _parser().parse_known_args()
-    if rest and arguments.command != "psql":
+    if rest and arguments.command not in ("psql", "rebuild"):
         print(f"Unknown arguments: {' '.join(rest)}", file=sys.stderr)
         return 2
     try:
@@ -56,23 +56,34 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
         case "psql":
             return _psql(settings, rest)
+        case "rebuild":
+            return _rebuild(settings, rest)
         case _:
             return _wipe(settings)
 
 
 def _psql(settings: Settings, rest: list[str]) -> int:
     state = require_running(settings.home)
-    program = postgres.wheel_tree() / "bin" / "psql"
-    url, password = postgres.without_password(state.urls["database"])
+    program = postgres_server.wheel_tree() / "bin" / "psql"
+    url, password = postgres_server.without_password(state.urls["database"])
     os.environ["PGPASSWORD"] = password  # a command line can be read by everybody
     os.execv(program, [str(program), "--dbname", url, *rest])
+
+
+def _rebuild(settings: Settings, rest: list[str]) -> int:
+    """Needs Postgres, so Heeler must run; it goes on serving."""
+    from deploy import rebuild
+
+    if "--help" not in rest and "-h" not in rest:
+        os.environ["HEELER_ADMIN_DATABASE_URL"] = require_running(settings.home).urls["database"]
+    return rebuild.main(rest)
 
 
 def _wipe(settings: Settings) -> int:
     """Stop, then delete what Heeler keeps in the state folder: all agents are gone."""
     down(settings)
     inside = [settings.home / name for name in HOME_ENTRIES]
-    outside = placement.folders_outside(settings.home) if os.geteuid() == 0 else []
+    outside = postgres_location.folders_outside(settings.home) if os.geteuid() == 0 else []
     for path in (*inside, *outside):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -96,6 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     watch.add_argument("--all", action="store_true", help="commands and deltas too")
     watch.add_argument("--count", type=int, help="stop after this many messages")
     commands.add_parser("psql", help="open psql; further arguments are handed to it")
+    commands.add_parser(
+        "rebuild", add_help=False, help="rebuild the read models from the events, while it serves"
+    )
     commands.add_parser("wipe", help="stop and delete the state folder")
     return parser
 

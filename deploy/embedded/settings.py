@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.api.settings import is_loopback
+from libs.contracts.environment import WrongSetting, host, one_of, whole_number
+from libs.contracts.services import names
+from services.api.settings import HOST_DEFAULT, is_loopback, port
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-SERVICES = ("memory", "agent", "api")  # start order
+SERVICES = names()  # start order
 PARTS = ("postgres", "nats", *SERVICES)
 ALL_SERVICES = "services"  # the part that all services are, in one process
 PROCESSES = ("each", "one")  # a process for each service, or one for all of them
@@ -79,26 +81,22 @@ def service_of(part: str) -> str:
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """The instance that the environment asks for. Raises LaunchError."""
+    try:
+        return settings_of(environment)
+    except WrongSetting as problem:
+        raise LaunchError(f"{problem}.") from problem
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """The same. Raises WrongSetting."""
     home = Path(environment.get("HEELER_HOME") or CHECKOUT / ".heeler").expanduser()
-    port = environment.get("HEELER_PORT") or "8283"
-    if not port.isdecimal() or not 0 < int(port) < 65536:
-        raise LaunchError(f"HEELER_PORT is {port!r}: it must be a number from 1 to 65535.")
-    processes = environment.get("HEELER_PROCESSES") or PROCESSES[0]
-    if processes not in PROCESSES:
-        raise LaunchError(
-            f"HEELER_PROCESSES is {processes!r}: it must be {' or '.join(PROCESSES)}."
-        )
-    replicas = environment.get("HEELER_REPLICAS") or "1"
-    if not replicas.isdecimal() or not 0 < int(replicas) <= REPLICAS_MAX:
-        raise LaunchError(
-            f"HEELER_REPLICAS is {replicas!r}: it must be a number from 1 to {REPLICAS_MAX}."
-        )
     return Settings(
         home=home if home.is_absolute() else (Path.cwd() / home),
-        host=environment.get("HEELER_HOST") or "127.0.0.1",
-        port=int(port),
-        processes=processes,
-        replicas=int(replicas),
+        host=host(environment, "HEELER_HOST", HOST_DEFAULT),
+        port=port(environment),
+        processes=one_of(environment, "HEELER_PROCESSES", PROCESSES, PROCESSES[0]),
+        replicas=whole_number(environment, "HEELER_REPLICAS", 1, most=REPLICAS_MAX),
         services_package=environment.get("HEELER_SERVICES_PACKAGE") or "services",
         migrations_module=environment.get("HEELER_MIGRATIONS_MODULE") or "deploy.migrate",
     )

@@ -11,7 +11,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from deploy.embedded.health import Health, read_health
+from deploy.embedded.api_health import Health, read_health
 from deploy.embedded.settings import ALL_SERVICES, SERVICES, Settings, service_of
 from deploy.embedded.state import HomeLock, PartState, ProcessMark, read_state
 

@@ -13,12 +13,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from deploy.embedded import placement
-from deploy.embedded.commands import HTTP_PARTS, python_command, service_command
-from deploy.embedded.environment import of_server
-from deploy.embedded.nats import Nats
-from deploy.embedded.part import Failed, Part
-from deploy.embedded.process import Command, signal_group, spawn_options
+from deploy.embedded import postgres_location
+from deploy.embedded.nats_server import Nats
+from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
+from deploy.embedded.service_environment import of_server
 from deploy.embedded.settings import (
     DATABASE,
     MIGRATE_SECONDS_MAX,
@@ -40,6 +38,8 @@ from deploy.embedded.state import (
     read_state,
     write_state,
 )
+from deploy.embedded.subprocesses import Command, signal_group, spawn_options
+from deploy.embedded.supervised_process import Failed, Part
 from libs.contracts.permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
@@ -55,7 +55,7 @@ class Supervisor:
         self._secrets: Secrets = open_secrets(settings.home)
         ports = choose_ports(settings.home)
         home = settings.home
-        self._postgres = placement.place(
+        self._postgres = postgres_location.place(
             home,
             log_file=settings.log("postgres"),
             port=ports["postgres"],

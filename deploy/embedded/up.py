@@ -12,8 +12,8 @@ import time
 
 import psutil
 
-from deploy.embedded.health import read_health
-from deploy.embedded.process import open_log, rotate, tail
+from deploy.embedded.api_health import read_health
+from deploy.embedded.service_settings import require_service_settings
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
@@ -31,6 +31,7 @@ from deploy.embedded.state import (
     read_state,
     write_state,
 )
+from deploy.embedded.subprocesses import open_log, rotate, tail
 from deploy.embedded.supervisor import kill_leftovers
 
 ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
@@ -41,6 +42,7 @@ DOWN_SECONDS_MAX = 45.0
 def up(settings: Settings) -> int:
     started = time.monotonic()
     require_password(settings)
+    require_service_settings()
     open_home(settings)
     if HomeLock(settings.home).holder():
         return _join_running(settings)

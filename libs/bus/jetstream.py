@@ -14,7 +14,7 @@ from nats.js.api import (
 from nats.js.client import JetStreamContext
 from nats.js.errors import BadRequestError
 
-from libs.contracts.streams import (
+from libs.contracts.stream_definitions import (
     COMMAND_ACK_WAIT_SECONDS,
     COMMANDS_UNACKED_MAX,
     DELIVERIES_OF_COMMANDS,

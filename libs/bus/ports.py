@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from libs.contracts.message import BUSY, TOO_LARGE, Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import BUSY, TOO_LARGE, Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoredEvent
 
 REQUEST_SECONDS_MAX = 10.0
@@ -34,7 +34,8 @@ class IncomingCommand:
     """A command as it arrives: its full name `<service>.<topic>`, its JSON, its context.
 
     `again` says that it was delivered, or sent, before; `seconds_left` how long its sender goes on
-    waiting; `last_delivery` that it would come too late if it had to be delivered once more.
+    waiting; `last_delivery` that it would come too late if it had to be delivered once more;
+    `schema_version` which version of its class wrote the JSON.
     """
 
     name: str
@@ -44,6 +45,7 @@ class IncomingCommand:
     again: bool = False
     seconds_left: float = REQUEST_SECONDS_MAX
     last_delivery: bool = False
+    schema_version: int = 1
 
     @property
     def target(self) -> str:
@@ -55,7 +57,8 @@ def outgoing(command: Command, context: Context) -> IncomingCommand:
     """A command as it will arrive."""
     name = f"{command.service}.{command.topic}"
     payload = command.model_dump_json().encode()
-    return IncomingCommand(name, payload, context, command.subject(context.org))
+    subject = command.subject(context.org)
+    return IncomingCommand(name, payload, context, subject, schema_version=command.schema_version)
 
 
 def too_large(incoming: IncomingCommand, bytes_max: int) -> Rejected | None:
@@ -95,7 +98,7 @@ class Subscription(Protocol):
 
 
 class Bus(Protocol):
-    """The bus as one process sees it. Adapters: `nats.NatsBus` and `memory.MemoryBus`."""
+    """The bus as one process sees it. Adapters: `nats_bus.NatsBus` and `in_memory.InMemoryBus`."""
 
     @property
     def connected(self) -> bool:
@@ -148,7 +151,7 @@ class Bus(Protocol):
 
     async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
         """Ring when an event of this topic is published; some may be missed. The log is the truth:
-        read it when the bell rings, and now and then without."""
+        read it when the notification rings, and now and then without."""
         ...
 
     async def publish_delta(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from libs.bus.background import Bell, Leadership
+from libs.bus.background_loops import Notification
+from libs.bus.leader_election import Leadership
 from libs.bus.ports import Bus, BusUnavailable
 from libs.eventstore.ports import LOG_PAGE_EVENTS_MAX, EventStore, StoredEvent, is_cut
 from libs.telemetry import metrics
@@ -26,14 +27,14 @@ class Relay:
         self.store = store
         self.bus = bus
         self.service = service
-        self.bell = Bell()
+        self.notification = Notification()
         self.leadership = Leadership(store, "relay")
         self.published = 0
         self.published_as: int | None = None
 
     async def turn(self) -> None:
         """Wait for a commit, then publish everything that is not published yet."""
-        await self.bell.wait(POLL_SECONDS)
+        await self.notification.wait(POLL_SECONDS)
         if not await self.leadership.held():
             return
         if self.published_as != self.leadership.epoch:

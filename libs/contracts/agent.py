@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.message import Command, Event, JsonObject
 
 SERVICE = "agent"
 
@@ -88,6 +88,7 @@ class AgentRequested(Event):
     topic: ClassVar[str] = "agent.requested"
     config: AgentConfig
     tools: list[str]
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
     tags: list[str]
     new_blocks: list[BlockState]
     block_ids: list[str]
@@ -102,6 +103,7 @@ class AgentCreated(Event):
     topic: ClassVar[str] = "agent.created"
     config: AgentConfig
     tools: list[str]
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
     tags: list[str]
     block_ids: list[str]
     own_block_ids: list[str]
@@ -124,6 +126,7 @@ class AgentUpdated(Event):
     changed: list[str]
     config: AgentConfig
     tools: list[str]
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
     tags: list[str]
     block_ids: list[str]
 

@@ -9,9 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 
-# Imported so that every message is registered.
-from libs.contracts import agent, conversation, dead_letters, health, memory
-from libs.contracts.message import (
+from libs.contracts import agent
+from libs.contracts.bus_messages import (
     COMMANDS,
     EVENTS,
     LOG_COLUMNS,
@@ -20,12 +19,9 @@ from libs.contracts.message import (
     Event,
     Rejected,
 )
-from libs.contracts.streams import COMMANDS_STREAM, SERVICES, events_stream, streams
+from libs.contracts.services import events_stream, load_contracts, names
+from libs.contracts.stream_definitions import COMMANDS_STREAM, streams
 from libs.contracts.version import HEELER_VERSION
-
-assert all(module.SERVICE in SERVICES for module in (agent, conversation, memory))
-assert f"{agent.SERVICE}.{dead_letters.REPLAY}" in COMMANDS, "importing them registers them"
-assert f"{agent.SERVICE}.{health.CHECK}" in COMMANDS, "importing them registers them"
 
 SCHEMA = "#/components/schemas/{model}"
 ABOUT = """Everything that happens in Heeler, as anybody with a NATS client can see it. Commands ask
@@ -90,6 +86,7 @@ OTHERS = (Accepted, Rejected, RunProgress)
 @cache
 def document() -> dict[str, Any]:
     """The whole document."""
+    load_contracts()
     commands, events = ours(COMMANDS), ours(EVENTS)
     return {
         "asyncapi": "3.0.0",
@@ -151,7 +148,7 @@ def document() -> dict[str, Any]:
 
 def ours[M: Command | Event](registry: dict[str, type[M]]) -> list[tuple[str, type[M]]]:
     """The messages of the services, by name."""
-    return sorted((name, kind) for name, kind in registry.items() if kind.service in SERVICES)
+    return sorted((name, kind) for name, kind in registry.items() if kind.service in names())
 
 
 def key(name: str) -> str:

@@ -11,10 +11,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.ids import derived_id
+from libs.contracts.bus_messages import Command, Event, Json, Value
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
-from libs.contracts.message import Command, Event, Json, Value
-from libs.contracts.told import Piece
+from libs.contracts.stream_chunks import Chunk
 
 SERVICE = "agent"
 
@@ -91,7 +92,25 @@ def main_conversation(agent_id: str) -> str:
     return derived_id("conv", agent_id)
 
 
-class StartRun(Command):
+class RunCommand(Command):
+    """A command about the runs of one conversation of an agent; without `conversation_id`, as an
+    older api sends it, the agent's own."""
+
+    service: ClassVar[str] = SERVICE
+    agent_id: str
+    conversation_id: str | None = None
+
+    @property
+    def conversation(self) -> str:
+        """The id of the conversation."""
+        return self.conversation_id or main_conversation(self.agent_id)
+
+    @property
+    def target(self) -> str:
+        return self.conversation
+
+
+class StartRun(RunCommand):
     """Answer these messages.
 
     `retry` says that the client sent the same request before and lost the answer: then the latest
@@ -100,9 +119,7 @@ class StartRun(Command):
     when it comes after all, the retry's run is meant.
     """
 
-    service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "run.start"
-    agent_id: str
     run: RunConfig
     messages: list[Message]
     max_steps: int
@@ -111,22 +128,13 @@ class StartRun(Command):
     earlier_runs: list[str] = Field(default_factory=list, exclude_if=lambda runs: not runs)
     stream_tokens: bool = False
 
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
+class CancelRuns(RunCommand):
+    """Stop answering: these runs, or without a list every run of the conversation that has not
+    ended."""
 
-class CancelRuns(Command):
-    """Stop answering: these runs, or without a list every run of the agent that has not ended."""
-
-    service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "run.cancel"
-    agent_id: str
     run_ids: list[str] | None = None
-
-    @property
-    def target(self) -> str:
-        return self.agent_id
 
 
 class ConversationEvent(Event):
@@ -157,10 +165,10 @@ class MessageAppended(ConversationEvent):
     sent: bool = False
     # Of a system message: what it was made from.
     shows: dict[str, int] | None = None
-    # Of a message of a run's answer: the number under which clients are told of it, or of its
-    # first piece, and, where tokens stream, its pieces.
+    # Of a message of a run's answer: the number under which clients receive it, or its first
+    # chunk, and, where tokens stream, its chunks.
     number: int | None = None
-    pieces: list[Piece] | None = None
+    pieces: list[Chunk] | None = None
 
 
 class SystemPromptRebuilt(ConversationEvent):
@@ -179,9 +187,12 @@ class ConversationDeleted(ConversationEvent):
 
 
 class RunAccepted(RunEvent):
-    """These messages will be answered."""
+    """These messages will be answered, as agents of `agent_type` do."""
 
     topic: ClassVar[str] = "run.accepted"
+    agent_type: AgentType = Field(
+        default=AgentType.letta_v1_agent, exclude_if=AgentType.letta_v1_agent.__eq__
+    )
     run: RunConfig
     messages: list[Message]
     max_steps: int

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.message import Command, Event, JsonObject, Value
 
 SERVICE = "memory"
 

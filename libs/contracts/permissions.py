@@ -6,13 +6,12 @@ everything that is not listed here; `deploy/nats_configuration.py` writes it dow
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from libs.contracts.streams import (
+from libs.contracts.services import SERVICES, Service, names, receivers
+from libs.contracts.stream_definitions import (
     COMMANDS_STREAM,
     DELIVERIES_OF_COMMANDS,
-    SERVICES,
     TOKENS_STREAM,
     streams,
 )
@@ -22,9 +21,6 @@ WATCH = "watch"  # for people: hears commands, events and deltas, and changes no
 SYSTEM = "system"  # of NATS' system account: the state of the server itself, and no message
 
 METRICS_REPORTS = "heeler.metrics"
-# Whose commands each service sends, and whose events it hears.
-SENDS = {"api": ("agent", "memory"), "agent": ("agent", "memory"), "memory": ("memory",)}
-HEARS = {"agent": ("agent", "memory"), "memory": ("agent",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +33,9 @@ class Permissions:
     answers: bool = False
 
 
+NOTHING = Permissions((), ())
+
+
 def inbox_prefix(user: str) -> str:
     """The branch of inboxes that belongs to a user."""
     return f"_INBOX.{user}"
@@ -44,8 +43,7 @@ def inbox_prefix(user: str) -> str:
 
 def permissions() -> dict[str, Permissions]:
     """What each user may do that may not do everything."""
-    workers = {service: worker(service) for service in SERVICES}
-    return {"api": api(), **workers, WATCH: watch()}
+    return {**{service.name: of_service(service) for service in SERVICES}, WATCH: watch()}
 
 
 def users() -> tuple[str, ...]:
@@ -53,45 +51,53 @@ def users() -> tuple[str, ...]:
     return (ADMIN, SYSTEM, *permissions())
 
 
-def worker(service: str) -> Permissions:
-    """A service that takes commands and has events."""
-    askers = [ADMIN, *(name for name, targets in SENDS.items() if service in targets)]
-    consumer = f"{COMMANDS_STREAM}.{service}"
+def of_service(service: Service) -> Permissions:
+    """What every service needs, and more for who serves clients."""
+    plain, more = worker(service), of_clients() if service.serves_clients else NOTHING
+    return Permissions(
+        (*plain.publish, *more.publish), (*plain.subscribe, *more.subscribe), plain.answers
+    )
+
+
+def worker(service: Service) -> Permissions:
+    """A service takes commands, sends some, has events and hears those of others. It makes streams
+    that are not there; it may change none, and delete nothing."""
+    name = service.name
+    askers = [ADMIN, *(one.name for one in SERVICES if name in receivers(one))]
+    consumer = f"{COMMANDS_STREAM}.{name}"
     return Permissions(
         publish=(
-            *everybody(service),
-            f"{service}.event.>",
-            f"{service}.delta.>",
-            *(f"{inbox_prefix(asker)}.>" for asker in askers if asker != service),
-            f"$JS.API.CONSUMER.CREATE.{consumer}.{service}.command.>",
+            *(f"{target}.command.>" for target in receivers(service)),
+            *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in streams()),
+            METRICS_REPORTS,
+            f"{inbox_prefix(name)}.>",
+            f"{name}.event.>",
+            f"{name}.delta.>",
+            *(f"{inbox_prefix(asker)}.>" for asker in askers if asker != name),
+            f"$JS.API.CONSUMER.CREATE.{consumer}.{name}.command.>",
             f"$JS.ACK.{consumer}.>",
         ),
         subscribe=(
-            f"{inbox_prefix(service)}.>",
-            DELIVERIES_OF_COMMANDS.format(service=service),
-            *(f"{upstream}.event.>" for upstream in HEARS[service]),
-            f"{service}.metrics",
-            *("$SRV.*", f"$SRV.*.{service}", f"$SRV.*.{service}.*"),
+            f"{inbox_prefix(name)}.>",
+            DELIVERIES_OF_COMMANDS.format(service=name),
+            *(f"{upstream}.event.>" for upstream in service.follows),
+            f"{name}.metrics",
+            *("$SRV.*", f"$SRV.*.{name}", f"$SRV.*.{name}.*"),
         ),
         answers=True,
     )
 
 
-def api() -> Permissions:
-    """The service that clients talk to: it sends commands and shows what runs publish."""
+def of_clients() -> Permissions:
+    """Who serves clients shows what runs publish, and looks who is there."""
     return Permissions(
         publish=(
-            *everybody("api"),
-            *(f"$SRV.PING.{service}" for service in SERVICES),
+            *(f"$SRV.PING.{name}" for name in names()),
             f"$JS.API.CONSUMER.CREATE.{TOKENS_STREAM}",
             *(f"$JS.API.CONSUMER.{verb}.{TOKENS_STREAM}.>" for verb in ("CREATE", "INFO")),
             f"$JS.FC.{TOKENS_STREAM}.>",
         ),
-        subscribe=(
-            f"{inbox_prefix('api')}.>",
-            *(f"{service}.delta.>" for service in SERVICES),
-            METRICS_REPORTS,
-        ),
+        subscribe=(*(f"{name}.delta.>" for name in names()), METRICS_REPORTS),
     )
 
 
@@ -102,17 +108,8 @@ def watch() -> Permissions:
     return Permissions(
         publish=(
             "$SRV.>",
-            *(f"{service}.metrics" for service in SERVICES),
+            *(f"{name}.metrics" for name in names()),
             *(f"$JS.API.{each}" for each in (*looks, *consumers)),
         ),
         subscribe=("*.command.>", "*.event.>", "*.delta.>", f"{inbox_prefix(WATCH)}.>"),
     )
-
-
-def everybody(service: str) -> Iterable[str]:
-    """What every service says: commands, what it counts, and to itself; and it makes streams that
-    are not there. It may change none, and delete nothing."""
-    yield from (f"{target}.command.>" for target in SENDS[service])
-    yield from (f"$JS.API.STREAM.CREATE.{spec.name}" for spec in streams())
-    yield METRICS_REPORTS
-    yield f"{inbox_prefix(service)}.>"

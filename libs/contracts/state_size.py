@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pydantic_core import to_json
 
-from libs.contracts.streams import MESSAGE_BYTES_MAX
+from libs.contracts.stream_definitions import MESSAGE_BYTES_MAX
 
 AGENT_BYTES_MAX = 1 << 20  # its configuration; without its blocks and messages
 BLOCK_BYTES_MAX = 1 << 20

@@ -8,8 +8,16 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from libs.contracts.services import database_role
+
 # The store's own tables in the order of their making; the services' come after them.
-STORE_FILES = ("schema.sql", "store_0002_dead_letters.sql", "store_0003_json_as_it_came.sql")
+STORE_FILES = (
+    "schema.sql",
+    "store_0002_dead_letters.sql",
+    "store_0003_json_as_it_came.sql",
+    "store_0004_snapshots_by_state.sql",
+    "store_0005_rebuilds.sql",
+)
 MIGRATION_LOCK = 4_815_162_342
 
 GRANTS = """
@@ -45,7 +53,7 @@ def migrate(
             connection.execute(file.read_text().replace("{schema}", service).encode())
             connection.execute(f"insert into {service}.migrations (name) values (%s)", [file.name])
             applied.append(file.name)
-        grants = GRANTS.format(schema=service, role=f"heeler_{service}")
+        grants = GRANTS.format(schema=service, role=database_role(service))
         connection.execute(grants.encode())
     return applied
 
@@ -53,8 +61,8 @@ def migrate(
 def create_reader(connection: psycopg.Connection[object], service: str, password: str) -> None:
     """A role `heeler_<service>` that may read what the services publish."""
     create_role(connection, "heeler_reader", None)
-    create_role(connection, f"heeler_{service}", password)
-    connection.execute(f"grant heeler_reader to heeler_{service}")
+    create_role(connection, database_role(service), password)
+    connection.execute(f"grant heeler_reader to {database_role(service)}")
 
 
 def create_role(connection: psycopg.Connection[object], role: str, password: str | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 
@@ -11,9 +10,11 @@ import psycopg
 from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from libs.eventstore import failpoints
-from libs.eventstore.database import Database, refused
-from libs.eventstore.gather import Gathered
-from libs.eventstore.lag import consumer_lag, relay_lag
+from libs.eventstore.commit_statement import commit_statement, lease_parameters, take_leases
+from libs.eventstore.connection_pool import Database, refused
+from libs.eventstore.consumer_lag import consumer_lag, relay_lag
+from libs.eventstore.failed_messages.postgres import PostgresDeadLetterStore
+from libs.eventstore.history_query import HISTORIES, Wanted, columns, histories
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_BYTES_MAX,
@@ -24,7 +25,6 @@ from libs.eventstore.ports import (
     Fence,
     History,
     Progress,
-    Snapshot,
     StaleLease,
     StoredEvent,
     UpstreamPage,
@@ -32,29 +32,11 @@ from libs.eventstore.ports import (
     instance_of,
     is_cut,
 )
-from libs.eventstore.postgres_letters import PostgresLetters
-from libs.eventstore.statement import commit_statement, lease_parameters, take_leases
+from libs.eventstore.query_batching import Batched
 
 log = logging.getLogger(__name__)
 
 type Outcome = int | BaseException | None
-
-HISTORIES = """
-select wanted.n, history.* from unnest(%(ids)s::text[], %(afters)s::int[]) with ordinality
-    as wanted(id, after, n)
-cross join lateral (
-    select null::text as topic, s.version, null::int as schema_version, null::text as org,
-           null::text as about, s.state::text as payload, null::jsonb as metadata,
-           null::timestamptz as occurred_at
-    from {schema}.snapshots s where s.aggregate_id = wanted.id and s.version > wanted.after
-    union all
-    select e.topic, e.version, e.schema_version, e.org, e.about, e.payload::text, e.metadata,
-           e.occurred_at
-    from {schema}.events e where e.aggregate_id = wanted.id and e.version > greatest(
-        wanted.after,
-        (select s.version from {schema}.snapshots s where s.aggregate_id = wanted.id))
-) history
-order by wanted.n, history.version"""
 
 # The columns are qualified on purpose: an output alias `xid::text` would sort as text and lose
 # events when the number of digits grows. The horizon is what makes the order safe: below it no
@@ -130,11 +112,11 @@ class PostgresEventStore:
         self.schema = schema
         self.holder = holder
         self.histories_sql = HISTORIES.format(schema=schema)
-        self.histories = Gathered(self.load_many, called=lambda _: f"load {schema} history")
-        self.commits = Gathered(
+        self.histories = Batched(self.load_many, called=lambda _: f"load {schema} history")
+        self.commits = Batched(
             self.commit_many, touches=Commit.touches, size=Commit.bytes, called=self.called
         )
-        self.letters = PostgresLetters(database, schema)
+        self.letters = PostgresDeadLetterStore(database, schema)
         self.held: dict[str, int] = {}
 
     def sql(self, text: str) -> str:
@@ -146,36 +128,24 @@ class PostgresEventStore:
         topics = dict.fromkeys(event.topic for event in commit.events)
         return f"commit {self.schema} {', '.join(topics) or 'nothing'}"
 
-    async def load(self, aggregate_id: str, after: int = 0) -> History:
+    async def load(self, aggregate_id: str, after: int = 0, *, state_version: str = "") -> History:
         """Everything about an aggregate that is newer than `after`."""
-        return await self.histories.answer((aggregate_id, after))
+        return await self.histories.answer((aggregate_id, after, state_version))
 
-    async def load_many(self, wanted: list[tuple[str, int]]) -> list[History]:
+    async def load_many(self, wanted: list[Wanted]) -> list[History]:
         """The histories of several aggregates, each behind its own version, in one query."""
-        rows = await self.database.fetch(
-            self.histories_sql,
-            {"ids": [one for one, _ in wanted], "afters": [after for _, after in wanted]},
-        )
-        found = [History(None, []) for _ in wanted]
-        for n, topic, version, *columns in rows:
-            aggregate_id = wanted[n - 1][0]
-            if topic is None:
-                snapshot = Snapshot(aggregate_id, version, json.loads(columns[3]))
-                found[n - 1] = History(snapshot, [])
-            else:
-                found[n - 1].events.append(StoredEvent(aggregate_id, version, topic, *columns))
-        return found
+        return histories(wanted, await self.database.fetch(self.histories_sql, columns(wanted)))
 
     async def commit(self, commit: Commit) -> int | None:
         """Make a decision durable; see `ports.EventStore.commit`.
 
-        In a crowd, commits that touch different things share a statement. If it is refused, each
-        is made by itself and learns its own outcome. One that deletes may take long: nobody waits
-        for it, and it waits for nobody.
+        Under load, commits that touch different things share a statement (group commit). If it is
+        refused, each is made by itself and learns its own outcome. One that deletes may take long:
+        nobody waits for it, and it waits for nobody.
         """
         began = time.monotonic()
-        crowd = Gathered(self.commit_many, called=self.called) if commit.alone else self.commits
-        outcome = await crowd.answer(commit)
+        batch = Batched(self.commit_many, called=self.called) if commit.alone else self.commits
+        outcome = await batch.answer(commit)
         if commit.fence and isinstance(outcome, StaleLease):
             self.forget_lease(commit.fence)
         if isinstance(outcome, BaseException):

@@ -8,9 +8,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from libs.contracts.environment import WrongSetting, address
 from libs.telemetry import tracing
 
 TRACES_PATH = "/v1/traces"
+SCHEMES = ("http", "https")
+ENDPOINTS = (
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "LETTA_OTEL_EXPORTER_OTLP_ENDPOINT",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +35,11 @@ class TelemetrySettings:
         """OTEL_EXPORTER_OTLP_ENDPOINT (or LETTA_OTEL_EXPORTER_OTLP_ENDPOINT), or the full
         OTEL_EXPORTER_OTLP_TRACES_ENDPOINT; OTEL_SERVICE_NAME;
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT. OTEL_SDK_DISABLED and
-        OTEL_TRACES_EXPORTER=none turn all off. What else there is, OpenTelemetry reads itself.
+        OTEL_TRACES_EXPORTER=none turn all off. What is neither true nor false counts as false, as
+        the standard has it. What else there is, OpenTelemetry reads itself. Raises WrongSetting.
         """
-        exact = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-        base = environment.get("OTEL_EXPORTER_OTLP_ENDPOINT") or environment.get(
-            "LETTA_OTEL_EXPORTER_OTLP_ENDPOINT"
-        )
+        exact, base, older = (address(environment, name, SCHEMES) for name in ENDPOINTS)
+        base = base or older
         endpoint = exact or (base.rstrip("/") + TRACES_PATH if base else None)
         unwanted = environment.get("OTEL_TRACES_EXPORTER") == "none"
         if unwanted or is_true(environment, "OTEL_SDK_DISABLED"):
@@ -47,15 +53,19 @@ class TelemetrySettings:
 
 @contextmanager
 def traced(service: str, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Make spans of whatever is started meanwhile, if the environment says where they go."""
+    """Make spans of whatever is started meanwhile, if the environment says where they go. Raises
+    WrongSetting."""
     settings = TelemetrySettings.from_environment(service, environment)
     if settings.endpoint is None:
         yield
         return
-    from libs.telemetry.export import Tracer
-
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
-    tracer = Tracer(settings.service, settings.endpoint, content=settings.content)
+    try:
+        from libs.telemetry.otlp_export import OtlpTracer
+
+        tracer = OtlpTracer(settings.service, settings.endpoint, content=settings.content)
+    except ValueError as problem:
+        raise WrongSetting(f"OpenTelemetry cannot use what its OTEL_* say: {problem}") from problem
     before = tracing.current.set(tracer)
     try:
         yield

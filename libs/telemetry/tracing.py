@@ -8,17 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, Self
-
-if TYPE_CHECKING:
-    from libs.telemetry.export import Tracer
+from typing import Literal, Protocol, Self
 
 type Value = str | bool | int | float | Sequence[str]
 type Attributes = Mapping[str, Value]
 type Kind = Literal["internal", "server", "client", "producer", "consumer"]
-
-# Several services may share a process: each sets its own before it starts its tasks.
-current: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
 class Span(Protocol):
@@ -55,7 +49,44 @@ class Span(Protocol):
     ) -> None: ...
 
 
-class Unseen:
+class Tracer(Protocol):
+    """Makes the spans of one service; `otlp_export.OtlpTracer` does."""
+
+    @property
+    def content(self) -> bool:
+        """Whether spans may hold what people and models said."""
+        ...
+
+    @property
+    def inside(self) -> bool:
+        """Whether a span is under way here."""
+        ...
+
+    def span(
+        self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None
+    ) -> Span:
+        """A span below the one that is under way, or below `parent`, a W3C header value; an empty
+        one begins a trace."""
+        ...
+
+    def statement(self, text: str) -> Span:
+        """The span of an SQL statement, or of what a few words call it."""
+        ...
+
+    def note(self, attributes: Attributes) -> None:
+        """Add attributes to the span that is under way."""
+        ...
+
+    def failed(self, error_type: str) -> None:
+        """Mark the span that is under way as failed."""
+        ...
+
+
+# Several services may share a process: each sets its own before it starts its tasks.
+current: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+
+
+class NoopSpan:
     """The span that nobody asked for."""
 
     traceparent = ""
@@ -79,7 +110,7 @@ class Unseen:
         return None
 
 
-UNSEEN = Unseen()
+UNSEEN = NoopSpan()
 
 
 def tracer() -> Tracer | None:

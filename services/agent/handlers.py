@@ -8,24 +8,40 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, fresh_ids, request_as_service
-from libs.bus.shell import Handler
+from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
-from libs.contracts.conversation import CancelRuns, Message, StartRun, main_conversation
-from libs.contracts.ids import derived_id
-from libs.contracts.letta import requests
+from libs.contracts.bus_messages import (
+    INVALID,
+    KEY_REUSED,
+    NOT_FOUND,
+    Accepted,
+    Command,
+    Context,
+    NewerVersion,
+    Rejected,
+)
+from libs.contracts.conversation import (
+    CancelRuns,
+    Message,
+    RunCommand,
+    StartRun,
+    main_conversation,
+)
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.errors import InvalidArgument
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.memory import CreateBlocks
-from libs.contracts.message import INVALID, KEY_REUSED, Accepted, Command, Context, Rejected
 from libs.eventstore.ports import VersionConflict
-from libs.eventstore.work import Repository, Work
-from services.agent.adapters.queries import Queries
-from services.agent.domain.agent import Agent, Design, missing
-from services.agent.domain.configuration import Facts, created_design, updated_design
-from services.agent.domain.context import system_prompt
+from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from services.agent.adapters.all_queries import Queries
+from services.agent.domain.agent import Agent, AgentDesign, missing
+from services.agent.domain.agent_configuration import Facts, created_design, updated_design
 from services.agent.domain.conversation import Conversation
-from services.agent.policies.runs import RunDrivers
+from services.agent.domain.model_context import first_version, system_prompt
+from services.agent.engine.run_scheduling import RunEngine
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +60,10 @@ class Handles(Protocol):
         """The config of an embedding model."""
         ...
 
+    async def refusal(self, config: LLMConfig) -> Rejected | None:
+        """Why nobody could answer for a model config, if so."""
+        ...
+
 
 class Handlers:
     """What the agent service does when it is told to."""
@@ -54,7 +74,7 @@ class Handlers:
         handles: Handles,
         queries: Queries,
         bus: Bus,
-        drivers: RunDrivers,
+        engine: RunEngine,
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -62,7 +82,7 @@ class Handlers:
         self.handles = handles
         self.queries = queries
         self.bus = bus
-        self.drivers = drivers
+        self.engine = engine
         self.clock = clock
         self.ids = ids
         self.unfinished_since: dict[str, float] = {}  # when each creation was first seen
@@ -81,22 +101,29 @@ class Handlers:
 
     # Runs
 
-    async def start_run(self, command: StartRun, work: Work) -> Accepted | Rejected:
-        """Accept messages, and drive the run if it is its turn."""
+    async def start_run(self, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
+        """Accept messages, and begin an attempt at the run if it is active."""
         agent, conversation = await asyncio.gather(
             work.load(Agent, command.agent_id),
-            work.load(Conversation, main_conversation(command.agent_id)),
+            work.load(Conversation, command.conversation),
         )
         # The two are read side by side: the agent may be deleted between.
-        if agent.design is None or conversation.state.deleted:
+        if agent.design is None:
             return missing(agent.id)
+        if not conversation.is_of(agent.id):
+            return missing_conversation(command)
         if command.retry:
             # Looked for after the conversation is read: a try that is accepted from here on is a
             # conflict, and this is decided again. Both times are the api's: the clock of this
             # process may be hours off.
             since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
             earlier = await self.queries.latest_run(
-                command.agent_id, command.request_hash, since, command.earlier_runs
+                work.context.org,
+                command.agent_id,
+                conversation.id,
+                command.request_hash,
+                since,
+                command.earlier_runs,
             )
             if earlier:
                 return started(earlier, command.request_hash)
@@ -104,45 +131,47 @@ class Handlers:
         overtaken_by = conversation.overtaken_by(command, asked_at=earliest)
         if overtaken_by:
             return started(overtaken_by, command.request_hash)
-        refused = conversation.accept(command, asked_at=latest, at=self.clock.now())
+        refused = conversation.accept(
+            command, agent.design.config.agent_type, asked_at=latest, at=self.clock.now()
+        )
         if refused:
             return refused
         if conversation.running().run.id == command.run.id:
             work.take_lease = conversation.id
-            fresh = self.drivers.look(agent.design, conversation)
+            fresh = self.engine.look(agent.design, conversation)
             work.after_commit.append(
-                lambda epoch: self.drivers.begin(conversation.id, epoch, work.context, fresh)
+                lambda epoch: self.engine.begin(conversation.id, epoch, work.context, fresh)
             )
         return started(command.run.id, command.request_hash)
 
-    async def cancel_runs(self, command: CancelRuns, work: Work) -> Accepted | Rejected:
+    async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
         """End runs at once, wherever they stand; who drives one of them is told."""
-        conversation = await work.load(Conversation, main_conversation(command.agent_id))
-        if not conversation.state.agent_id or conversation.state.deleted:
-            return missing(command.agent_id)
+        conversation = await work.load(Conversation, command.conversation)
+        if not conversation.exists or not conversation.is_of(command.agent_id):
+            return missing_conversation(command)
         fresh = fresh_ids(self.ids, "message")
         outcome = conversation.cancel(command, message_ids=fresh, at=self.clock.now())
         if isinstance(outcome, Rejected):
             return outcome
         gone = [run_id for run_id, status in outcome.items() if status == "cancelled"]
         work.after_commit.append(
-            lambda _: self.drivers.cancelled(conversation.id, gone, work.context)
+            lambda _: self.engine.cancelled(conversation.id, gone, work.context)
         )
         return Accepted(result={**outcome})
 
     # Agents
 
-    async def create_agent(self, command: CreateAgent, work: Work) -> Accepted | Rejected:
+    async def create_agent(self, command: CreateAgent, work: UnitOfWork) -> Accepted | Rejected:
         """Make an agent. Its own blocks come first: the wish for them is recorded, so that a
         crash between the two services is mended by the sweeper."""
-        agent = await work.load(Agent, command.agent_id)
+        agent = await work.load_new(Agent, command.agent_id)
         if agent.asked_otherwise(work.context.fingerprint):
             return KEY_REUSED
         if agent.design is not None:
             return Accepted(result={"agent_id": agent.id})
         if agent.state.refused is not None:
             return agent.state.refused
-        asked = requests.CreateAgent.model_validate(command.request)
+        asked = all_request_bodies.CreateAgent.model_validate(command.request)
         design = agent.requested or await self.design(agent.id, asked, work.context)
         if isinstance(design, Rejected):
             return design
@@ -157,8 +186,8 @@ class Handlers:
         return await self.finish_creation(agent, design, work)
 
     async def design(
-        self, agent_id: str, request: requests.CreateAgent, context: Context
-    ) -> Design | Rejected:
+        self, agent_id: str, request: all_request_bodies.CreateAgent, context: Context
+    ) -> AgentDesign | Rejected:
         """What the agent is to be."""
         facts = await self.facts(request, context, request.block_ids or [])
         if isinstance(facts, Rejected):
@@ -170,7 +199,7 @@ class Handlers:
 
     async def facts(
         self,
-        request: requests.CreateAgent | requests.UpdateAgent,
+        request: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent,
         context: Context,
         block_ids: list[str],
     ) -> Facts | Rejected:
@@ -181,10 +210,15 @@ class Handlers:
         embedding = await self.handles.embedding(request.embedding) if request.embedding else None
         if isinstance(embedding, Rejected):
             return embedding
-        labels = await self.queries.labels(block_ids) if block_ids else {}
+        unroutable = await self.handles.refusal(request.llm_config) if request.llm_config else None
+        if unroutable:
+            return unroutable
+        labels = await self.queries.labels(context.org, block_ids) if block_ids else {}
         return Facts(llm, embedding, labels, context.actor, self.clock.now())
 
-    async def make_blocks(self, agent: Agent, design: Design, context: Context) -> Rejected | None:
+    async def make_blocks(
+        self, agent: Agent, design: AgentDesign, context: Context
+    ) -> Rejected | None:
         """Have the memory service make the agent's own blocks; where it refuses, give up."""
         cause = context.caused(derived_id("cmd", agent.id, "blocks"))
         reply = await request_as_service(self.bus, CreateBlocks(blocks=design.new_blocks), cause)
@@ -195,16 +229,17 @@ class Handlers:
         return reply
 
     async def finish_creation(
-        self, agent: Agent, design: Design, work: Work
+        self, agent: Agent, design: AgentDesign, work: UnitOfWork
     ) -> Accepted | Rejected:
         """The blocks are there: so is the agent, with its conversation."""
         now = self.clock.now()
         refused = agent.create(design, at=now)
         if refused:
             return refused
-        conversation = await work.load(Conversation, main_conversation(agent.id))
-        assert agent.design is not None
-        blocks = await self.queries.seen_blocks(agent.design.block_ids)
+        conversation = await work.load_new(Conversation, main_conversation(agent.id))
+        blocks = [first_version(block) for block in design.new_blocks]
+        if design.block_ids:
+            blocks += await self.queries.seen_blocks(work.context.org, design.block_ids)
         prompt = system_prompt(design.config, blocks, previous_messages=0, at=now)
         system = Message(
             id=self.ids.new("message"), role="system", content=prompt.content, created_at=now
@@ -233,8 +268,10 @@ class Handlers:
                 continue
             context = Context(self.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
             try:
-                async with self.drivers.locks.hold(orphan.id):
+                async with self.engine.ports.locks.hold(orphan.id):
                     await self.resume_creation(orphan.id, context)
+            except NewerVersion as unknown:
+                log_once(unknown)
             except (BusUnavailable, VersionConflict) as problem:
                 log.warning("agent %s is not finished yet: %s", orphan.id, problem)
 
@@ -248,12 +285,12 @@ class Handlers:
         if isinstance(await self.finish_creation(agent, design, work), Accepted):
             await work.commit()
 
-    async def update_agent(self, command: UpdateAgent, work: Work) -> Accepted | Rejected:
+    async def update_agent(self, command: UpdateAgent, work: UnitOfWork) -> Accepted | Rejected:
         """Change the fields that the request sets."""
         agent = await work.load(Agent, command.agent_id)
         if agent.design is None:
             return missing(agent.id)
-        request = requests.UpdateAgent.model_validate(command.request)
+        request = all_request_bodies.UpdateAgent.model_validate(command.request)
         if not request.model_fields_set:
             return Accepted()
         facts = await self.facts(request, work.context, request.block_ids or [])
@@ -268,8 +305,9 @@ class Handlers:
         changed, design = updated
         return agent.update(changed, design, at=self.clock.now()) or Accepted()
 
-    async def delete_agent(self, command: DeleteAgent, work: Work) -> Accepted | Rejected:
+    async def delete_agent(self, command: DeleteAgent, work: UnitOfWork) -> Accepted | Rejected:
         """Remove an agent with its conversation and its runs."""
+        await work.hold(self.engine.ports.locks.hold(main_conversation(command.agent_id)))
         agent = await work.load(Agent, command.agent_id)
         refused = agent.delete(at=self.clock.now())
         if refused:
@@ -278,18 +316,28 @@ class Handlers:
         conversation.delete(at=self.clock.now())
         return Accepted()
 
-    async def attach_block(self, command: AttachBlock, work: Work) -> Accepted | Rejected:
+    async def attach_block(self, command: AttachBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Show a block to an agent."""
         agent = await work.load(Agent, command.agent_id)
         if agent.design is None:
             return missing(agent.id)
-        labels = await self.queries.labels([*agent.design.block_ids, command.block_id])
+        labels = await self.queries.labels(
+            work.context.org, [*agent.design.block_ids, command.block_id]
+        )
         return agent.attach(command.block_id, labels, at=self.clock.now()) or Accepted()
 
-    async def detach_block(self, command: DetachBlock, work: Work) -> Accepted | Rejected:
+    async def detach_block(self, command: DetachBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Show a block to an agent no more."""
         agent = await work.load(Agent, command.agent_id)
         return agent.detach(command.block_id, at=self.clock.now()) or Accepted()
+
+
+def missing_conversation(command: RunCommand) -> Rejected:
+    """The refusal for a conversation that the agent does not have; its own goes with the agent."""
+    if command.conversation == main_conversation(command.agent_id):
+        return missing(command.agent_id)
+    reason = f"Conversation with ID {command.conversation} not found"
+    return Rejected(code=NOT_FOUND, reason=reason)
 
 
 def asked_between(command: StartRun, context: Context) -> tuple[datetime, datetime]:

@@ -13,6 +13,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.bus_messages import Event, Json, JsonObject
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -26,19 +27,20 @@ from libs.contracts.conversation import (
     Usage,
     main_conversation,
 )
-from libs.contracts.letta import replies
+from libs.contracts.letta import message_responses
 from libs.contracts.letta.agent_state import AgentConfig, agent_state, timestamp
-from libs.contracts.letta.base_tools import BASE_TOOLS, tool_state
-from libs.contracts.letta.kinds import RunStatus, StopReasonType, run_status
+from libs.contracts.letta.enums import RunStatus, StopReasonType, run_status
 from libs.contracts.letta.runs import run_state
-from libs.contracts.message import Event, Json, JsonObject
-from libs.contracts.served import served_messages, text_of
-from libs.eventstore.rows import RowWrites, Table
+from libs.contracts.letta_message_mapping import served_messages, text_of
+from libs.eventstore.read_model_rows import RowWrites, Table
+from services.agent.domain.tools.catalogue import tool_state, tools_of
+from services.agent.domain.tools.definition import tool_ids_of
 
 AGENTS = Table("agents")
-MESSAGES = Table("messages")
-RUNS = Table("runs")
-CREATIONS = Table("creations", key=("agent_id",))
+MESSAGES = Table("messages", aggregate="conversation_id")
+RUNS = Table("runs", aggregate="conversation_id")
+CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
+READ_MODELS = (AGENTS, CREATIONS, MESSAGES, RUNS)
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
 AGENT_DOC = (
@@ -71,6 +73,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationDeleted():
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
+            rows.delete(RUNS, "conversation_id", event.originator_id)
         case QueuedRunsCancelled():
             rows.patch_alike(RUNS, listed(event.run_ids), never_started(event))
         case RunAccepted() | RunStarted() | RunCompleted() | RunFailed() | RunCancelled():
@@ -101,31 +104,28 @@ def project_agent(event: Event, org: str, rows: RowWrites) -> None:
                     "org": org,
                     "created_at": event.timestamp.isoformat(),
                     "conversation_id": main_conversation(agent_id),
-                    **agent_fields(event.config, event.tools, event.tags, event.block_ids),
+                    **agent_fields(event),
                 },
             )
         case AgentUpdated():
-            rows.patch(AGENTS, agent_fields(event.config, event.tools, event.tags, event.block_ids))
+            rows.patch(AGENTS, agent_fields(event))
         case AgentDeleted():
             rows.delete(AGENTS, "id", agent_id)
-            # By agent, because there is an index for that; a conversation goes with its agent.
-            rows.delete(RUNS, "agent_id", agent_id)
         case BlockAttached() | BlockDetached():
             rows.patch(AGENTS, {"id": agent_id, "block_ids": listed(event.block_ids)})
 
 
-def agent_fields(
-    config: AgentConfig, tools: list[str], tags: list[str], block_ids: list[str]
-) -> JsonObject:
+def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
     """The columns that follow from an agent's design."""
-    owner = config.created_by_id
+    config = event.config
+    tools = tools_of(tool_ids_of(event.tools, event.tool_ids))
     return {
         "id": config.id,
         "updated_at": config.updated_at.isoformat(),
         "name": config.name,
-        "block_ids": listed(block_ids),
-        "tags": listed(tags),
-        "tools": [tool_state(BASE_TOOLS[name], created_by_id=owner) for name in tools],
+        "block_ids": listed(event.block_ids),
+        "tags": listed(event.tags),
+        "tools": [tool_state(tool, created_by_id=config.created_by_id) for tool in tools],
         **agent_documents(config),
     }
 
@@ -228,7 +228,7 @@ def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
 
 def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> JsonObject:
     """What a run used, as V1 says it."""
-    usage = replies.Usage(
+    usage = message_responses.Usage(
         completion_tokens=tokens.completion_tokens,
         prompt_tokens=tokens.prompt_tokens,
         total_tokens=tokens.prompt_tokens + tokens.completion_tokens,
@@ -238,11 +238,11 @@ def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> Json
         reasoning_tokens=tokens.reasoning_tokens,
         context_tokens=context_tokens,
     )
-    return replies.usage_statistics(usage)
+    return message_responses.usage_statistics(usage)
 
 
 def never_started(event: QueuedRunsCancelled) -> JsonObject:
-    """What it changes in the row of a run to be cancelled before its turn."""
+    """What it changes in the row of a run to be cancelled before it starts."""
     cancelled = RunStatus.cancelled.value
     return {
         "status": cancelled,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from libs.bus.settings import WrongSetting
+from libs.contracts.environment import address, header_text, seconds
 
 ANTHROPIC_BASE = "https://api.anthropic.com"
 OPENAI_BASE = "https://api.openai.com/v1"
@@ -49,36 +49,35 @@ class ProviderSettings:
         ANTHROPIC_BASE_URL; OPENAI_ORG_ID and OPENAI_PROJECT_ID for keys that belong to several. A
         base without a key is a local server that wants none. A base may have a login
         (`https://user:password@host/v1`), which goes before the key where both want the same
-        header, and a query (`?api_key=...`)."""
-        openai_base = environment.get("OPENAI_API_BASE") or environment.get("OPENAI_BASE_URL")
-        anthropic_base = environment.get("ANTHROPIC_BASE_URL")
+        header, and a query (`?api_key=...`). Raises WrongSetting."""
+        openai_base, openai_url, anthropic_base = (
+            address(environment, name, ("https", "http"))
+            for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+        )
         return cls(
             openai=endpoint(
-                environment.get("OPENAI_API_KEY"),
-                openai_base,
+                header_text(environment, "OPENAI_API_KEY"),
+                openai_base or openai_url,
                 OPENAI_BASE,
                 {
-                    header: environment[name]
+                    header: value
                     for name, header in OPENAI_HEADERS.items()
-                    if environment.get(name)
+                    if (value := header_text(environment, name))
                 },
             ),
             anthropic=endpoint(
-                environment.get("ANTHROPIC_API_KEY"), anthropic_base, ANTHROPIC_BASE, suffix="/v1"
+                header_text(environment, "ANTHROPIC_API_KEY"),
+                anthropic_base,
+                ANTHROPIC_BASE,
+                suffix="/v1",
             ),
         )
 
 
 def run_seconds_max(environment: Mapping[str, str] = os.environ) -> float:
-    """HEELER_RUN_SECONDS_MAX: how long a run may take from its start, without its time in line."""
-    text = environment.get("HEELER_RUN_SECONDS_MAX") or str(RUN_SECONDS_MAX)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise WrongSetting(f"HEELER_RUN_SECONDS_MAX is {text!r}: give a number of seconds above 0")
-    return seconds
+    """HEELER_RUN_SECONDS_MAX: how long a run may take from its start, without its time in line.
+    Raises WrongSetting."""
+    return seconds(environment, "HEELER_RUN_SECONDS_MAX", RUN_SECONDS_MAX)
 
 
 def endpoint(

@@ -8,13 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from libs.contracts.environment import WrongSetting, host, seconds, whole_number
+
+HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8283
+PORT_MOST = 65_535
 HOSTS_KNOWN_MAX = 256
 CONNECTIONS_MAX_DEFAULT = 2_000
-PING_SECONDS_DEFAULT = "20"
+CONNECTIONS_MAX_MOST = 1_000_000
+DESCRIPTOR_MOST = 1_000_000
+PING_SECONDS_DEFAULT = 20.0
 
 
-class UnsafeSettings(Exception):
+class UnsafeSettings(WrongSetting):
     """Starting like this would let anybody in."""
 
 
@@ -40,22 +46,43 @@ class ApiSettings:
         container HEELER_PUBLISHED_ON is the address of the machine that leads to it: who can
         reach that can reach us.
 
-        Raises UnsafeSettings for an address that others can reach, without a password.
+        Raises WrongSetting; UnsafeSettings for an address that others can reach, without a
+        password.
         """
-        host = environment.get("HEELER_HOST", "127.0.0.1")
-        port = int(environment.get("HEELER_PORT", PORT_DEFAULT))
+        bound_to = host(environment, "HEELER_HOST", HOST_DEFAULT)
         password = environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
-        reached_at = environment.get("HEELER_PUBLISHED_ON") or host
+        reached_at = host(environment, "HEELER_PUBLISHED_ON", bound_to)
         if not password and not is_loopback(reached_at):
             raise UnsafeSettings(
                 f"HEELER_HOST={reached_at} can be reached from other machines, and there is no"
                 " password: set HEELER_PASSWORD, or listen on 127.0.0.1"
             )
-        ping_seconds = float(environment.get("HEELER_PING_SECONDS", PING_SECONDS_DEFAULT))
-        descriptor = environment.get("HEELER_LISTEN_DESCRIPTOR")
-        listen = int(descriptor) if descriptor else None
-        connections = int(environment.get("HEELER_HTTP_CONNECTIONS_MAX", CONNECTIONS_MAX_DEFAULT))
-        return cls(host, port, password or None, ping_seconds, listen, connections)
+        return cls(
+            bound_to,
+            port(environment),
+            password or None,
+            seconds(environment, "HEELER_PING_SECONDS", PING_SECONDS_DEFAULT),
+            listen_descriptor(environment),
+            whole_number(
+                environment,
+                "HEELER_HTTP_CONNECTIONS_MAX",
+                CONNECTIONS_MAX_DEFAULT,
+                most=CONNECTIONS_MAX_MOST,
+            ),
+        )
+
+
+def port(environment: Mapping[str, str] = os.environ) -> int:
+    """HEELER_PORT. Raises WrongSetting."""
+    return whole_number(environment, "HEELER_PORT", PORT_DEFAULT, most=PORT_MOST)
+
+
+def listen_descriptor(environment: Mapping[str, str]) -> int | None:
+    """HEELER_LISTEN_DESCRIPTOR, a socket that the supervisor opened. Raises WrongSetting."""
+    name = "HEELER_LISTEN_DESCRIPTOR"
+    if not environment.get(name):
+        return None
+    return whole_number(environment, name, 0, least=0, most=DESCRIPTOR_MOST)
 
 
 @lru_cache(maxsize=HOSTS_KNOWN_MAX)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from libs.bus.runtime import Runtime
+from collections.abc import Mapping
+
+from libs.bus.service_runner import Runtime, Wire
 from libs.contracts import agent
-from services.memory.adapters.holders import PostgresHolders
-from services.memory.adapters.observed import observed
+from services.memory.adapters.attached_agents import PostgresAttachedAgents
+from services.memory.adapters.memory_telemetry import observed
 from services.memory.handlers import Handlers
 from services.memory.policies import Policies
 
 
+def wiring(environment: Mapping[str, str]) -> Wire:
+    """The memory service reads no variables of its own."""
+    return wire
+
+
 async def wire(runtime: Runtime) -> None:
     """Say what the memory service answers and what it follows."""
-    policies = Policies(runtime.bus, PostgresHolders(runtime.database))
-    await runtime.service.handle(observed(Handlers(runtime.clock).table()))
+    attached = PostgresAttachedAgents(runtime.database)
+    policies = Policies(runtime.bus, attached)
+    await runtime.service.handle(observed(Handlers(runtime.clock, attached).table()))
     await runtime.service.follow("agent", {agent.AgentDeleted: policies.agent_deleted})

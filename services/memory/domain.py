@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import BaseModel, ValidationError
 
-from libs.contracts.aggregate import Aggregate
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    JsonObject,
+    Rejected,
+)
 from libs.contracts.letta.blocks import BlockState, block_state
-from libs.contracts.letta.prompt_text import unescaped
 from libs.contracts.memory import (
     BlockChanged,
     BlockCreated,
@@ -18,15 +27,7 @@ from libs.contracts.memory import (
     InsertText,
     ReplaceText,
 )
-from libs.contracts.message import (
-    CONFLICT,
-    INVALID,
-    NOT_FOUND,
-    UNPROCESSABLE,
-    Event,
-    JsonObject,
-    Rejected,
-)
+from libs.contracts.prompt_escaping import unescaped
 from libs.contracts.state_size import oversize_block, size
 
 LABEL_CHARS_MAX = 200
@@ -34,17 +35,25 @@ LIMIT_CHARS_MAX = 2**31 - 1
 UNCHANGEABLE = {"id", "created_by_id"}
 
 
-class BlockLife(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SameLabel:
+    """A block that has the label which another block of the same agent is to get."""
+
+    agent_id: str
+    block_id: str
+
+
+class MemoryBlockState(BaseModel):
     """What is known of a block."""
 
     block: BlockState | None = None
     deleted: bool = False
 
 
-class Block(Aggregate[BlockLife]):
+class Block(Aggregate[MemoryBlockState]):
     """One memory block."""
 
-    State = BlockLife
+    State = MemoryBlockState
 
     @property
     def deleted(self) -> bool:
@@ -65,6 +74,12 @@ class Block(Aggregate[BlockLife]):
             return problem
         self.happened(BlockCreated, at=at, block=block)
         return None
+
+    def renames(self, changes: JsonObject) -> str | None:
+        """The label that these changes give the block, if it has another one now."""
+        label = changes.get("label")
+        block = self.present
+        return label if block and isinstance(label, str) and label != block.label else None
 
     def update(
         self, changes: JsonObject, *, at: datetime, cause: Cause | None = None
@@ -138,6 +153,16 @@ def why(invalid: ValidationError) -> str:
 def missing(block_id: str) -> Rejected:
     """The refusal for a block that is not there."""
     return Rejected(code=NOT_FOUND, reason=f"Block with id '{block_id}' not found")
+
+
+def taken(block_id: str, label: str, other: SameLabel) -> Rejected:
+    """The refusal of a label that another block of the same agent has."""
+    reason = (
+        f"`label`: block '{other.block_id}' of agent '{other.agent_id}' has the label '{label}' "
+        f"already, and an agent's labels must differ: choose another, or detach '{block_id}' or "
+        f"'{other.block_id}' first"
+    )
+    return Rejected(code=CONFLICT, reason=reason)
 
 
 def unfit(block: BlockState, before: BlockState | None = None) -> Rejected | None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
-from libs.bus.shell import Handler
+from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.memory import CreateBlocks, DeleteBlock, EditBlock, UpdateBlock
-from libs.contracts.message import Accepted, Command, Rejected
-from libs.eventstore.work import Work
-from services.memory.domain import Block
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.adapters.attached_agents import AttachedAgents
+from services.memory.domain import Block, taken
 
 
 class Handlers:
     """What the memory service does when it is told to."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, attached: AttachedAgents) -> None:
         self.clock = clock
+        self.attached = attached
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -27,21 +29,26 @@ class Handlers:
             DeleteBlock: self.delete_block,
         }
 
-    async def create_blocks(self, command: CreateBlocks, work: Work) -> Accepted | Rejected:
+    async def create_blocks(self, command: CreateBlocks, work: UnitOfWork) -> Accepted | Rejected:
         """Make memory blocks, all or none."""
         for wanted in command.blocks:
-            block = await work.load(Block, wanted.id)
+            block = await work.load_new(Block, wanted.id)
             refused = block.create(wanted, at=self.clock.now())
             if refused:
                 return refused
         return Accepted()
 
-    async def update_block(self, command: UpdateBlock, work: Work) -> Accepted | Rejected:
+    async def update_block(self, command: UpdateBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Change the given fields of a block."""
         block = await work.load(Block, command.block_id)
+        label = block.renames(command.changes)
+        if label:
+            other = await self.attached.same_label(work.context.org, block.id, label)
+            if other:
+                return taken(block.id, label, other)
         return block.update(command.changes, at=self.clock.now()) or Accepted()
 
-    async def edit_block(self, command: EditBlock, work: Work) -> Accepted | Rejected:
+    async def edit_block(self, command: EditBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Edit the value of a block as a tool call asks; the result is the new value."""
         block = await work.load(Block, command.block_id)
         refused = block.edit(command.edit, command.cause, at=self.clock.now())
@@ -50,7 +57,7 @@ class Handlers:
         assert block.present is not None
         return Accepted(result={"value": block.present.value})
 
-    async def delete_block(self, command: DeleteBlock, work: Work) -> Accepted | Rejected:
+    async def delete_block(self, command: DeleteBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Remove a block."""
         block = await work.load(Block, command.block_id)
         return block.delete(at=self.clock.now()) or Accepted()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.blocks import block_state
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
-from libs.contracts.message import Event, JsonObject
-from libs.eventstore.rows import RowWrites, Table
+from libs.eventstore.read_model_rows import RowWrites, Table
 
 BLOCKS = Table("blocks")
+READ_MODELS = (BLOCKS,)
 
 
 def project(event: Event, org: str, rows: RowWrites) -> None:

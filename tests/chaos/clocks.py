@@ -118,7 +118,7 @@ async def long_turns(workload: Workload) -> None:
 def taken_over(world: NetworkWorld) -> int:
     """How often a process took a turn from another."""
     logs = world.heeler.home.glob("logs/agent*.log")
-    return sum(log.read_text().count("taking over the turn") for log in logs)
+    return sum(log.read_text().count("taking over the run") for log in logs)
 
 
 async def check_events(world: NetworkWorld, verdict: Verdict) -> None:

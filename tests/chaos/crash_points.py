@@ -84,9 +84,9 @@ async def r09_every_point(world: World, dose: Dose) -> Verdict:
     await workload.create_agents(len(quick) + len(slow))
     agents = iter(workload.agents)
     for point in quick:
-        await wave(world, workload, oracle.verdict, agents, [point])
+        await wave(world, workload, oracle.verdict, agents, [point], left=2)
     while slow:
-        met = await wave(world, workload, oracle.verdict, agents, slow[:WAVE])
+        met = await wave(world, workload, oracle.verdict, agents, slow[:WAVE], left=len(slow))
         slow = slow[met:]
     verdict = await oracle.judge()
     for request in list(workload.requests):
@@ -95,9 +95,16 @@ async def r09_every_point(world: World, dose: Dose) -> Verdict:
 
 
 async def wave(
-    world: World, workload: Workload, verdict: Verdict, agents: Iterator[str], points: list[Point]
+    world: World,
+    workload: Workload,
+    verdict: Verdict,
+    agents: Iterator[str],
+    points: list[Point],
+    *,
+    left: int,
 ) -> int:
-    """Die at some points, then wait until all these turns have ended; how many points were met.
+    """Die at some points of those left, then wait until all these turns have ended; how many points
+    were met.
 
     No point is armed once an earlier turn of the wave may be taken over, and meet it too.
     """
@@ -106,7 +113,8 @@ async def wave(
     crashes: list[Crash] = []
     while len(crashes) < len(points) and time.monotonic() - began < WAVE_SECONDS_MAX:
         crashes.append(await crash(world, workload, next(agents), points[len(crashes)]))
-    world.spawn_agents(len(points) + 1)  # they start while the leases run out
+    # Those that the next wave needs start while the leases run out.
+    world.spawn_agents(min(left - len(crashes), WAVE) + 1)
     await asyncio.gather(*(one.sending for one in crashes))
     for one in crashes:
         await check_crash(world, one, verdict)

@@ -8,10 +8,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from libs.bus.nats import NatsBus
-from libs.bus.system import RandomIds
+from libs.bus.clock_and_ids import RandomIds
+from libs.bus.nats_bus import NatsBus
 from libs.contracts.agent import UpdateAgent
-from libs.contracts.message import DEFAULT_ORG, DEFAULT_USER, Context, Rejected
+from libs.contracts.bus_messages import DEFAULT_ORG, DEFAULT_USER, Context, Rejected
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Workload

@@ -13,7 +13,7 @@ import time
 import nats
 from nats.aio.msg import Msg
 
-from libs.contracts.streams import COMMAND_ACK_WAIT_SECONDS, DELIVERIES_OF_COMMANDS
+from libs.contracts.stream_definitions import COMMAND_ACK_WAIT_SECONDS, DELIVERIES_OF_COMMANDS
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.repeats import queued

@@ -24,8 +24,9 @@ from typing import Any
 import httpx
 import psutil
 
-from deploy import healthy
-from libs.contracts.streams import COMMANDS_STREAM, events_stream
+from deploy import container_health
+from libs.contracts.services import events_stream
+from libs.contracts.stream_definitions import COMMANDS_STREAM
 from tests.chaos.client import GIVE_UP_SECONDS, Answer, Client
 from tests.chaos.dose import Dose
 from tests.chaos.hostile_clients import BEGINNINGS
@@ -246,7 +247,7 @@ class Soak:
         """NATS' own list of its streams."""
         wanted = json.dumps({"accounts": True, "streams": True, "consumer": True})
         [answer] = islice(
-            healthy.answers(self.world.heeler.nats_system_url, STREAM_STATES, wanted), 1
+            container_health.answers(self.world.heeler.nats_system_url, STREAM_STATES, wanted), 1
         )
         return [
             stream

@@ -1,4 +1,4 @@
-"""R09: kill -9 at every named point of a turn, twice each."""
+"""R09: kill -9 at every named point of a turn, once each."""
 
 from __future__ import annotations
 

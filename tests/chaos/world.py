@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
-from deploy import healthy
-from deploy.embedded.health import read_health
+from deploy import container_health
+from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import PARTS, SERVICES, service_of
 from tests.chaos.client import Client
 from tests.scripted_model.handle import ScriptedModelProcess
@@ -168,7 +168,7 @@ class World:
     def connections(self) -> list[dict[str, Any]]:
         """NATS' own list of its clients."""
         [answer] = islice(
-            healthy.answers(self.heeler.nats_system_url, CONNECTIONS, '{"limit": 1024}'), 1
+            container_health.answers(self.heeler.nats_system_url, CONNECTIONS, '{"limit": 1024}'), 1
         )
         listed: list[dict[str, Any]] = answer["data"]["connections"]
         return listed

@@ -19,6 +19,7 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.bus_messages import Command, Event
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -41,17 +42,11 @@ from libs.contracts.conversation import (
     Usage,
     main_conversation,
 )
-from libs.contracts.dead_letters import (
-    DiscardAgentLetter,
-    DiscardMemoryLetter,
-    ReplayAgentLetter,
-    ReplayMemoryLetter,
-)
-from libs.contracts.health import CheckAgentHealth, CheckMemoryHealth
+from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
+from libs.contracts.health_commands import health_command
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.letta.kinds import MessageType
-from libs.contracts.letta.model_config import embedding_config, llm_config
+from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.memory import (
     BlockChanged,
@@ -64,7 +59,8 @@ from libs.contracts.memory import (
     ReplaceText,
     UpdateBlock,
 )
-from libs.contracts.message import Command, Event
+from libs.contracts.services import names
+from services.agent.domain.model_config import embedding_config, llm_config
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
@@ -167,6 +163,7 @@ COMMANDS: list[Command] = [
     DetachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
     StartRun(
         agent_id=AGENT,
+        conversation_id=CONVERSATION,
         run=RUN_CONFIG,
         messages=[SAID],
         max_steps=50,
@@ -179,12 +176,12 @@ COMMANDS: list[Command] = [
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     EditBlock(block_id=BLOCK, edit=ReplaceText(old_text="Ada", new_text="Grace"), cause=CAUSE),
     DeleteBlock(block_id=BLOCK),
-    ReplayAgentLetter(letter_id=LETTER),
-    DiscardAgentLetter(letter_id=LETTER),
-    ReplayMemoryLetter(letter_id=LETTER),
-    DiscardMemoryLetter(letter_id=LETTER),
-    CheckAgentHealth(asker="health-1"),
-    CheckMemoryHealth(asker="health-1"),
+    *(
+        letter_command(name, topic)(letter_id=LETTER)
+        for name in names()
+        for topic in (REPLAY, DISCARD)
+    ),
+    *(health_command(name, "health-1") for name in names()),
 ]
 
 

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.aggregate import Aggregate
-from libs.contracts.dead_letters import DISCARD, REPLAY, LetterCommand
-from libs.contracts.message import (
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import (
     UNPROCESSABLE,
     Accepted,
     Command,
@@ -18,9 +17,10 @@ from libs.contracts.message import (
     JsonObject,
     Rejected,
 )
+from libs.contracts.dead_letter_commands import DISCARD, REPLAY, DeadLetterCommand
 from libs.eventstore.ports import NewEvent
-from libs.eventstore.rows import RowWrites, Table
-from libs.eventstore.work import Work
+from libs.eventstore.read_model_rows import RowWrites, Table
+from libs.eventstore.unit_of_work import UnitOfWork
 
 SERVICE = "ledger"
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
@@ -101,7 +101,7 @@ class Deposit(Command):
         return self.account_id
 
 
-async def deposit(command: Deposit, work: Work) -> Accepted | Rejected:
+async def deposit(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
     account = await work.load(Account, command.account_id)
     if command.cents <= 0:
         return Rejected(code=UNPROCESSABLE, reason=f"{command.cents} cents are no deposit")
@@ -133,28 +133,28 @@ def deposited(account_id: str, version: int, payload_json: str, schema_version: 
     return NewEvent(account_id, version, *event, {}, AT)
 
 
-class ReplayLedgerLetter(LetterCommand):
+class ReplayLedgerLetter(DeadLetterCommand):
     """Let a message that the ledger gave up take effect after all."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = REPLAY
 
 
-class DiscardLedgerLetter(LetterCommand):
+class DiscardLedgerLetter(DeadLetterCommand):
     """Forget a message that the ledger gave up."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = DISCARD
 
 
-class ReplayFollowerLetter(LetterCommand):
+class ReplayFollowerLetter(DeadLetterCommand):
     """Let an event that the follower gave up have its effect after all."""
 
     service: ClassVar[str] = "follower"
     topic: ClassVar[str] = REPLAY
 
 
-class DiscardFollowerLetter(LetterCommand):
+class DiscardFollowerLetter(DeadLetterCommand):
     """Forget an event that the follower gave up."""
 
     service: ClassVar[str] = "follower"

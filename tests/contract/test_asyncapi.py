@@ -13,10 +13,10 @@ from faststream.specification.asyncapi.v3_0_0.schema import ApplicationSchema
 from jsonschema import Draft202012Validator
 
 from deploy.asyncapi import PAGE, rendered
-from libs.bus import headers
+from libs.bus import message_headers
 from libs.bus.ports import outgoing
 from libs.contracts.asyncapi import COMMAND_HEADERS, EVENT_HEADERS, document, ours
-from libs.contracts.message import COMMANDS, EVENTS, Command, Context, Event
+from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Context, Event
 from tests.contract import examples
 
 MESSAGES: list[Command | Event] = [*examples.COMMANDS, *examples.EVENTS]
@@ -79,10 +79,12 @@ def test_a_real_message_fits_its_schema(message: Command | Event) -> None:
 def test_real_headers_are_the_documented_ones() -> None:
     context = Context("m-1", traceparent=f"00-{'1' * 32}-{'1' * 16}-01")
     command = examples.COMMANDS[0]
-    sent = headers.of_command(outgoing(command, context), "reply")
-    assert {*sent, headers.RESENT, headers.WAITED} == set(COMMAND_HEADERS)
-    untraced = headers.of_command(outgoing(command, Context("m-1")), "reply")
-    assert {*untraced, headers.RESENT, headers.WAITED} == set(COMMAND_HEADERS) - {"traceparent"}
+    sent = message_headers.of_command(outgoing(command, context), "reply")
+    assert {*sent, message_headers.RESENT, message_headers.WAITED} == set(COMMAND_HEADERS)
+    untraced = message_headers.of_command(outgoing(command, Context("m-1")), "reply")
+    assert {*untraced, message_headers.RESENT, message_headers.WAITED} == set(COMMAND_HEADERS) - {
+        "traceparent"
+    }
     assert {"traceparent", "ce-id", "heeler-position"} <= set(EVENT_HEADERS)
 
 
@@ -92,8 +94,10 @@ def test_real_headers_are_the_documented_ones() -> None:
 )
 def test_a_context_survives_its_way(waited: str | None, seconds: float) -> None:
     context = Context("m-1", traceparent=f"00-{'1' * 32}-{'1' * 16}-01")
-    sent = headers.of_command(outgoing(examples.COMMANDS[0], context), "reply")
+    sent = message_headers.of_command(outgoing(examples.COMMANDS[0], context), "reply")
     if waited is not None:
-        sent[headers.WAITED] = waited
+        sent[message_headers.WAITED] = waited
     sent_at = (examples.AT - timedelta(seconds=seconds)).isoformat()
-    assert headers.context_of(sent, "stamp", examples.AT) == replace(context, sent_at=sent_at)
+    assert message_headers.context_of(sent, "stamp", examples.AT) == replace(
+        context, sent_at=sent_at
+    )

@@ -11,9 +11,9 @@ from itertools import count
 
 import pytest
 
-from libs.bus.nats import RESEND_SECONDS
+from libs.bus.nats_command_client import RESEND_SECONDS
 from libs.bus.ports import Bus, BusUnavailable, IncomingCommand, outgoing
-from libs.contracts.message import (
+from libs.contracts.bus_messages import (
     TOO_LARGE,
     UNPROCESSABLE,
     Accepted,
@@ -22,7 +22,7 @@ from libs.contracts.message import (
     delta_subject,
     marked_deltas,
 )
-from libs.eventstore.work import Work
+from libs.eventstore.unit_of_work import UnitOfWork
 from tests.contract.ledger import Account, Deposit, context, deposit
 from tests.contract.wires import Ledger, Wires
 from tests.waiting import wait_for
@@ -133,7 +133,7 @@ async def test_a_message_that_comes_twice_gets_the_answer_of_the_first_time(wire
 async def test_a_message_that_took_effect_is_not_refused_later(wires: Wires) -> None:
     """A withdrawal that emptied the account, asked again, was still a success."""
 
-    async def once(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def once(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         account = await work.load(Account, command.account_id)
         if account.exists:
             return Rejected(code=UNPROCESSABLE, reason="exists already")
@@ -152,7 +152,7 @@ async def test_a_message_that_took_effect_is_not_refused_later(wires: Wires) -> 
 async def test_a_command_whose_handler_fails_is_delivered_again(wires: Wires) -> None:
     attempts: list[str] = []
 
-    async def third_time(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def third_time(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         attempts.append(work.context.message_id)
         reply = await deposit(command, work)
         if len(attempts) < 3:
@@ -172,7 +172,7 @@ async def test_a_command_says_when_it_was_sent_first_however_often_it_came(wires
     """By one clock for all senders, so that what two of them sent can be put in order."""
     sent: dict[str, list[datetime]] = defaultdict(list)
 
-    async def second_time(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def second_time(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         times = sent[work.context.message_id]
         times.append(datetime.fromisoformat(work.context.sent_at))
         if len(times) == 1:
@@ -191,7 +191,7 @@ async def test_a_command_says_when_it_was_sent_first_however_often_it_came(wires
 
 
 async def test_a_failing_command_does_not_hold_up_the_others(wires: Wires) -> None:
-    async def poisoned(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def poisoned(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         if command.account_id == "poison":
             raise RuntimeError("a bug")
         return await deposit(command, work)
@@ -212,7 +212,7 @@ async def test_a_version_conflict_is_decided_again(wires: Wires) -> None:
     other = Ledger()
     seen: list[int] = []
 
-    async def disturbed(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def disturbed(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         account = await work.load(Account, command.account_id)
         seen.append(account.state.cents)
         if len(seen) == 1:
@@ -280,7 +280,7 @@ async def test_who_stops_serving_finishes_what_it_took_and_takes_no_more(wires: 
     gate = asyncio.Event()
     begun: set[str] = set()
 
-    async def slow(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def slow(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         begun.add(work.context.message_id)
         await gate.wait()
         return await deposit(command, work)
@@ -319,7 +319,7 @@ async def test_deltas_that_a_request_causes_are_heard_in_order(wires: Wires) -> 
     other = delta_subject("ledger", "run", "progress", "org-1", "run-2")
     buses: list[Bus] = []
 
-    async def telling(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def telling(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         for number in range(300):
             await buses[0].publish_delta(subject, b"%d" % number)
             await buses[0].publish_delta(other, b"not for you")
@@ -348,7 +348,7 @@ async def test_one_subscription_hears_of_all_ids_with_one_mark(wires: Wires) -> 
     ]
     buses: list[Bus] = []
 
-    async def telling(command: Deposit, work: Work) -> Accepted | Rejected:
+    async def telling(command: Deposit, work: UnitOfWork) -> Accepted | Rejected:
         unmarked = delta_subject("ledger", "run", "token", "org-1", "run-1-ba9876543210")
         for subject in marked:
             await buses[0].publish_delta(unmarked, b"not for you")
@@ -367,7 +367,14 @@ async def test_one_subscription_hears_of_all_ids_with_one_mark(wires: Wires) -> 
 
 async def test_a_delta_that_nobody_hears_is_gone(wires: Wires) -> None:
     client = await wires.process()
-    await client.publish_delta(delta_subject("ledger", "run", "progress", "org-1", "run-1"), b"x")
+    subject = delta_subject("ledger", "run", "progress", "org-1", "run-1")
+    await client.publish_delta(subject, b"before anybody heard")
+    heard: list[bytes] = []
+    await client.subscribe_deltas(subject, lambda _, sent: heard.append(sent))
+    await client.publish_delta(subject, b"now")
+    await wait_for("the delta that somebody hears", lambda: b"now" in heard)
+    assert heard == [b"now"]
+    assert await client.kept_deltas(subject) == []
 
 
 async def test_tokens_are_kept_for_who_comes_later_and_other_deltas_are_not(wires: Wires) -> None:

@@ -16,7 +16,7 @@ from libs.eventstore.ports import (
     StaleLease,
     VersionConflict,
 )
-from libs.eventstore.rows import RowWrites
+from libs.eventstore.read_model_rows import RowWrites
 from tests.contract.ledger import ACCOUNTS, AT, opened
 from tests.contract.worlds import World
 
@@ -77,6 +77,15 @@ async def test_a_conflict_in_the_second_event_undoes_the_first(world: World) -> 
     with pytest.raises(VersionConflict):
         await store.commit(Commit([opened("a", 1), opened("b", 1)]))
     assert await versions(store, "a") == []
+
+
+async def test_two_events_of_one_version_in_one_commit_are_a_conflict(world: World) -> None:
+    store = world.store()
+    await store.commit(Commit([opened("a", 1)]))
+    with pytest.raises(VersionConflict):
+        await store.commit(Commit([opened("b", 1), opened("a", 2), opened("a", 2)]))
+    assert await versions(store, "a") == [1]
+    assert await versions(store, "b") == []
 
 
 async def test_crossed_appends_to_two_aggregates_end_in_one_winner(world: World) -> None:

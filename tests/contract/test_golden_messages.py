@@ -8,8 +8,8 @@ from inspect import cleandoc
 import pytest
 
 from libs.contracts import agent, conversation, memory
-from libs.contracts.message import COMMANDS, EVENTS, Command, Event, event_subject
-from libs.contracts.streams import SERVICES
+from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
+from libs.contracts.services import names
 from tests.contract import examples
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
@@ -25,18 +25,12 @@ SUBJECTS = {
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",
     "AttachBlock": f"agent.command.agent.attach_block.org-1.{AGENT}",
     "DetachBlock": f"agent.command.agent.detach_block.org-1.{AGENT}",
-    "StartRun": f"agent.command.run.start.org-1.{AGENT}",
-    "CancelRuns": f"agent.command.run.cancel.org-1.{AGENT}",
+    "StartRun": f"agent.command.run.start.org-1.{CONVERSATION}",
+    "CancelRuns": f"agent.command.run.cancel.org-1.{CONVERSATION}",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
     "EditBlock": f"memory.command.block.edit.org-1.{BLOCK}",
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
-    "ReplayAgentLetter": f"agent.command.dead_letter.replay.org-1.{LETTER}",
-    "DiscardAgentLetter": f"agent.command.dead_letter.discard.org-1.{LETTER}",
-    "ReplayMemoryLetter": f"memory.command.dead_letter.replay.org-1.{LETTER}",
-    "CheckAgentHealth": "agent.command.health.check.org-1.health-1",
-    "CheckMemoryHealth": "memory.command.health.check.org-1.health-1",
-    "DiscardMemoryLetter": f"memory.command.dead_letter.discard.org-1.{LETTER}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",
@@ -61,6 +55,13 @@ SUBJECTS = {
     "BlockChanged": f"memory.event.block.changed.org-1.{BLOCK}",
     "BlockDeleted": f"memory.event.block.deleted.org-1.{BLOCK}",
 }
+for name in names():
+    title = name.capitalize()
+    SUBJECTS |= {
+        f"Replay{title}DeadLetter": f"{name}.command.dead_letter.replay.org-1.{LETTER}",
+        f"Discard{title}DeadLetter": f"{name}.command.dead_letter.discard.org-1.{LETTER}",
+        f"Check{title}Health": f"{name}.command.health.check.org-1.health-1",
+    }
 MESSAGES: list[Command | Event] = [*examples.COMMANDS, *examples.EVENTS]
 
 
@@ -71,7 +72,7 @@ def named(message: Command | Event) -> str:
 def registered() -> set[type[Command] | type[Event]]:
     """The message classes of the services; other tests may have registered their own."""
     known = [*COMMANDS.values(), *EVENTS.values()]
-    return {kind for kind in known if kind.service in SERVICES}
+    return {kind for kind in known if kind.service in names()}
 
 
 def test_every_message_has_an_example() -> None:

@@ -10,15 +10,15 @@ from itertools import count
 
 import pytest
 
-from libs.bus import consumer as consumers
+from libs.bus import event_consumer as consumers
 from libs.bus import relay as relays
-from libs.bus.background import forever
-from libs.bus.nats import NatsBus
+from libs.bus.background_loops import forever
+from libs.bus.clock_and_ids import SystemClock
+from libs.bus.nats_bus import NatsBus
 from libs.bus.ports import Bus, BusUnavailable
 from libs.bus.relay import Relay
-from libs.bus.system import SystemClock
-from libs.contracts.message import Accepted
-from libs.contracts.streams import events_stream
+from libs.contracts.bus_messages import Accepted
+from libs.contracts.services import events_stream
 from tests.chosen import new_nats
 from tests.contract.ledger import Deposit, context
 from tests.contract.test_relay_and_consumer import Follower

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from libs.bus import consumer as consumers
-from libs.bus import patience
-from libs.bus.memory import MemoryBus, MemoryNetwork
-from libs.bus.patience import ATTEMPTS_MAX
+from libs.bus import event_consumer as consumers
+from libs.bus import retry_policy
+from libs.bus.clock_and_ids import SystemClock
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import Bus, BusUnavailable
-from libs.bus.service import Service
-from libs.bus.system import SystemClock
-from libs.contracts.message import Accepted, Context, Event
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
-from libs.eventstore.work import Repository
+from libs.bus.retry_policy import ATTEMPTS_MAX
+from libs.bus.service_host import Service
+from libs.contracts.bus_messages import Accepted, Context, Event
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.unit_of_work import Repository
 from tests.contract.ledger import MoneyDeposited, ReplayFollowerLetter, context, project
 from tests.contract.test_relay_and_consumer import Follower, money, positions
 from tests.contract.wires import HOLDERS, Ledger
@@ -26,14 +27,14 @@ from tests.waiting import wait_for
 
 @pytest.fixture(autouse=True)
 def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "REST_SECONDS", (0.05, 0.1, 0.15))
+    monkeypatch.setattr(retry_policy, "PAUSE_SECONDS", (0.05, 0.1, 0.15))
     monkeypatch.setattr(consumers, "POLL_SECONDS", 0.02)
 
 
 class PoisonedFollower(Follower):
     """A follower that cannot digest some deposits."""
 
-    def __init__(self, database: MemoryDatabase, bus: Bus, *poisoned: int) -> None:
+    def __init__(self, database: InMemoryDatabase, bus: Bus, *poisoned: int) -> None:
         super().__init__(database, bus, f"f{next(HOLDERS)}")
         self.poisoned = {*poisoned}
         self.tried: list[int] = []
@@ -63,7 +64,7 @@ async def deposits(ledger: Ledger, number: int) -> None:
 async def test_an_event_that_cannot_be_digested_is_parked_and_the_consumer_goes_on() -> None:
     ledger = Ledger()
     await deposits(ledger, 6)
-    follower = PoisonedFollower(ledger.database, MemoryBus(MemoryNetwork()), 3, 5)
+    follower = PoisonedFollower(ledger.database, InMemoryBus(InMemoryNetwork()), 3, 5)
     await turn_until(follower, lambda: positions(ledger) == {"ledger": 6})
     assert [cents for cents, _ in follower.told] == [1, 2, 4, 6]
     assert [follower.tried.count(cents) for cents in (1, 3, 5, 6)] == [1, 4, 4, 1]
@@ -82,7 +83,7 @@ async def test_an_event_that_ends_its_consumers_is_parked_too() -> None:
     """Each successor knows from the count that somebody began before and did not come back."""
     ledger = Ledger()
     await deposits(ledger, 2)
-    bus = MemoryBus(MemoryNetwork())
+    bus = InMemoryBus(InMemoryNetwork())
     deaths = 0
     for _ in range(10):
         follower = PoisonedFollower(ledger.database, bus)
@@ -107,7 +108,7 @@ async def test_an_event_that_ends_its_consumers_is_parked_too() -> None:
 async def test_a_consumer_waits_for_a_world_that_is_away_however_long() -> None:
     ledger = Ledger()
     await deposits(ledger, 1)
-    follower = PoisonedFollower(ledger.database, MemoryBus(MemoryNetwork()))
+    follower = PoisonedFollower(ledger.database, InMemoryBus(InMemoryNetwork()))
     react = follower.consumer.reactions["money.deposited"]
 
     async def away(event: Event, cause: Context) -> None:
@@ -125,8 +126,8 @@ async def test_a_consumer_waits_for_a_world_that_is_away_however_long() -> None:
 async def test_a_replayed_event_is_reacted_to_again() -> None:
     ledger = Ledger()
     await deposits(ledger, 3)
-    bus = MemoryBus(MemoryNetwork())
-    store = MemoryEventStore(ledger.database, "follower", "follower-service")
+    bus = InMemoryBus(InMemoryNetwork())
+    store = InMemoryEventStore(ledger.database, "follower", "follower-service")
     service = Service("follower", Repository(store, "follower", project), bus, SystemClock())
     follower = PoisonedFollower(ledger.database, bus, 2)
     await service.handle({})

@@ -13,17 +13,18 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
+from libs.eventstore.commit_statement import commit_statement
+from libs.eventstore.history_query import HISTORIES
+from libs.eventstore.migrations import STORE_FILES
 from libs.eventstore.ports import Commit, DuplicateMessage, Fence, InboxEntry, StoreUnavailable
 from libs.eventstore.postgres import (
-    HISTORIES,
     LOG_HEAD,
     NUMBER_LOG,
     READ_LOG,
     RENEW_LEASES,
     PostgresEventStore,
 )
-from libs.eventstore.rows import RowWrites
-from libs.eventstore.statement import commit_statement
+from libs.eventstore.read_model_rows import RowWrites
 from tests.chosen import new_postgres
 from tests.contract.ledger import ACCOUNTS, opened
 from tests.contract.plans import Plan, generic_plan, reads_by_key, scans
@@ -189,7 +190,7 @@ COMMITS = {
     "a relying crowd": [relying(1), relying(2)],
 }
 STATEMENTS = {
-    "histories": (HISTORIES, ("ids", "afters")),
+    "histories": (HISTORIES, ("ids", "afters", "states")),
     "leases": (RENEW_LEASES, ("seconds", "keys", "epochs")),
     "log": (READ_LOG, ("after", "topics", "limit", "bytes")),
     "head": (LOG_HEAD, ()),
@@ -220,11 +221,12 @@ async def test_a_plan_made_while_tables_are_small_does_not_read_all_of_them_late
         for text in (
             "insert into {schema}.accounts (id) select 'a' || n from {numbers}",
             "insert into {schema}.leases select 'a' || n, 'h', n, now() from {numbers}",
-            "insert into {schema}.snapshots select 'a' || n, 1, '{{}}' from {numbers}",
+            "insert into {schema}.state_snapshots select 'a' || n, 's', 1, 'org-1', '{{}}'"
+            " from {numbers}",
         ):
             numbers = f"generate_series(1, {rows}) n"
             await postgres.admin(text.format(schema=store.schema, numbers=numbers))
-        for table in ("events", "log", "accounts", "leases", "snapshots"):
+        for table in ("events", "log", "accounts", "leases", "state_snapshots"):
             await postgres.admin(f"analyze {store.schema}.{table}")
     async with store.database.connection() as connection:
         reads = scans(await generic_plan(connection, statement_named(name, store)))
@@ -235,7 +237,13 @@ async def test_a_plan_made_while_tables_are_small_does_not_read_all_of_them_late
 
 async def test_the_connection_that_was_used_last_is_used_next(postgres: PostgresWorld) -> None:
     database = postgres.databases["ledger"]
-    await asyncio.gather(*(database.fetch("select pg_sleep(0.1)") for _ in range(4)))
+    all_in_use = asyncio.Barrier(4)
+
+    async def use() -> None:
+        async with database.connection():
+            await all_in_use.wait()
+
+    await asyncio.gather(*(use() for _ in range(4)))
     assert len(database.pool._pool) == 4
     backends = [await database.fetch_one("select pg_backend_pid()") for _ in range(8)]
     assert len(set(backends)) == 1
@@ -289,16 +297,16 @@ async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) 
     def tables() -> list[tuple[object, ...]]:
         query = (
             "select table_schema, table_name, column_name, data_type from"
-            " information_schema.columns where table_schema in ('agent', 'memory') order by 1, 2, 3"
+            " information_schema.columns where table_schema in ('agent', 'api', 'memory')"
+            " order by 1, 2, 3"
         )
         with psycopg.connect(url) as connection:
             return connection.execute(query).fetchall()
 
-    store = "schema.sql, store_0002_dead_letters.sql, store_0003_json_as_it_came.sql"
-    assert f"memory: {store}, 0001_blocks.sql" in migrate()
+    assert f"memory: {', '.join(STORE_FILES)}, 0001_blocks.sql" in migrate()
     first = tables()
     assert ("memory", "blocks", "label", "text") in first
-    assert migrate() == "memory: up to date\nagent: up to date\n"
+    assert migrate() == "memory: up to date\nagent: up to date\napi: up to date\n"
     assert tables() == first
 
 

@@ -6,6 +6,7 @@ table is small, and costs more with each row from then on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
@@ -15,12 +16,27 @@ import psycopg
 import pytest
 
 from deploy.migrate import migrate_all
-from libs.contracts.message import DEFAULT_ORG as ORG
-from libs.eventstore.database import Database, open_pool
-from services.agent.adapters.queries import PostgresQueries, Search
-from services.api.adapters.reads import ALL_RELATIONSHIPS, Filter, Reads, Slice
-from services.api.http.runs import ACTIVE
-from services.memory.adapters.holders import PostgresHolders
+from libs.contracts.bus_messages import DEFAULT_ORG as ORG
+from libs.eventstore.connection_pool import Database, open_pool
+from services.agent.adapters.block_queries import PostgresBlockQueries
+from services.agent.adapters.message_search import PostgresMessageSearch, Search
+from services.agent.adapters.reconciliation_queries import PostgresAgentQueries
+from services.agent.adapters.run_recovery_queries import PostgresRunQueries
+from services.api.adapters.message_queries import History, MessageQueries
+from services.api.adapters.resource_query_builder import (
+    Resource,
+    ResourceQueries,
+    Slice,
+    UnknownCursor,
+    filter_of,
+)
+from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
+from services.api.http.request_parsing import Page
+from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
+from services.api.resources.agents import AGENTS
+from services.api.resources.blocks import BLOCKS
+from services.api.resources.runs import RUNS, RunPage
+from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from tests.contract.examples import AGENT, BLOCK, CONVERSATION, RUN
 from tests.contract.plans import generic_plan, reads_by_key, scans
 from tests.servers import PostgresServer
@@ -37,6 +53,8 @@ TABLES = {
     "agent.runs": "'run-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, now(),"
     " 'completed', 'end_turn', false, 'hash-' || n, null, null, '{{}}', false",
     "agent.leases": "'conv-' || n, 'process-1', n, now()",
+    "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
+    " 'block-' || n, '{{}}', '{{}}', now()",
     "agent.events": "n, pg_current_xact_id(), 'conv-' || n % 10, n, 'run.accepted', 1, '{org}',"
     " 'run-' || n, '{{}}', '{{}}', now()",
 }
@@ -58,6 +76,7 @@ class Explained(Database):
         return await super().fetch_one(query, parameters)
 
     async def explain(self, query: str, parameters: Any) -> None:
+        assert re.search(r"\borg\b", query), f"names no organisation: {query}"
         if isinstance(parameters, dict):
             named = {name: f"${number}" for number, name in enumerate(parameters, start=1)}
             text = query % named
@@ -67,59 +86,71 @@ class Explained(Database):
             self.scans += scans(await generic_plan(connection, text))
 
 
-def of_conversation() -> Filter:
-    """What the api asks of the messages of one conversation."""
-    found = Filter(["m.conversation_id = %(conversation)s"], {"conversation": CONVERSATION})
-    found.add("m.agent_id = %(agent)s", "agent", AGENT)
-    return found
+def history(types: list[str]) -> History:
+    return History(ORG, AGENT, CONVERSATION, types)
 
 
-SEARCH = Search(AGENT, "cat", ["user"], NOW, NOW, 10)
+SEARCH = Search(ORG, AGENT, "cat", ["user"], NOW, NOW, 10)
 ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
-    PostgresQueries: {
-        "seen_blocks": lambda queries: queries.seen_blocks([BLOCK]),
-        "seen_by_many": lambda queries: queries.seen_by_many([[BLOCK], [BLOCK]]),
-        "labels": lambda queries: queries.labels([BLOCK]),
-        "agents_seeing": lambda queries: queries.agents_seeing(BLOCK),
+    PostgresBlockQueries: {
+        "seen_blocks": lambda queries: queries.seen_blocks(ORG, [BLOCK]),
+        "seen_by_many": lambda queries: queries.seen_by_many([(ORG, [BLOCK]), (ORG, [BLOCK])]),
+        "labels": lambda queries: queries.labels(ORG, [BLOCK]),
+    },
+    PostgresAgentQueries: {
+        "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
-        "latest_run": lambda queries: queries.latest_run(AGENT, "hash", NOW, ["run"]),
-        "cancelled_runs": lambda queries: queries.cancelled_runs([RUN]),
+    },
+    PostgresRunQueries: {
+        "latest_run": lambda queries: queries.latest_run(
+            ORG, AGENT, CONVERSATION, "hash", NOW, ["run"]
+        ),
+        "cancelled_runs": lambda queries: queries.cancelled_runs([ORG], [RUN]),
+        "origin_of_run": lambda queries: queries.origin_of_run(ORG, CONVERSATION, RUN),
+    },
+    PostgresMessageSearch: {
         "search_messages": lambda queries: queries.search_messages(SEARCH),
-        "origin_of_run": lambda queries: queries.origin_of_run(CONVERSATION, RUN),
     },
-    Reads: {
-        "agent": lambda reads: reads.agent(ORG, AGENT, ALL_RELATIONSHIPS),
-        "agents": lambda reads: reads.agents(
-            Filter(["a.org = %(org)s"], {"org": ORG}), Slice(), ALL_RELATIONSHIPS
-        ),
-        "agent_exists": lambda reads: reads.agent_exists(ORG, AGENT),
-        "agent_memory": lambda reads: reads.agent_memory(ORG, AGENT),
-        "agent_tools": lambda reads: reads.agent_tools(ORG, AGENT),
-        "agent_block": lambda reads: reads.agent_block(ORG, AGENT, "human"),
-        "messages": lambda reads: reads.messages(
-            AGENT, of_conversation(), Slice(), ["user_message"]
-        ),
-        "run_answer": lambda reads: reads.run_answer(RUN),
-        "run": lambda reads: reads.run(ORG, RUN),
-        "run_end": lambda reads: reads.run_end(RUN),
+    MessageQueries: {
+        "messages": lambda reads: reads.messages(history(["user_message"]), Slice()),
     },
-    PostgresHolders: {
-        "blocks_without_holder": lambda holders: holders.blocks_without_holder([BLOCK]),
+    PostgresApiRunQueries: {
+        "run_answer": lambda reads: reads.run_answer(ORG, RUN),
+        "run_end": lambda reads: reads.run_end(ORG, RUN),
+    },
+    PostgresAttachedAgents: {
+        "blocks_without_holder": lambda holders: holders.blocks_without_holder(ORG, [BLOCK]),
+        "same_label": lambda attached: attached.same_label(ORG, BLOCK, "human"),
     },
 }
-# What goes through all that there is, on purpose: it works on what lies about, and that is little;
-# or it is a helper, which has the key of whoever calls it.
-WHOLE = {
-    PostgresQueries: {"orphaned_turns", "unfinished_creations"},
-    Reads: {"one", "page", "place_cursors", "count"},
-    PostgresHolders: set[str](),
+# What goes through all that there is, on purpose: it works on what lies about, and that is little.
+WHOLE: dict[type, set[str]] = {
+    PostgresAgentQueries: {"unfinished_creations"},
+    PostgresRunQueries: {"orphaned_turns"},
 }
+# Resources are read in these ways, each by its key.
+RESOURCES: dict[str, tuple[Resource, str]] = {
+    "agent": (AGENTS, AGENT),
+    "block": (BLOCKS, BLOCK),
+    "run": (RUNS, RUN),
+}
+READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
+    "one": lambda reads, resource, key: reads.one(resource, ORG, key),
+    "exists": lambda reads, resource, key: reads.exists(resource, ORG, key),
+    "page": lambda reads, resource, _: reads.page(resource, filter_of(Page(), ORG), Slice()),
+    "page after a deleted row": lambda reads, resource, _: after_deleted(reads, resource),
+}
+
+
+async def after_deleted(reads: ResourceQueries, resource: Resource) -> None:
+    with pytest.raises(UnknownCursor):
+        await reads.page(resource, filter_of(Page(), ORG), Slice(after="unknown"))
 
 
 @pytest.mark.parametrize("reader", ASKED)
 def test_every_query_of_a_service_is_looked_at(reader: type) -> None:
     there = {name for name, one in vars(reader).items() if iscoroutinefunction(one)}
-    assert there == ASKED[reader].keys() | WHOLE[reader]
+    assert there == ASKED[reader].keys() | WHOLE.get(reader, set())
 
 
 @pytest.fixture(params=SIZES, ids=lambda rows: f"{rows} rows")
@@ -140,6 +171,22 @@ async def explained(
         yield Explained(Database(pool))
 
 
+async def resources_have_keys(explained: Explained) -> None:
+    """The same for what the declarations of resources are made into."""
+    reads = ResourceQueries(explained)
+    for kind, (resource, key) in RESOURCES.items():
+        for name, read in READS.items():
+            explained.scans = []
+            await read(reads, resource, key)
+            assert explained.scans, name
+            for scan in explained.scans:
+                assert reads_by_key(scan), f"{kind}, {name}: {scan}"
+    explained.scans = []
+    attached = filter_of(Page(), ORG).add(IS_ATTACHED, agent=AGENT).add("v.label = 'human'")
+    await reads.first(BLOCKS, attached, order=f"array_position({ATTACHED}, v.id)")
+    assert all(map(reads_by_key, explained.scans)), explained.scans
+
+
 async def test_what_has_a_key_is_found_by_it(explained: Explained) -> None:
     for reader, calls in ASKED.items():
         for name, call in calls.items():
@@ -148,6 +195,7 @@ async def test_what_has_a_key_is_found_by_it(explained: Explained) -> None:
             assert explained.scans, name
             for scan in explained.scans:
                 assert reads_by_key(scan), f"{name}: {scan}"
+    await resources_have_keys(explained)
 
 
 async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
@@ -166,8 +214,7 @@ async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
     async with open_pool(url) as pool:
         explained = Explained(Database(pool))
         for agent_id in (None, "agent-1"):
-            found = Filter(["v.org = %(org)s", ACTIVE], {"org": ORG})
-            found.add("v.agent_id = any(%(agents)s)", "agents", agent_id and [agent_id])
-            page = await Reads(explained).page("agent.run_view", "v.doc", found, Slice(limit=50))
+            found = filter_of(RunPage(agent_id=agent_id, active=True), ORG)
+            page = await ResourceQueries(explained).page(RUNS, found, Slice(limit=50))
             assert page.count(b"{}") == (6 if agent_id else 50)
     assert [scan["Index Name"] for scan in explained.scans] == ["runs_active"] * 2

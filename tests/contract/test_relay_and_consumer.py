@@ -10,16 +10,17 @@ from dataclasses import replace
 
 import pytest
 
-from libs.bus import consumer as consumers
+from libs.bus import event_consumer as consumers
 from libs.bus import relay as relays
-from libs.bus.background import forever
-from libs.bus.consumer import LogConsumer
-from libs.bus.memory import MemoryBus, MemoryNetwork
+from libs.bus.background_loops import forever
+from libs.bus.clock_and_ids import SystemClock
+from libs.bus.event_consumer import EventConsumer
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import Ring
 from libs.bus.relay import Relay
-from libs.bus.system import SystemClock
-from libs.contracts.message import Context, Event
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.contracts.bus_messages import Context, Event
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent, StoreUnavailable
 from libs.telemetry.metrics import REGISTRY
 from tests.contract.ledger import AT, Deposit, MoneyDeposited, context, deposit, deposited, opened
@@ -27,7 +28,7 @@ from tests.contract.wires import Ledger, Wires, nats_wires
 from tests.servers import NatsServer
 from tests.waiting import wait_for
 
-type Turn = Callable[[], Awaitable[None]]
+type ActiveRun = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,7 @@ def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def turning(*turns: Turn) -> AsyncIterator[list[asyncio.Task[None]]]:
+async def turning(*turns: ActiveRun) -> AsyncIterator[list[asyncio.Task[None]]]:
     """Loops that run as they do in a service."""
     tasks = [asyncio.create_task(forever("loop", turn, SystemClock())) for turn in turns]
     try:
@@ -57,12 +58,12 @@ def money(account_id: str, version: int, cents: int) -> Commit:
 class Follower:
     """A consumer of the ledger's deposits, and what it was told."""
 
-    def __init__(self, database: MemoryDatabase, wires_bus: object, holder: str = "f") -> None:
+    def __init__(self, database: InMemoryDatabase, wires_bus: object, holder: str = "f") -> None:
         self.told: list[tuple[int, str]] = []
         self.contexts: list[Context] = []
-        self.store = MemoryEventStore(database, "follower", holder)
+        self.store = InMemoryEventStore(database, "follower", holder)
         reactions = {MoneyDeposited: self.react}
-        self.consumer = LogConsumer(
+        self.consumer = EventConsumer(
             "follower",
             self.store,
             wires_bus,  # type: ignore[arg-type]
@@ -87,7 +88,7 @@ async def test_the_relay_publishes_every_event_in_order_with_its_position(wires:
     async with turning(relay.turn):
         for version in range(1, 51):
             await ledger.store.commit(Commit([opened("a", version)]))
-            relay.bell.ring()
+            relay.notification.notify()
         await wait_for("all published", lambda: ledger.database.schema("ledger").published == 50)
     published = await wires.published("ledger")
     assert len(published) == 50
@@ -163,10 +164,10 @@ async def test_a_consumer_is_told_the_whole_of_what_was_published_by_reference(
     assert follower.told == [(5, "a"), (6, "a")]
 
 
-class RefusingBus(MemoryBus):
+class RefusingBus(InMemoryBus):
     """Cannot take the events of one aggregate, whatever else comes with them."""
 
-    def __init__(self, network: MemoryNetwork) -> None:
+    def __init__(self, network: InMemoryNetwork) -> None:
         super().__init__(network)
         self.refused = 0
 
@@ -181,13 +182,13 @@ async def test_an_event_that_the_bus_cannot_take_is_left_out_and_the_others_go_o
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ledger = Ledger()
-    bus = RefusingBus(MemoryNetwork())
+    bus = RefusingBus(InMemoryNetwork())
     relay = Relay(ledger.store, bus, "ledger")
     before = left_out()
     async with turning(relay.turn):
         await ledger.store.commit(Commit([opened("a", 1), opened("b", 1), opened("c", 1)]))
         await ledger.store.commit(Commit([opened("a", 2)]))
-        relay.bell.ring()
+        relay.notification.notify()
         await wait_for("all seen", lambda: ledger.database.schema("ledger").published == 4)
     found = [(event.aggregate_id, event.version) for event in bus.network.events["ledger"]]
     assert found == [("a", 1), ("c", 1), ("a", 2)]
@@ -219,7 +220,7 @@ async def test_an_event_that_nats_refuses_for_good_is_left_out_and_the_others_go
         ]
 
 
-class CountingBus(MemoryBus):
+class CountingBus(InMemoryBus):
     """Counts what is published through it."""
 
     published = 0
@@ -231,9 +232,9 @@ class CountingBus(MemoryBus):
 
 async def test_of_two_relays_one_publishes_and_the_other_takes_over() -> None:
     now = 0.0
-    database = MemoryDatabase(lambda: now)
-    buses = [CountingBus(network := MemoryNetwork()), CountingBus(network)]
-    stores = [MemoryEventStore(database, "ledger", f"process-{number}") for number in range(2)]
+    database = InMemoryDatabase(lambda: now)
+    buses = [CountingBus(network := InMemoryNetwork()), CountingBus(network)]
+    stores = [InMemoryEventStore(database, "ledger", f"process-{number}") for number in range(2)]
     pairs = zip(stores, buses, strict=True)
     first, second = (Relay(store, bus, "ledger") for store, bus in pairs)
     async with turning(second.turn):
@@ -265,7 +266,7 @@ async def test_an_event_rings_who_hears_its_topic(wires: Wires) -> None:
     await wires.process(ledger.serve)
     await ledger.store.commit(money("a", 1, 5))
     async with turning(Relay(ledger.store, hearer, "ledger").turn):
-        await wait_for("the bell", lambda: rung)
+        await wait_for("the notification", lambda: rung)
     assert rung == ["money"]
 
 
@@ -289,11 +290,11 @@ async def test_a_consumer_is_told_of_every_event_in_order(wires: Wires) -> None:
     assert await follower.store.position("ledger") >= 199
 
 
-class UnreliableBus(MemoryBus):
+class UnreliableBus(InMemoryBus):
     """Rings never, twice, or now and then."""
 
     def __init__(self, how: str) -> None:
-        super().__init__(MemoryNetwork())
+        super().__init__(InMemoryNetwork())
         self.how = how
         self.rings = 0
 
@@ -348,9 +349,9 @@ def positions(ledger: Ledger) -> dict[str, int]:
 
 
 async def test_an_event_whose_reaction_failed_is_reacted_to_again() -> None:
-    ledger = Ledger(database=MemoryDatabase(lambda: seconds[0]))
+    ledger = Ledger(database=InMemoryDatabase(lambda: seconds[0]))
     seconds = [0.0]
-    follower = Follower(ledger.database, MemoryBus(MemoryNetwork()))
+    follower = Follower(ledger.database, InMemoryBus(InMemoryNetwork()))
     for number in range(1, 6):
         await ledger.store.commit(money("a", number, number))
     await ledger.store.number_log()
@@ -379,7 +380,7 @@ async def test_a_reaction_is_in_the_name_of_whoever_caused_the_event() -> None:
     await deposit(Deposit(account_id="a", cents=5), work)
     await work.commit()
     await ledger.store.number_log()
-    follower = Follower(ledger.database, MemoryBus(MemoryNetwork()))
+    follower = Follower(ledger.database, InMemoryBus(InMemoryNetwork()))
     await follower.consumer.turn()
     assert follower.told == [(5, "a")]
     [cause] = follower.contexts
@@ -405,7 +406,7 @@ async def test_a_consumer_that_was_overtaken_stops(wires: Wires) -> None:
     assert positions(ledger) == {"ledger": 1}
 
 
-class LateStore(MemoryEventStore):
+class LateStore(InMemoryEventStore):
     """A store whose first commit counts as lost, and happens when the next one comes."""
 
     lost: Commit | None = None
@@ -425,7 +426,7 @@ async def test_a_consumer_whose_move_happened_late_goes_on() -> None:
     """Seed 356 of the simulator: it forgot its lease and renewed it for ever, so nobody ever
     followed that log again."""
     ledger = Ledger()
-    follower = Follower(ledger.database, MemoryBus(MemoryNetwork()))
+    follower = Follower(ledger.database, InMemoryBus(InMemoryNetwork()))
     follower.consumer.store = follower.consumer.leadership.store = store = LateStore(
         ledger.database, "follower", "f"
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import Bus
-from libs.bus.service import Service
-from libs.bus.system import SystemClock
-from libs.contracts.message import Accepted, Context, Event
-from libs.eventstore.memory import MemoryEventStore
-from libs.eventstore.work import Repository
+from libs.bus.service_host import Service
+from libs.contracts.bus_messages import Accepted, Context, Event
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.unit_of_work import Repository
 from tests.contract.ledger import Deposit, MoneyDeposited, context, deposit, project
 from tests.contract.wires import Ledger, Wires
 from tests.waiting import wait_for
@@ -25,7 +25,7 @@ async def test_a_service_answers_publishes_follows_and_gives_its_leases_back(
         told.append((event.cents, cause.correlation_id))
 
     async def wire(bus: Bus) -> None:
-        follower_store = MemoryEventStore(ledger.database, "follower", "follower-1")
+        follower_store = InMemoryEventStore(ledger.database, "follower", "follower-1")
         follower = Repository(follower_store, "follower", project)
         services.append(Service("ledger", ledger.repository, bus, SystemClock()))
         services.append(Service("follower", follower, bus, SystemClock()))
@@ -45,5 +45,5 @@ async def test_a_service_answers_publishes_follows_and_gives_its_leases_back(
     for service in services:
         await service.stop()
     assert await ledger.store.take_lease("relay") == 2
-    successor = MemoryEventStore(ledger.database, "follower", "follower-2")
+    successor = InMemoryEventStore(ledger.database, "follower", "follower-2")
     assert await successor.take_lease("consumer.ledger") == 2

@@ -15,16 +15,18 @@ import nats
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
-from libs.bus.by_reference import EVENT_BYTES_MAX
-from libs.bus.memory import MemoryBus, MemoryNetwork
-from libs.bus.nats import NatsBus, published
+from libs.bus.command_dispatcher import CommandDispatcher, Handler
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.bus.large_events import EVENT_BYTES_MAX
+from libs.bus.nats_bus import NatsBus
+from libs.bus.nats_events import published
 from libs.bus.ports import Bus
-from libs.bus.shell import CommandShell, Handler
-from libs.contracts.message import Command
-from libs.contracts.streams import events_stream
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.contracts.bus_messages import Command
+from libs.contracts.services import events_stream
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoredEvent
-from libs.eventstore.work import Repository
+from libs.eventstore.unit_of_work import Repository
 from tests.contract.ledger import Deposit, deposit, project
 from tests.sim.bus import Broker, SimBus
 from tests.sim.network import Network
@@ -53,11 +55,11 @@ def as_published(service: str, event: StoredEvent) -> Published:
 
 class MemoryWires:
     def __init__(self) -> None:
-        self.network = MemoryNetwork()
-        self.buses: list[MemoryBus] = []
+        self.network = InMemoryNetwork()
+        self.buses: list[InMemoryBus] = []
 
     async def process(self, *prepare: Callable[[Bus], Awaitable[None]]) -> Bus:
-        bus = MemoryBus(self.network)
+        bus = InMemoryBus(self.network)
         for step in prepare:
             await step(bus)
         return bus
@@ -131,12 +133,14 @@ async def nats_wires(url: str) -> AsyncIterator[NatsWires]:
 class Ledger:
     """The ledger service on a store in memory, one instance for each of its processes."""
 
-    def __init__(self, handler: Handler = deposit, database: MemoryDatabase | None = None) -> None:
-        self.database = database or MemoryDatabase(time.monotonic)
-        self.store = MemoryEventStore(self.database, "ledger", f"ledger-{next(HOLDERS)}")
+    def __init__(
+        self, handler: Handler = deposit, database: InMemoryDatabase | None = None
+    ) -> None:
+        self.database = database or InMemoryDatabase(time.monotonic)
+        self.store = InMemoryEventStore(self.database, "ledger", f"ledger-{next(HOLDERS)}")
         self.repository = Repository(self.store, "ledger", project)
         handlers: dict[type[Command], Handler] = {Deposit: handler}
-        self.shell = CommandShell(self.repository, handlers)
+        self.shell = CommandDispatcher(self.repository, handlers)
 
     async def serve(self, bus: Bus) -> None:
         await bus.serve("ledger", self.shell.answer)

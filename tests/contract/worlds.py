@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 import psycopg
 
-from libs.eventstore.database import Database, open_pool
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.migrations import migrate
 from libs.eventstore.ports import LEASE_SECONDS, EventStore
 from libs.eventstore.postgres import PostgresEventStore
@@ -54,13 +55,13 @@ class MemoryWorld:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.database = MemoryDatabase(lambda: self.now)
+        self.database = InMemoryDatabase(lambda: self.now)
 
     def store(self, holder: str = "process-1") -> EventStore:
-        return MemoryEventStore(self.database, "ledger", holder)
+        return InMemoryEventStore(self.database, "ledger", holder)
 
     def follower(self, holder: str = "follower-1") -> EventStore:
-        return MemoryEventStore(self.database, "follower", holder)
+        return InMemoryEventStore(self.database, "follower", holder)
 
     async def rows(self, table: str = "accounts") -> list[dict[str, Any]]:
         rows = self.database.schema("ledger").rows(table)

@@ -34,6 +34,8 @@ def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
     }
     with new_heeler(env=env) as instance:
         yield instance
+        checked = instance.command("rebuild", "--check")
+        assert checked.returncode == 0, f"rows differ from what their events say: {checked.stdout}"
 
 
 @pytest.fixture(scope="session")

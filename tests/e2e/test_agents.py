@@ -78,7 +78,7 @@ def test_every_field_of_a_new_agent_comes_back(
             {"label": "human", "value": "Name: Ada"},
             {
                 "label": "rules",
-                "value": "Silence.",
+                "value": "IdleTimeout.",
                 "limit": 500,
                 "description": "House rules",
                 "read_only": True,
@@ -124,7 +124,7 @@ def test_every_field_of_a_new_agent_comes_back(
         **block,
         "id": rules["id"],
         "label": "rules",
-        "value": "Silence.",
+        "value": "IdleTimeout.",
         "limit": 500,
         "description": "House rules",
         "read_only": True,
@@ -577,3 +577,38 @@ def test_two_own_blocks_need_two_labels(letta: Letta) -> None:
     with pytest.raises(ConflictError, match="label 'a'"):
         letta.agents.create(name=name, model=MODEL, memory_blocks=twins)
     assert letta.agents.list(name=name).items == []
+
+
+@pytest.mark.operation("POST /v1/agents/")
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}")
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+def test_a_model_config_without_a_handle_is_answered_by_who_offers_the_model(
+    letta: Letta, http: httpx.Client
+) -> None:
+    config = {
+        "model": MODEL.partition("/")[2],
+        "model_endpoint_type": "openai",
+        "model_endpoint": "https://api.openai.com/v1",
+        "context_window": 9_000,
+    }
+    made = http.post("/v1/agents/", json={"name": unique("no-handle"), "llm_config": config})
+    assert made.status_code == 200, made.text
+    path = f"/v1/agents/{made.json()['id']}"
+    assert made.json()["llm_config"]["handle"] is None
+    for wrong in ({"model": "nope"}, {"model_endpoint_type": "groq"}, {"handle": "nope/nope"}):
+        name = unique("unroutable")
+        body = {"llm_config": {**config, **wrong}}
+        for refused in (
+            http.post("/v1/agents/", json={"name": name, **body}),
+            http.patch(path, json=body),
+        ):
+            assert refused.status_code == 400, refused.text
+            assert "`llm_config.handle`" in refused.json()["detail"]
+        assert letta.agents.list(name=name).items == []
+    for change in ({}, {"llm_config": {**config, "context_window": 8_000}}):
+        assert http.patch(path, json=change).status_code == 200
+        said = {"messages": [{"role": "user", "content": "SAY:here"}]}
+        answer = http.post(f"{path}/messages", json=said)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["messages"][-1]["content"] == "here"
+    letta.agents.delete(made.json()["id"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -362,3 +364,46 @@ def test_a_block_that_vanished_unnoticed_is_detached_when_the_service_starts(
     wait_until("detached", detached, 15)
     said = letta.agents.messages.create(agent.id, messages=says("SAY:still here"))
     assert said.messages[-1].content == "still here"  # type: ignore[union-attr]
+    # No event took the block away, so a rebuild brings it back.
+    assert heeler.command("rebuild", "--service", "memory").returncode == 0
+    assert letta.blocks.retrieve(block.id).value == "Boo"
+
+
+def test_a_block_is_not_renamed_to_a_label_that_its_agent_has(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    path = f"/v1/agents/{agent.id}/core-memory/blocks"
+    human, persona = (http.get(f"{path}/{label}").json()["id"] for label in ("human", "persona"))
+    for by in (f"{path}/human", f"/v1/blocks/{human}"):
+        refused = http.patch(by, json={"label": "persona", "value": "x"})
+        assert (refused.status_code, refused.headers["x-should-retry"]) == (409, "false")
+        assert all(said in refused.json()["detail"] for said in ("`label`", persona, agent.id))
+    assert http.get(f"{path}/human").json()["value"] == "Name: Ada"
+    http.patch(f"{path}/detach/{persona}")
+    assert http.patch(f"{path}/human", json={"label": "persona"}).status_code == 200
+    assert http.patch(f"{path}/attach/{persona}").status_code == 409
+    assert [one["label"] for one in http.get(path).json()] == ["persona"]
+
+
+def test_blocks_renamed_in_one_moment_leave_one_that_the_label_means(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    for attempt in range(5):
+        agent = new_agent()
+        path = f"/v1/agents/{agent.id}/core-memory/blocks"
+        ids = [http.get(f"{path}/{label}").json()["id"] for label in ("human", "persona")]
+        label = f"both-{attempt}"
+
+        def rename(block_id: str, label: str = label) -> int:
+            return http.patch(f"/v1/blocks/{block_id}", json={"label": label}).status_code
+
+        with ThreadPoolExecutor(2) as threads:
+            statuses = list(threads.map(rename, ids))
+        assert set(statuses) in ({200}, {200, 409})
+        meant = http.get(f"{path}/{label}").json()
+        assert meant["id"] == ids[statuses.index(200)]
+        insert = json.dumps({"label": label, "new_string": "told", "insert_line": 0})
+        letta.agents.messages.create(agent.id, messages=says(f"CALL:memory_insert:{insert}"))
+        values = [http.get(f"/v1/blocks/{one}").json()["value"] for one in ids]
+        assert ["told" in value for value in values] == [one == meant["id"] for one in ids]

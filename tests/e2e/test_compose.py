@@ -12,7 +12,7 @@ import pytest
 from letta_client import Letta
 
 from deploy.containers.project import Project, read_env
-from deploy.embedded.health import read_health
+from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import CHECKOUT, SERVICES, Settings
 from libs.contracts.version import HEELER_VERSION
 from tests.e2e.asking import SECONDS_MAX, says

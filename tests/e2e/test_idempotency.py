@@ -1,4 +1,4 @@
-"""Asking twice has the effect of asking once, where the client says that it is the same."""
+"""ModelStep twice has the effect of asking once, where the client says that it is the same."""
 
 from __future__ import annotations
 

@@ -47,6 +47,8 @@ def test_nothing_that_is_stored_or_shown_has_the_login_of_an_endpoint(
     with httpx.Client(base_url=guarded.base_url, timeout=SECONDS_MAX) as http:
         shown.append(http.get("/v1/models/").text)
         for handle in (MODEL, CLAUDE):
+            assert f'"{handle}"' in shown[0], "the first answer has the models of every provider"
+        for handle in (MODEL, CLAUDE):
             body = {"model": handle, "embedding": EMBEDDING}
             agent = http.post("/v1/agents/", json=body)
             assert agent.status_code == 200, agent.text

@@ -14,7 +14,7 @@ import pytest
 from letta_client import AsyncLetta, Letta
 
 from deploy.embedded.settings import SERVICES
-from libs.eventstore.database import POOL_CONNECTIONS_MAX
+from libs.contracts.services import POOL_CONNECTIONS_MAX
 from tests.e2e.asking import MODEL, SDK_HEADERS, SECONDS_MAX, kinds, says, stream, unique
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance

@@ -157,7 +157,7 @@ async def test_runs_that_go_on_are_listed_as_active(
     aletta: AsyncLetta, heeler: HeelerInstance, new_agent: NewAgent, model: ScriptedModelProcess
 ) -> None:
     agent = new_agent()
-    text = f"SLOW:500 {unique('active')}"
+    text = f"SLOW:2000 {unique('active')}"
 
     sending = asyncio.create_task(aletta.agents.messages.create(agent.id, messages=says(text)))
     await model.wait_for_asked(text)
@@ -216,6 +216,6 @@ async def test_the_process_after_a_dead_one_does_not_wait_for_its_leases(
     log = await asyncio.to_thread(heeler.log, "agent", 200)
     before, freed, after = log.rpartition("the leases of the process before are free: ")
     assert freed
-    took_over = f"taking over the turn of {main_conversation(agent.id)}"
+    took_over = f"taking over the run of {main_conversation(agent.id)}"
     assert took_over in after
     assert took_over not in before

@@ -14,7 +14,8 @@ from letta_client import Letta
 
 from deploy.asyncapi import PAGE as ASYNCAPI
 
-HEALTH_SECONDS_MAX = 0.010
+# Health is looked after beforehand: to ask for it costs little more than to ask for nothing.
+ALIVE_TIMES_MAX = 3
 
 
 @pytest.mark.operation("GET /v1/health/")
@@ -25,7 +26,7 @@ def test_health_tells_the_truth_and_at_once(letta: Letta, http: httpx.Client) ->
         "server": http.get("/v1/health").json()["server"],
         "postgres": "ok",
         "nats": "ok",
-        "services": {"agent": "ok", "memory": "ok"},
+        "services": {"memory": "ok", "agent": "ok", "api": "ok"},
         "dead_letters": 0,
     }
     assert letta.health().to_dict() == body
@@ -33,12 +34,13 @@ def test_health_tells_the_truth_and_at_once(letta: Letta, http: httpx.Client) ->
     for path in ("/v1/health", "/v1/health/", "/health", "/latest/health", "/v1/ready", "/readyz"):
         assert http.get(path).json() == body, path
     assert http.get("/livez").json() == {"status": "ok"}
-    took = []
-    for _ in range(21):
+    took: dict[str, list[float]] = {"/v1/health/": [], "/livez": []}
+    for path, seconds in [*took.items()] * 21:
         began = time.perf_counter()
-        http.get("/v1/health/")
-        took.append(time.perf_counter() - began)
-    assert statistics.median(took) < HEALTH_SECONDS_MAX
+        http.get(path)
+        seconds.append(time.perf_counter() - began)
+    health, alive = map(statistics.median, took.values())
+    assert health < ALIVE_TIMES_MAX * alive
 
 
 def references(node: Any) -> list[str]:

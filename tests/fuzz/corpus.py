@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
-from libs.contracts.letta import requests
+from libs.contracts.letta import all_request_bodies
 from services.api.app import HANDLERS
-from services.api.http.described import Description
+from services.api.http.openapi_operation import Description
 from tests.fuzz.mutations import Request, field_names
 
 RECORDED = Path(__file__).parent.parent / "recorded"
@@ -114,7 +114,9 @@ def recorded(ids: dict[str, str]) -> list[Request]:
                 path.rstrip("/"),
                 sent.get("body") if isinstance(sent.get("body"), dict) else None,
                 headers=tuple(sent.get("headers", {}).items()),
-                fields=field_names(requests.CreateAgent) if sent["method"] == "POST" else (),
+                fields=field_names(all_request_bodies.CreateAgent)
+                if sent["method"] == "POST"
+                else (),
                 raw_query=query,
             )
         )

@@ -11,7 +11,7 @@ import nats
 import nats.micro
 import pytest
 
-from deploy import healthy
+from deploy import container_health
 from tests.servers import NatsServer
 
 HERE = socket.gethostname()
@@ -31,13 +31,13 @@ async def serving(server: NatsServer, name: str, host: str) -> AsyncIterator[Non
 
 
 async def exit_code(name: str) -> int:
-    return await asyncio.to_thread(healthy.main, name)
+    return await asyncio.to_thread(container_health.main, name)
 
 
 @pytest.fixture(autouse=True)
 def _environment(nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEELER_NATS_URL", nats_server.url)
-    monkeypatch.setattr(healthy, "ANSWER_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(container_health, "ANSWER_SECONDS_MAX", 0.5)
 
 
 async def test_a_process_that_answers_on_the_bus_is_healthy(nats_server: NatsServer) -> None:
@@ -78,22 +78,24 @@ async def test_nats_is_healthy_when_it_can_write_and_is_the_one_that_is_meant(
     nats_server: NatsServer,
 ) -> None:
     url, name = nats_server.server.url_of("system"), nats_server.server.server_name
-    assert await asyncio.to_thread(healthy.nats_problem, url, name) is None
-    other = await asyncio.to_thread(healthy.nats_problem, url, "another")
+    assert await asyncio.to_thread(container_health.nats_problem, url, name) is None
+    other = await asyncio.to_thread(container_health.nats_problem, url, "another")
     assert other == f"another server answers: {name}"
     with pytest.raises(TimeoutError):  # only the user of the system account is answered
-        await asyncio.to_thread(healthy.nats_problem, nats_server.url)
+        await asyncio.to_thread(container_health.nats_problem, nats_server.url)
 
 
 async def test_who_asks_at_once_hears_only_the_own_answer(nats_server: NatsServer) -> None:
     url = nats_server.server.url_of("system")
-    subjects = (healthy.SERVER_HEALTH, "$SYS.REQ.SERVER.PING.CONNZ")
+    subjects = (container_health.SERVER_HEALTH, "$SYS.REQ.SERVER.PING.CONNZ")
 
     def heard(subject: str) -> list[bool]:
         """Of each answer, whether it lists connections."""
         found: list[bool] = []
         with suppress(TimeoutError):
-            found.extend("connections" in one["data"] for one in healthy.answers(url, subject))
+            found.extend(
+                "connections" in one["data"] for one in container_health.answers(url, subject)
+            )
         return found
 
     asked = await asyncio.gather(*(asyncio.to_thread(heard, subject) for subject in 4 * subjects))

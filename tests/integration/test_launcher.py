@@ -23,12 +23,12 @@ import psutil
 import psycopg
 import pytest
 
-from deploy.embedded import account, part
-from deploy.embedded.health import read_health
-from deploy.embedded.part import Backoff
-from deploy.embedded.process import LOG_BYTES_MAX, Command, rotate
+from deploy.embedded import postgres_account, supervised_process
+from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import ALL_SERVICES, PARTS, SERVICES, LaunchError, read_settings
 from deploy.embedded.state import PartState, ProcessMark, free_port, open_secrets, write_state
+from deploy.embedded.subprocesses import LOG_BYTES_MAX, Command, rotate
+from deploy.embedded.supervised_process import Backoff
 from tests.chosen import new_nats
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 from tests.waiting import wait_for
@@ -129,9 +129,9 @@ def test_nats_listens_on_one_port_and_it_wants_a_password(heeler: HeelerInstance
 def test_postgres_has_an_account_of_its_own(heeler: HeelerInstance) -> None:
     if shutil.which("useradd", path=f"{os.environ['PATH']}:/usr/sbin") is None:
         pytest.skip("no account can be made here without useradd")
-    assert psutil.Process(heeler.pid("postgres")).username() == account.NAME
+    assert psutil.Process(heeler.pid("postgres")).username() == postgres_account.NAME
     data = Path(heeler.psql("show data_directory")[0][0])
-    assert (data.owner(), data.stat().st_mode & 0o777) == (account.NAME, 0o700)
+    assert (data.owner(), data.stat().st_mode & 0o777) == (postgres_account.NAME, 0o700)
 
 
 def test_postgres_runs_with_our_settings(heeler: HeelerInstance) -> None:
@@ -363,7 +363,7 @@ def test_a_home_of_an_earlier_release_goes_on_and_is_closed_to_others() -> None:
         old = instance.home / "postgres"
         shutil.move(data, old)
         (instance.home / "postgres-data-is-in").unlink()
-        account.own(old, account.Account(nobody.pw_uid, nobody.pw_gid))
+        postgres_account.own(old, postgres_account.Account(nobody.pw_uid, nobody.pw_gid))
         for path in (instance.home, instance.home / "logs"):
             path.chmod(0o755)
         (instance.home / "logs" / "api.log").chmod(0o644)
@@ -470,7 +470,7 @@ def damage(path: Path, content: bytes | None) -> None:
 async def test_a_part_that_does_not_get_well_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervised_process, "LOOK_SECONDS", 0.01)
     sick = Command(
         name="sick",
         argv=["sleep", "600"],
@@ -479,14 +479,14 @@ async def test_a_part_that_does_not_get_well_is_started_again(
         log=tmp_path / "sick.log",
     )
     state = PartState("sick")
-    kept = part.Part(sick, state, lambda: None)
+    kept = supervised_process.Part(sick, state, lambda: None)
     kept.start()
     watching = asyncio.create_task(kept.watch(lambda: state.restarts >= 3))
     try:
         await wait_for("it is well at last", lambda: state.restarts >= 3, 30)
         await wait_for("it runs", lambda: state.state == "running", 30)
         pid = state.mark and state.mark.pid
-        await asyncio.sleep(0.01 * part.FAILURES_MAX * 2)  # who is well is left alone
+        await asyncio.sleep(0.01 * supervised_process.FAILURES_MAX * 2)  # who is well is left alone
         assert state.mark
         assert state.mark.pid == pid
     finally:

@@ -11,12 +11,13 @@ import pytest
 from nats.aio.client import Client
 
 from libs.bus.jetstream import declare_streams, stream_config
-from libs.bus.nats import NatsBus
+from libs.bus.nats_bus import NatsBus
 from libs.bus.ports import IncomingCommand
 from libs.contracts.agent import DeleteAgent
-from libs.contracts.message import Accepted, Context
+from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.permissions import SYSTEM, WATCH, inbox_prefix, permissions
-from libs.contracts.streams import SERVICES, streams
+from libs.contracts.services import names
+from libs.contracts.stream_definitions import streams
 from tests.servers import NatsServer
 from tests.waiting import wait_for
 
@@ -24,13 +25,39 @@ HEARD_SECONDS_MAX = 5.0
 STREAM_VERBS = ("DELETE", "PURGE", "UPDATE", "MSG.GET", "MSG.DELETE", "SNAPSHOT", "RESTORE")
 CHANGES = [f"$JS.API.STREAM.{verb}.{spec.name}" for verb in STREAM_VERBS for spec in streams()]
 EVERYTHING = [">", "*.>", "_INBOX.>", "_INBOX.*.>", "$JS.>", "$SYS.>"]
-EVENTS = [f"{service}.event.run.started.org.run-1" for service in SERVICES]
-TAKEN = [f"$JS.ACK.COMMANDS.{service}.1.1.1.1.0" for service in SERVICES]
+EVENTS = {service: f"{service}.event.run.started.org.run-1" for service in names()}
+TAKEN = {service: f"$JS.ACK.COMMANDS.{service}.1.1.1.1.0" for service in names()}
+
+
+def of_others(service: str, subjects: dict[str, str]) -> list[str]:
+    return [subject for owner, subject in subjects.items() if owner != service]
+
+
 FOREIGN_PUBLISH = {
-    "api": [*EVENTS, *TAKEN, "agent.delta.run.token.org.mark.run-1", "_INBOX.agent.x.1"],
-    "agent": [EVENTS[1], TAKEN[1], "memory.delta.x.token.org.mark.1", "_INBOX.watch.x.1"],
-    "memory": [EVENTS[0], TAKEN[0], "agent.command.run.start.org.agent-1", "agent.delta.x"],
-    WATCH: [*EVENTS, *TAKEN, "agent.command.run.start.org.agent-1", "_INBOX.api.x.1"],
+    "api": [
+        *of_others("api", EVENTS),
+        *of_others("api", TAKEN),
+        "agent.delta.run.token.org.mark.run-1",
+        "_INBOX.agent.x.1",
+    ],
+    "agent": [
+        *of_others("agent", EVENTS),
+        *of_others("agent", TAKEN),
+        "memory.delta.x.token.org.mark.1",
+        "_INBOX.watch.x.1",
+    ],
+    "memory": [
+        *of_others("memory", EVENTS),
+        *of_others("memory", TAKEN),
+        "agent.command.run.start.org.agent-1",
+        "agent.delta.x",
+    ],
+    WATCH: [
+        *EVENTS.values(),
+        *TAKEN.values(),
+        "agent.command.run.start.org.agent-1",
+        "_INBOX.api.x.1",
+    ],
 }
 FOREIGN_SUBSCRIBE = {
     "api": ["_INBOX.agent.>", "deliver.agent.commands", "agent.command.>", "agent.event.>"],
@@ -91,7 +118,7 @@ async def test_the_system_user_sees_no_message(nats_server: NatsServer) -> None:
         heard = await client.subscribe("agent.>")
         await client.flush()
         async with connected(nats_server, "agent") as (agent, _):
-            await agent.publish(EVENTS[0], b"{}")
+            await agent.publish(EVENTS["agent"], b"{}")
             await agent.flush()
         await client.flush()
 

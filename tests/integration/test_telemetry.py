@@ -15,6 +15,7 @@ import httpx
 import nats
 import pytest
 
+from libs.contracts.services import names
 from libs.telemetry import metrics
 from tests.collector import Collector, Seen, drawn
 from tests.e2e.asking import EMBEDDING, MODEL, SECONDS_MAX, says, unique
@@ -24,7 +25,6 @@ from tests.servers import HeelerInstance, wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
 SEEN_SECONDS_MAX = 60.0
-PROCESSES = ("agent", "api", "memory")
 
 # What one message with a call of `memory_insert` looks like: of each span its name and its kind,
 # and what is below it. Statements that only read are left out.
@@ -262,7 +262,7 @@ def heard(http: httpx.Client, service: str) -> int:
 
 def all_told(http: httpx.Client) -> bool:
     """Whether every service was heard."""
-    return all(heard(http, service) for service in PROCESSES)
+    return all(heard(http, service) for service in names())
 
 
 def test_one_address_tells_what_all_processes_count(
@@ -392,11 +392,13 @@ def test_prometheus_sees_the_counters_grow(
     assert prometheus.value("max(heeler_agents)") >= 1
     assert prometheus.value("sum(heeler_turns_running)") == 0
     assert prometheus.value('max(heeler_relay_lag_events{service="agent"})') >= 0
-    assert prometheus.value("count(heeler_dead_letters)") == 2
+    for service in names():
+        assert prometheus.value(f'count(heeler_dead_letters{{service="{service}"}})') == 1
+    assert prometheus.value("count(heeler_dead_letters)") == len(names())
     assert prometheus.value("sum(heeler_dead_letters)") == 0
 
     def counted() -> bool:
-        return prometheus.value("count(process_resident_memory_bytes)") == len(PROCESSES)
+        return prometheus.value("count(process_resident_memory_bytes)") == len(names())
 
     wait_until("a process that another test has killed is forgotten", counted, SEEN_SECONDS_MAX)
 
@@ -441,7 +443,7 @@ def test_the_log_says_who_ran_which_tool(
 async def test_every_service_answers_the_micro_protocol(heeler: HeelerInstance) -> None:
     client = await nats.connect(heeler.nats_url)
     try:
-        for service in ("agent", "memory"):
+        for service in names():
             pong = json.loads((await client.request(f"$SRV.PING.{service}")).data)
             assert (pong["name"], pong["type"]) == (service, "io.nats.micro.v1.ping_response")
             info = json.loads((await client.request(f"$SRV.INFO.{service}")).data)

@@ -14,7 +14,7 @@ from tests.scripted_model.http1 import Answer
 from tests.scripted_model.refusal import Invalid, Refusal
 from tests.scripted_model.script import BadScript, Fault, Step, parse
 from tests.scripted_model.stats import REQUESTS_KEPT_MAX, Stats
-from tests.scripted_model.turn import JSONObject, Reply, Turn, read_turn, reply_to
+from tests.scripted_model.turn import ActiveRun, JSONObject, Reply, read_turn, reply_to
 
 FAULT_USES_KEPT_MAX = 50_000
 
@@ -135,7 +135,7 @@ class Server:
         return Answer([spoken.refused(refusal)])
 
     def _play(
-        self, spoken: Wire, turn: Turn, step: Step, request: JSONObject, length: int
+        self, spoken: Wire, turn: ActiveRun, step: Step, request: JSONObject, length: int
     ) -> Answer:
         fault = self._due_fault(turn.text, step.faults)
         kind = fault.kind if fault else None
@@ -154,7 +154,7 @@ class Server:
         return answer
 
     def _reply(
-        self, spoken: Wire, turn: Turn, step: Step, request: JSONObject, length: int
+        self, spoken: Wire, turn: ActiveRun, step: Step, request: JSONObject, length: int
     ) -> Answer:
         serial = next(self._serials)
         reply = reply_to(turn, parse(turn.text), spoken.chat(request), serial)

@@ -11,7 +11,7 @@ JSONObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ActiveRun:
     """The place of a request: the last user text, and what came after it.
 
     `step` is the number of tool messages after the last user message, `calls_made` the number
@@ -56,19 +56,19 @@ def unwrap(text: str) -> str:
     return message if isinstance(message, str) else text
 
 
-def read_turn(messages: list[JSONObject]) -> Turn:
+def read_turn(messages: list[JSONObject]) -> ActiveRun:
     """The place where these messages stand in their turn."""
     step = calls_made = 0
     for message in reversed(messages):
         role = message["role"]
         if role == "user":
             text = unwrap(text_of(message.get("content")))
-            return Turn(text, step, calls_made, len(messages))
+            return ActiveRun(text, step, calls_made, len(messages))
         if role == "tool":
             step += 1
         elif role == "assistant" and message.get("tool_calls"):
             calls_made += 1
-    return Turn("", step, calls_made, len(messages))
+    return ActiveRun("", step, calls_made, len(messages))
 
 
 def system_prompt(messages: list[JSONObject]) -> str | None:
@@ -79,7 +79,7 @@ def system_prompt(messages: list[JSONObject]) -> str | None:
     return None
 
 
-def reply_to(turn: Turn, script: Script, body: JSONObject, serial: int) -> Reply:
+def reply_to(turn: ActiveRun, script: Script, body: JSONObject, serial: int) -> Reply:
     """The reply to a valid chat request; `serial` keeps ids apart in equal requests."""
     step = script.step(turn.calls_made)
     calls = _calls(step, body)

@@ -16,13 +16,10 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from libs.bus.memory import matches
-from libs.bus.nats import (
-    KEPT_SECONDS_MAX,
-    REDELIVERY_SECONDS,
-    resend_pauses,
-    waited_between,
-)
+from libs.bus.in_memory import matches
+from libs.bus.nats_command_client import resend_pauses
+from libs.bus.nats_command_consumer import REDELIVERY_SECONDS, waited_between
+from libs.bus.nats_deltas import KEPT_SECONDS_MAX
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
     Answer,
@@ -37,8 +34,8 @@ from libs.bus.ports import (
     reply_payload,
     too_large,
 )
-from libs.contracts.message import REPLY, Accepted, Command, Context, Rejected
-from libs.contracts.streams import COMMAND_ACK_WAIT_SECONDS, MESSAGE_BYTES_MAX
+from libs.contracts.bus_messages import REPLY, Accepted, Command, Context, Rejected
+from libs.contracts.stream_definitions import COMMAND_ACK_WAIT_SECONDS, MESSAGE_BYTES_MAX
 from libs.eventstore.ports import StoredEvent
 from tests.sim.loop import Lane
 from tests.sim.network import BUS, Network, at

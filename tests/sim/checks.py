@@ -7,14 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from libs.contracts.bus_messages import BUSY, NOT_FOUND, UNPROCESSABLE, Accepted, Event, Rejected
 from libs.contracts.conversation import main_conversation
-from libs.contracts.message import BUSY, NOT_FOUND, UNPROCESSABLE, Accepted, Event, Rejected
-from libs.eventstore.letters import ATTEMPTS, DEAD_LETTERS
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore, MemorySchema
-from libs.eventstore.rows import RowWrites
-from libs.eventstore.work import event_of
-from tests.sim.clients import SHARED_BLOCK, Told, agent_id
-from tests.sim.processes import WIRED
+from libs.eventstore.event_decoding import event_of
+from libs.eventstore.failed_messages.ports import ATTEMPTS, DEAD_LETTERS
+from libs.eventstore.in_memory_database import InMemorySchema
+from libs.eventstore.read_model_replay import Replay
+from tests.sim.clients import SHARED_BLOCK, SentMessage, agent_id
+from tests.sim.processes import READ_MODELS
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -62,7 +62,7 @@ def broken(world: World) -> Iterator[str]:
 # The log of a service
 
 
-def check_log(service: str, schema: MemorySchema) -> Iterator[str]:
+def check_log(service: str, schema: InMemorySchema) -> Iterator[str]:
     """Versions and positions are dense."""
     for aggregate, events in schema.streams.items():
         versions = [event.version for event in events]
@@ -98,21 +98,20 @@ def check_published(service: str, taken: list[Any]) -> Iterator[str]:
 NO_PROJECTIONS = {ATTEMPTS.name, DEAD_LETTERS.name}
 
 
-def check_rows(service: str, schema: MemorySchema) -> Iterator[str]:
-    """The rows are what the events make of them, replayed from the beginning; what was tried in
-    vain is no event."""
-    database = MemoryDatabase(lambda: 0.0)
-    store = MemoryEventStore(database, service, "rebuilt")
-    _, project = WIRED[service]
-    for stored in schema.committed:
-        rows = RowWrites()
-        project(event_of(service, stored), stored.org, rows)
-        store.write(rows)
-    for table in sorted({*schema.tables, *store.schema.tables} - NO_PROJECTIONS):
-        now, rebuilt = schema.tables.get(table, {}), store.schema.tables.get(table, {})
-        for key in {**now, **rebuilt}:
+def check_rows(service: str, schema: InMemorySchema) -> Iterator[str]:
+    """Every read model equals its rebuild from the log, one aggregate after the other; what was
+    tried in vain is no event."""
+    rebuilt = Replay(READ_MODELS[service])
+    for events in schema.streams.values():
+        rebuilt.add(events)
+    named = {table.name for table in rebuilt.models.tables}
+    for table in sorted({*schema.tables, *rebuilt.rows} - NO_PROJECTIONS):
+        if table not in named:
+            yield f"{service}.{table} is written, and no read model that can be rebuilt"
+        now, then = schema.tables.get(table, {}), rebuilt.rows.get(table, {})
+        for key in {**now, **then}:
             if json.dumps(now.get(key), sort_keys=True) != json.dumps(
-                rebuilt.get(key), sort_keys=True
+                then.get(key), sort_keys=True
             ):
                 yield f"{service}.{table} {key} is not what its events say"
 
@@ -120,7 +119,7 @@ def check_rows(service: str, schema: MemorySchema) -> Iterator[str]:
 # Conversations
 
 
-def conversations(schema: MemorySchema) -> dict[str, list[Event]]:
+def conversations(schema: InMemorySchema) -> dict[str, list[Event]]:
     """The events of every conversation."""
     return {
         aggregate: [event_of("agent", one) for one in events]
@@ -182,7 +181,7 @@ def check_calls(conversation: str, events: list[Any], deleted: bool) -> Iterator
 # Blocks and what tools wrote
 
 
-def check_blocks(schema: MemorySchema) -> Iterator[str]:
+def check_blocks(schema: InMemorySchema) -> Iterator[str]:
     """The value of a block is the fold of its history."""
     for row in schema.rows("blocks"):
         value: Any = None
@@ -211,7 +210,9 @@ def results(events: list[Any]) -> Iterator[tuple[Any, str, str]]:
             yield asked[message.tool_call_id], message.tool_status, str(message.content)
 
 
-def check_lines(world: World, memory: MemorySchema, talks: dict[str, list[Event]]) -> Iterator[str]:
+def check_lines(
+    world: World, memory: InMemorySchema, talks: dict[str, list[Event]]
+) -> Iterator[str]:
     """Each call of a tool left its line once if it succeeded, and at most once otherwise."""
     ever: Counter[str] = Counter()
     for events in memory.streams.values():
@@ -282,7 +283,7 @@ def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
 
 
 def check_request(
-    told: Told, times: int, said: Counter[str], *, deleted: bool, cancelled: bool
+    told: SentMessage, times: int, said: Counter[str], *, deleted: bool, cancelled: bool
 ) -> Iterator[str]:
     """One request, as its client sees it."""
     say = told.say
@@ -308,7 +309,7 @@ def check_request(
         yield f"{say.name} was answered {told.status} {told.body} after {told.attempts} attempts"
 
 
-def is_expected(told: Told) -> bool:
+def is_expected(told: SentMessage) -> bool:
     """Whether the model was to fail."""
     kind = str(told.body)
     fails = told.say.fails_with
@@ -325,7 +326,7 @@ def text_of_sent(message: Any) -> str:
     return str(content if isinstance(content, str) else content[0]["text"])
 
 
-def told_of(world: World) -> list[Told]:
+def told_of(world: World) -> list[SentMessage]:
     """Every request of every client."""
     return [told for copies in world.clients.copies.values() for told in copies]
 
@@ -377,7 +378,7 @@ def check_detached(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
 HOPELESS = (UNPROCESSABLE, NOT_FOUND, BUSY)
 
 
-def check_deleted(world: World, agent: MemorySchema, memory: MemorySchema) -> Iterator[str]:
+def check_deleted(world: World, agent: InMemorySchema, memory: InMemorySchema) -> Iterator[str]:
     """Of a deleted agent nothing is left, and nobody sees a block that is gone."""
     blocks = {str(row["id"]) for row in memory.rows("blocks")}
     agents: list[Any] = agent.rows("agents")

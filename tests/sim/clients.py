@@ -18,11 +18,11 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Context, Rejected
 from libs.contracts.conversation import CancelRuns
-from libs.contracts.ids import derived_id
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
-from libs.contracts.message import DEFAULT_ORG, Accepted, Command, Context, Rejected
 from tests.sim.bus import SimBus
 from tests.sim.model import HANDLE, KEEP
 from tests.sim.plan import APIS, Chore, Plan, Say
@@ -58,7 +58,7 @@ def wanted(name: str, *, shared: bool = False) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Told:
+class SentMessage:
     """What a client knows about one request."""
 
     say: Say
@@ -76,8 +76,8 @@ class Clients:
 
     shared: Shared
     plan: Plan
-    told: dict[str, Told] = field(default_factory=dict)
-    copies: dict[str, list[Told]] = field(default_factory=dict)
+    told: dict[str, SentMessage] = field(default_factory=dict)
+    copies: dict[str, list[SentMessage]] = field(default_factory=dict)
     chores: dict[str, Accepted | Rejected] = field(default_factory=dict)
     made: dict[int, asyncio.Event] = field(default_factory=dict)
     pressed: dict[str, Accepted | Rejected] = field(default_factory=dict)
@@ -233,13 +233,15 @@ class Clients:
             if say.client == client:
                 await self.made[say.agent].wait()
                 await asyncio.sleep(say.pause)
-                told = [Told(say) for _ in range(say.copies if say.named_by != "nothing" else 1)]
+                told = [
+                    SentMessage(say) for _ in range(say.copies if say.named_by != "nothing" else 1)
+                ]
                 self.copies[say.name] = told
                 self.told[say.name] = told[0]
                 await asyncio.gather(*map(self.say, told))
 
-    async def say(self, told: Told) -> None:
-        """Send one message until there is an answer, or patience ends."""
+    async def say(self, told: SentMessage) -> None:
+        """Send one message until there is an answer, or retries ends."""
         loop = self.shared.loop
         told.sent_at = loop.now
         for attempt in range(told.say.attempts):
@@ -267,7 +269,7 @@ class Clients:
             raise ConnectionError("nobody listens")
         return process
 
-    async def read_stream(self, told: Told, attempt: int) -> tuple[int, Any, dict[str, str]]:
+    async def read_stream(self, told: SentMessage, attempt: int) -> tuple[int, Any, dict[str, str]]:
         """One connection of a stream, which goes on where the one before broke off."""
         process = await self.connected()
         story = told.story
@@ -294,7 +296,7 @@ class Clients:
             telling.cancel()
         raise AssertionError("counting never ends")
 
-    async def post(self, told: Told, attempt: int) -> tuple[int, Any, dict[str, str]]:
+    async def post(self, told: SentMessage, attempt: int) -> tuple[int, Any, dict[str, str]]:
         """One attempt over HTTP. Who gives the first up early does so after the api has read it: to
         an api that stands still before that, it would be no earlier than its retry."""
         say, process = told.say, await self.connected()

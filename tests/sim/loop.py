@@ -72,6 +72,10 @@ class Stuck(Exception):
     """Nothing can ever happen again, or it never ends."""
 
 
+class Surprise(Exception):
+    """A process failed in a way that nothing in the plan explains; the cause is its exception."""
+
+
 class VirtualLoop(asyncio.AbstractEventLoop):
     """Runs callbacks in an order that follows from the seed alone; time jumps to what is next."""
 
@@ -87,6 +91,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.tasks: list[asyncio.Task[Any]] = []
         self.complaints: list[str] = []
         self.over = False
+        self.surprise: Surprise | None = None
         self.world = Lane(self, "world")
 
     def note(self, *numbers: int) -> None:
@@ -129,11 +134,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     def run_until_complete(self, future: Any) -> Any:
-        """Run the world until something is done."""
+        """Run the world until something is done. Raises Stuck, and the Surprise that was noted."""
         main = self.world.spawn(future)
         with self.running():
             while not main.done():
                 self.step()
+                if self.surprise:
+                    raise self.surprise
         return main.result()
 
     @contextlib.contextmanager

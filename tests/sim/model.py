@@ -9,14 +9,15 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.letta.model_config import llm_config
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.contracts.served import text_of
+from libs.contracts.letta_message_mapping import text_of
+from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.openai_request import body_of
-from services.agent.adapters.models.port import Finished, ModelEvent, ModelFailed, TextDelta
-from services.agent.adapters.tools import BaseToolRunner, Calling
-from services.agent.domain.context import ModelRequest
-from services.agent.domain.turn import Failure, ModelReply, ToolResult
+from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
+from services.agent.adapters.tool_owner_port import Calling
+from services.agent.domain.active_run import Failure, ModelReply, ToolResult
+from services.agent.domain.model_config import llm_config
+from services.agent.domain.model_context import ModelRequest
 from tests.scripted_model import validator
 from tests.sim.loop import OWNER, Lane
 from tests.sim.store import UNSTORABLE
@@ -115,7 +116,7 @@ class Ledger:
 LEDGER: list[Ledger] = []
 
 
-class SimToolRunner(BaseToolRunner):
+class SimMemoryTools(MemoryTools):
     """The real tools, and one more with an effect that nothing remembers."""
 
     def __init__(self, *adapters: Any) -> None:

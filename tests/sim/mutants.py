@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,14 +12,15 @@ from typing import Any
 from unittest import mock
 
 from libs.bus.aggregate_locks import AggregateLocks
-from libs.bus.background import Leadership
-from libs.bus.command_queue import CommandQueue
-from libs.bus.consumer import LogConsumer
+from libs.bus.bounded_command_queue import CommandQueue
+from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.event_consumer import EventConsumer
+from libs.bus.leader_election import Leadership
 from libs.bus.relay import Relay
-from libs.bus.service import Service
-from libs.bus.shell import CommandShell
-from libs.contracts.message import Accepted
-from libs.eventstore.memory import Lease, MemoryEventStore
+from libs.bus.service_host import Service
+from libs.contracts.bus_messages import Accepted
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import Lease
 from libs.eventstore.ports import (
     Commit,
     Fence,
@@ -27,13 +29,15 @@ from libs.eventstore.ports import (
     StoreRefused,
     StoreUnavailable,
 )
-from libs.eventstore.work import Work
-from services.agent.adapters.tools import BaseToolRunner
-from services.agent.domain import talk as conversation_state
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent import projections
+from services.agent.adapters.tool_router import ToolRouter
+from services.agent.domain import conversation_state
 from services.agent.domain.conversation import Conversation
+from services.agent.engine.leased_conversation import LeasedConversation
+from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers import RETRY_MEANS_SAME_SECONDS, Handlers, started
-from services.agent.policies.blocks import BlockPolicies
-from services.agent.policies.runs import RunDriver, RunDrivers
+from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from tests.sim import bus as sim_bus
 from tests.sim.processes import PROCESS_OF
 from tests.sim.reads import SimQueries
@@ -79,9 +83,9 @@ def planted(name: str) -> Iterator[None]:
 
 @mutant("An append does not look at the version that it was decided on.")
 def no_version_check() -> list[Patch]:
-    real = MemoryEventStore.append
+    real = InMemoryEventStore.append
 
-    def append(store: MemoryEventStore, commit: Commit) -> None:
+    def append(store: InMemoryEventStore, commit: Commit) -> None:
         streams = store.schema.streams
         hidden = {
             event.aggregate_id: streams.pop(event.aggregate_id, []) for event in commit.events
@@ -90,14 +94,14 @@ def no_version_check() -> list[Patch]:
         for aggregate_id, events in hidden.items():
             streams[aggregate_id] = [*events, *streams[aggregate_id]]
 
-    return [(MemoryEventStore, "append", append)]
+    return [(InMemoryEventStore, "append", append)]
 
 
 @mutant("A commit under a lease does not look at the lease's epoch.")
 def no_epoch_check() -> list[Patch]:
-    real = MemoryEventStore.commit
+    real = InMemoryEventStore.commit
 
-    async def commit(store: MemoryEventStore, commit: Commit) -> int | None:
+    async def commit(store: InMemoryEventStore, commit: Commit) -> int | None:
         if commit.fence and commit.fence.key not in store.schema.leases:
             store.schema.leases[commit.fence.key] = Lease(store.holder, commit.fence.epoch, 0.0)
         if commit.fence:
@@ -105,44 +109,45 @@ def no_epoch_check() -> list[Patch]:
             commit.fence = Fence(commit.fence.key, newest)
         return await real(store, commit)
 
-    return [(MemoryEventStore, "commit", commit)]
+    return [(InMemoryEventStore, "commit", commit)]
 
 
 @mutant("A decision on what is cached is made durable though that has gone on.")
 def cache_believed() -> list[Patch]:
-    async def load(work: Work, kind: type[Any], aggregate_id: str) -> Any:
+    async def load(work: UnitOfWork, kind: type[Any], aggregate_id: str) -> Any:
         if aggregate_id not in work.loaded:
-            cached = work.repository.claim(kind, aggregate_id) if work.trusting else None
-            fresh = cached or await work.repository.load(kind, aggregate_id)
+            org, repository = work.context.org, work.repository
+            cached = repository.claim(kind, aggregate_id, org=org) if work.trusting else None
+            fresh = cached or await repository.load(kind, aggregate_id, org=org)
             work.loaded[aggregate_id] = fresh
         return work.loaded[aggregate_id]
 
-    return [(Work, "load", load)]
+    return [(UnitOfWork, "load", load)]
 
 
 @mutant("A handled message is not remembered in the inbox.")
 def no_inbox() -> list[Patch]:
-    real = MemoryEventStore.commit
+    real = InMemoryEventStore.commit
 
-    async def commit(store: MemoryEventStore, commit: Commit) -> int | None:
+    async def commit(store: InMemoryEventStore, commit: Commit) -> int | None:
         commit.inbox = None
         return await real(store, commit)
 
-    return [(MemoryEventStore, "commit", commit)]
+    return [(InMemoryEventStore, "commit", commit)]
 
 
 @mutant("The inbox remembers that a message was handled, but not what it was answered.")
 def reply_not_stored() -> list[Patch]:
-    real = MemoryEventStore.commit
+    real = InMemoryEventStore.commit
 
-    async def commit(store: MemoryEventStore, commit: Commit) -> int | None:
+    async def commit(store: InMemoryEventStore, commit: Commit) -> int | None:
         epoch = await real(store, commit)
         if commit.inbox:
             empty = Accepted().model_dump_json()
             store.schema.inbox[commit.inbox.message_id] = empty
         return epoch
 
-    return [(MemoryEventStore, "commit", commit)]
+    return [(InMemoryEventStore, "commit", commit)]
 
 
 @mutant("The log is numbered by position alone, without waiting for older open transactions.")
@@ -165,23 +170,23 @@ def no_horizon() -> list[Patch]:
 
 @mutant("Leases run out by the clock of the process that asks, not by the store's.")
 def wall_clock_lease() -> list[Patch]:
-    real = MemoryEventStore.take_lease
+    real = InMemoryEventStore.take_lease
 
-    async def take_lease(store: MemoryEventStore, key: str) -> int | None:
+    async def take_lease(store: InMemoryEventStore, key: str) -> int | None:
         skews = [one.clock.skew for one in PROCESS_OF.values() if one.holder == store.holder]
         lease = store.schema.leases.get(key)
         if lease and skews and lease.expires_at < store.database.clock() + skews[0]:
             lease.expires_at = float("-inf")
         return await real(store, key)
 
-    return [(MemoryEventStore, "take_lease", take_lease)]
+    return [(InMemoryEventStore, "take_lease", take_lease)]
 
 
 @mutant("An aggregate that a failed commit has changed stays in the cache.")
 def cache_after_failed_commit() -> list[Patch]:
-    real = Work.commit
+    real = UnitOfWork.commit
 
-    async def commit(work: Work, **how: Any) -> int | None:
+    async def commit(work: UnitOfWork, **how: Any) -> int | None:
         try:
             return await real(work, **how)
         except Exception:
@@ -189,7 +194,7 @@ def cache_after_failed_commit() -> list[Patch]:
                 work.repository.keep(aggregate)
             raise
 
-    return [(Work, "commit", commit)]
+    return [(UnitOfWork, "commit", commit)]
 
 
 # Commands
@@ -197,23 +202,23 @@ def cache_after_failed_commit() -> list[Patch]:
 
 @mutant("A command is answered before its commit is durable.")
 def ack_before_commit() -> list[Patch]:
-    real = Work.commit
+    real = UnitOfWork.commit
 
-    async def commit(work: Work, **how: Any) -> int | None:
+    async def commit(work: UnitOfWork, **how: Any) -> int | None:
         if how.get("reply") is None:
             return await real(work, **how)
         again = asyncio.get_running_loop().create_task(real(work, **how))
         again.add_done_callback(lambda done: done.cancelled() or done.exception())
         return None
 
-    return [(Work, "commit", commit)]
+    return [(UnitOfWork, "commit", commit)]
 
 
 @mutant("A client's retry without a key starts a second run.")
 def retry_starts_again() -> list[Patch]:
     real = Handlers.start_run
 
-    async def start_run(handlers: Handlers, command: Any, work: Work) -> Any:
+    async def start_run(handlers: Handlers, command: Any, work: UnitOfWork) -> Any:
         return await real(handlers, command.model_copy(update={"retry": False}), work)
 
     return [(Handlers, "start_run", start_run)]
@@ -229,22 +234,29 @@ def creation_not_swept() -> list[Patch]:
 
 @mutant("A block that was deleted in the moment in which an agent got it stays with that agent.")
 def block_came_too_late() -> list[Patch]:
-    async def sweep(policies: BlockPolicies) -> None:
+    async def sweep(policies: DetachDeletedBlocks) -> None:
         return None
 
-    return [(BlockPolicies, "sweep", sweep)]
+    return [(DetachDeletedBlocks, "sweep", sweep)]
 
 
 @mutant("A retry looks for its first try before it reads the conversation.")
 def retry_looks_too_early() -> list[Patch]:
     real = Handlers.start_run
 
-    async def start_run(handlers: Handlers, command: Any, work: Work) -> Any:
+    async def start_run(handlers: Handlers, command: Any, work: UnitOfWork) -> Any:
         if not command.retry:
             return await real(handlers, command, work)
         since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
         look = handlers.queries.latest_run
-        earlier = await look(command.agent_id, command.request_hash, since, command.earlier_runs)
+        earlier = await look(
+            work.context.org,
+            command.agent_id,
+            command.conversation,
+            command.request_hash,
+            since,
+            command.earlier_runs,
+        )
         if earlier:
             return started(earlier, command.request_hash)
         return await real(handlers, command.model_copy(update={"retry": False}), work)
@@ -257,10 +269,10 @@ def retry_looks_too_early() -> list[Patch]:
 
 @mutant("Nobody takes over the turns of a process that died.")
 def no_sweeper() -> list[Patch]:
-    async def sweep(drivers: RunDrivers) -> None:
+    async def sweep(drivers: RunEngine) -> None:
         return None
 
-    return [(RunDrivers, "sweep", sweep)]
+    return [(RunEngine, "sweep", sweep)]
 
 
 @mutant("An interrupted tool call is recorded, but the model is shown no result.")
@@ -276,28 +288,29 @@ def unpaired_call() -> list[Patch]:
 
 @mutant("A tool that may not run twice is run again after a crash.")
 def tool_runs_twice() -> list[Patch]:
-    return [(BaseToolRunner, "idempotent", lambda self, name: True)]
+    return [(ToolRouter, "idempotent", lambda self, name, design: True)]
 
 
 @mutant("Whoever takes a turn over trusts its cache instead of reading what was recorded.")
 def take_over_without_reload() -> list[Patch]:
-    def just_committed(driver: RunDriver) -> Conversation | None:
-        return driver.all.repository.claim(Conversation, driver.fence.key)
+    def just_committed(driver: RunAttempt) -> Conversation | None:
+        claim = driver.ports.repository.claim
+        return claim(Conversation, driver.fence.key, org=driver.context.org)
 
-    return [(RunDriver, "just_committed", just_committed)]
+    return [(RunAttempt, "just_committed", just_committed)]
 
 
 @mutant("The lease is given back before the last commit of a run, which then goes without it.")
 def lease_released_early() -> list[Patch]:
-    real = Work.commit
+    real = UnitOfWork.commit
 
-    async def commit(work: Work, **how: Any) -> int | None:
+    async def commit(work: UnitOfWork, **how: Any) -> int | None:
         if how.get("release_lease") and work.loaded:
             await work.repository.store.release_lease(how["fence"])
             return await real(work, reply=how.get("reply"))
         return await real(work, **how)
 
-    return [(Work, "commit", commit)]
+    return [(UnitOfWork, "commit", commit)]
 
 
 @mutant("A run that waits behind another is forgotten when that ends.")
@@ -313,9 +326,9 @@ def queued_run_forgotten() -> list[Patch]:
 
 @mutant("A commit whose outcome is unknown counts as done.")
 def unknown_is_done() -> list[Patch]:
-    real = Work.commit
+    real = UnitOfWork.commit
 
-    async def commit(work: Work, **how: Any) -> int | None:
+    async def commit(work: UnitOfWork, **how: Any) -> int | None:
         try:
             return await real(work, **how)
         except StoreUnavailable:
@@ -323,14 +336,14 @@ def unknown_is_done() -> list[Patch]:
                 raise
             return None
 
-    return [(Work, "commit", commit)]
+    return [(UnitOfWork, "commit", commit)]
 
 
 @mutant("A commit whose outcome is unknown counts as failed; nobody reads what is stored.")
 def unknown_is_failed() -> list[Patch]:
-    real = Work.commit
+    real = UnitOfWork.commit
 
-    async def commit(work: Work, **how: Any) -> int | None:
+    async def commit(work: UnitOfWork, **how: Any) -> int | None:
         if how.get("fence") is None or not work.loaded:
             return await real(work, **how)
         try:
@@ -340,31 +353,31 @@ def unknown_is_failed() -> list[Patch]:
                 work.repository.keep(one)
             raise
 
-    return [(Work, "commit", commit)]
+    return [(UnitOfWork, "commit", commit)]
 
 
 @mutant("A process that starts frees what all others hold, not only what the one before it held.")
 def frees_everybody() -> list[Patch]:
-    async def succeed(store: MemoryEventStore) -> int:
+    async def succeed(store: InMemoryEventStore) -> int:
         for lease in store.schema.leases.values():
             if lease.holder != store.holder:
                 lease.expires_at = float("-inf")
         return len(store.schema.leases)
 
-    return [(MemoryEventStore, "succeed", succeed)]
+    return [(InMemoryEventStore, "succeed", succeed)]
 
 
 @mutant("A zombie goes on writing although its lease is lost.")
 def zombie_writes() -> list[Patch]:
-    real = Work.commit
+    real = UnitOfWork.commit
 
-    async def commit(work: Work, **how: Any) -> int | None:
+    async def commit(work: UnitOfWork, **how: Any) -> int | None:
         try:
             return await real(work, **how)
         except StaleLease:
             return await real(work)
 
-    return [(Work, "commit", commit), (RunDrivers, "leases_held", lambda drivers, held: None)]
+    return [(UnitOfWork, "commit", commit), (RunEngine, "leases_held", lambda drivers, held: None)]
 
 
 @mutant("Leases are not renewed.")
@@ -388,15 +401,16 @@ def cancel_leaves_calls() -> list[Patch]:
 
 @mutant("Whoever takes a streamed step over uses the numbers of the attempt that was lost.")
 def numbers_used_twice() -> list[Patch]:
-    return [(RunDriver, "next_number", lambda driver, turn: turn.told + 1)]
+    return [(RunAttempt, "next_number", lambda driver, turn: turn.told + 1)]
 
 
 @mutant("The lease of a deleted conversation is not cleared away.")
 def deleted_lease_left() -> list[Patch]:
     real = SimQueries.orphaned_turns
 
-    async def orphaned_turns(queries: SimQueries) -> list[Any]:
-        return [orphan for orphan in await real(queries) if orphan.org]
+    async def orphaned_turns(queries: SimQueries, but: list[str]) -> list[Any]:
+        there = {row["conversation_id"] for row in queries.twin.rows("messages")}
+        return [orphan for orphan in await real(queries, but) if orphan.id in there]
 
     return [(SimQueries, "orphaned_turns", orphaned_turns)]
 
@@ -404,7 +418,7 @@ def deleted_lease_left() -> list[Patch]:
 # The relay and the consumers
 
 
-async def move_on(consumer: LogConsumer, position: int, seen_up_to: int) -> None:
+async def move_on(consumer: EventConsumer, position: int, seen_up_to: int) -> None:
     """Move a consumer's position, unless another process did."""
     with contextlib.suppress(StaleLease):
         await consumer.store.commit(Commit(move=Move(consumer.upstream, position, seen_up_to)))
@@ -442,7 +456,7 @@ def relay_turns_order() -> list[Patch]:
 
 @mutant("A consumer moves its position before it reacts.")
 def moves_first() -> list[Patch]:
-    async def react_to_page(consumer: LogConsumer) -> bool:
+    async def react_to_page(consumer: EventConsumer) -> bool:
         store, upstream = consumer.store, consumer.upstream
         position = await store.position(upstream)
         page = await store.read_upstream(upstream, position, list(consumer.reactions))
@@ -453,12 +467,12 @@ def moves_first() -> list[Patch]:
             await consumer.react(stored)
         return bool(page.events)
 
-    return [(LogConsumer, "react_to_page", react_to_page)]
+    return [(EventConsumer, "react_to_page", react_to_page)]
 
 
 @mutant("A consumer reacts to the newest event only and passes over the gap before it.")
 def takes_gaps() -> list[Patch]:
-    async def react_to_page(consumer: LogConsumer) -> bool:
+    async def react_to_page(consumer: EventConsumer) -> bool:
         store, upstream = consumer.store, consumer.upstream
         position = await store.position(upstream)
         page = await store.read_upstream(upstream, position, list(consumer.reactions))
@@ -469,7 +483,7 @@ def takes_gaps() -> list[Patch]:
         await move_on(consumer, position, page.seen_up_to)
         return bool(page.events)
 
-    return [(LogConsumer, "react_to_page", react_to_page)]
+    return [(EventConsumer, "react_to_page", react_to_page)]
 
 
 @mutant("A consumer that was overtaken lets go of its job, but not of the lease.")
@@ -493,40 +507,40 @@ def commands_race() -> list[Patch]:
 
 @mutant("Who drives a run decides beside the commands to its agent.")
 def driver_races() -> list[Patch]:
-    return [(RunDriver, "lock", lambda driver: contextlib.nullcontext())]
+    return [(LeasedConversation, "lock", lambda leased: contextlib.nullcontext())]
 
 
 @mutant("What the store will never take counts as an outage and is tried again.")
 def hopeless_is_tried_again() -> list[Patch]:
-    real = CommandShell.answer
+    real = CommandDispatcher.answer
 
-    async def answer(shell: CommandShell, incoming: Any) -> Any:
+    async def answer(shell: CommandDispatcher, incoming: Any) -> Any:
         try:
             return await real(shell, incoming)
         except StoreRefused as refused:
             raise StoreUnavailable(str(refused)) from refused
 
-    return [(CommandShell, "answer", answer)]
+    return [(CommandDispatcher, "answer", answer)]
 
 
 @mutant("A store that is away, or full, counts as the fault of the command.")
 def outage_is_refused() -> list[Patch]:
-    real = CommandShell.answer
+    real = CommandDispatcher.answer
 
-    async def answer(shell: CommandShell, incoming: Any) -> Any:
+    async def answer(shell: CommandDispatcher, incoming: Any) -> Any:
         try:
             return await real(shell, incoming)
         except StoreUnavailable as outage:
             raise StoreRefused(str(outage), by_data=True) from outage
 
-    return [(CommandShell, "answer", answer)]
+    return [(CommandDispatcher, "answer", answer)]
 
 
 @mutant("An answer of the model that the store will never take is stored again and again.")
 def hopeless_answer_is_tried_again() -> list[Patch]:
-    real = Work.commit
+    real = UnitOfWork.commit
 
-    async def commit(work: Work, **how: Any) -> int | None:
+    async def commit(work: UnitOfWork, **how: Any) -> int | None:
         try:
             return await real(work, **how)
         except StoreRefused as refused:
@@ -534,7 +548,7 @@ def hopeless_answer_is_tried_again() -> list[Patch]:
                 raise
             raise StoreUnavailable(str(refused)) from refused
 
-    return [(Work, "commit", commit)]
+    return [(UnitOfWork, "commit", commit)]
 
 
 @mutant("A run that was cancelled while it waited has its turn all the same.")
@@ -550,3 +564,13 @@ def queue_never_shrinks() -> list[Patch]:
 @mutant("That there is no room for one copy of a command counts as the answer to all of them.")
 def busy_speaks_for_all_copies() -> list[Patch]:
     return [(sim_bus, "is_answer", lambda reply, *, sent_again: True)]
+
+
+@mutant("A projection counts by itself what its event says, so a rebuild makes other rows.")
+def projection_counts_by_itself() -> list[Patch]:
+    real, places = projections.message_row, itertools.count(1)
+
+    def message_row(event: Any, org: str) -> dict[str, Any]:
+        return {**real(event, org), "position": next(places)}
+
+    return [(projections, "message_row", message_row)]

@@ -9,12 +9,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from libs.bus.ports import BusUnavailable
+from libs.eventstore.ports import StoreRefused, StoreUnavailable
 from tests.sim.loop import Lane
 
 STORE, BUS = "store", "bus"
 HOP_SECONDS = 0.0002
 APART_SECONDS = 1e-6  # what comes over one connection does not come at the same time
 SLOW_SECONDS_MAX = 0.4
+# What a process hears of the faults that are injected into the store and the bus.
+FAULTS = (StoreUnavailable, StoreRefused, BusUnavailable)
 
 
 @dataclass(slots=True)

@@ -13,28 +13,29 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from libs.bus import command_queue
-from libs.bus.runtime import Runtime, holder_of, take_over
-from libs.bus.service import Service
-from libs.contracts.ids import derived_id
+from libs.bus import bounded_command_queue
+from libs.bus.service_host import Service
+from libs.bus.service_runner import Runtime, holder_of, take_over
+from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
-from libs.eventstore import work as eventstore_work
-from libs.eventstore.work import Repository
+from libs.eventstore import unit_of_work as eventstore_work
+from libs.eventstore.read_model_replay import ReadModels
+from libs.eventstore.unit_of_work import Repository
 from services.agent import app as agent_app
 from services.agent import projections as agent_projections
-from services.api.adapters.first_tries import FirstTries
-from services.api.adapters.runs import RunInbox
-from services.api.http.messages import send_message
-from services.api.http.problems import as_problem
-from services.api.http.shared import Api
-from services.api.http.streams import resume_stream
+from services.api.adapters.retry_exclusions import ClientRetries
+from services.api.adapters.run_follower import RunInbox
+from services.api.http.error_responses import as_problem
+from services.api.http.handler_helpers import Api
+from services.api.resources.messages import send_message
+from services.api.resources.runs import resume_stream
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
 from tests.sim.bus import Broker, SimBus
-from tests.sim.loop import OWNER, Lane, VirtualLoop
-from tests.sim.model import SimProvider, SimToolRunner
-from tests.sim.network import Network
-from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimReads
+from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
+from tests.sim.model import SimMemoryTools, SimProvider
+from tests.sim.network import FAULTS, Network
+from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimRunQueries
 from tests.sim.store import Client, Server, SimStore
 from tests.unit.given import NOW
 
@@ -99,7 +100,7 @@ class Process:
         self.ids = SimIds(self.holder)
         self.bus = SimBus(shared.broker, name, self.lane)
         self.inbox = RunInbox(self.bus, self.ids)
-        self.first_tries = FirstTries()
+        self.first_tries = ClientRetries()
         self.client = Client(shared.server, name, self.lane)
         self.provider = SimProvider(self.holder, self.lane, shared.asked)
         self.service: Service | None = None
@@ -111,10 +112,19 @@ class Process:
     def start(self) -> None:
         """Come up."""
         self.shared.running[self.name] = self
-        if self.kind in WIRED:
-            self.lane.spawn(self.serve())
-        else:
-            self.lane.spawn(self.inbox.open())
+        work = self.serve() if self.kind in WIRED else self.inbox.open()
+        self.lane.spawn(self.noticed("start", work))
+
+    async def noticed(self, what: str, work: Awaitable[None]) -> None:
+        """Do what nobody waits for. If it fails by itself, not by a fault, the world ends."""
+        try:
+            await work
+        except FAULTS:
+            raise
+        except Exception as problem:
+            self.shared.loop.surprise = surprise = Surprise(f"{self.name} could not {what}")
+            surprise.__cause__ = problem
+            raise
 
     async def serve(self) -> None:
         """What `runtime.running` does."""
@@ -196,15 +206,28 @@ class Process:
 
     def api(self) -> Api:
         """The adapters of the api."""
-        reads: Any = SimReads(self.client)
-        return Api(reads, self.bus, self.clock, self.ids, self.inbox, self.first_tries)
+        unread: Any = None  # what clients list and retrieve
+        return Api(
+            reads=unread,
+            messages=unread,
+            runs=SimRunQueries(self.client),
+            bus=self.bus,
+            clock=self.clock,
+            ids=self.ids,
+            inbox=self.inbox,
+            first_tries=self.first_tries,
+        )
 
 
 PROCESS_OF: dict[int, Process] = {}
 Wire = Callable[[Runtime], Awaitable[Callable[[], Awaitable[None]] | None]]
 WIRED: dict[str, tuple[Any, Any]] = {
-    "agent": (agent_app.wire, agent_projections.project),
-    "memory": (memory_app.wire, memory_projections.project),
+    "agent": (agent_app.wiring({}), agent_projections.project),
+    "memory": (memory_app.wiring({}), memory_projections.project),
+}
+READ_MODELS = {
+    service: ReadModels(service, projections.project, projections.READ_MODELS)
+    for service, projections in (("agent", agent_projections), ("memory", memory_projections))
 }
 
 
@@ -230,12 +253,12 @@ def simulated_adapters() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for target, name, value in (
             (agent_app, "PostgresQueries", SimQueries),
-            (agent_app, "BaseToolRunner", SimToolRunner),
+            (agent_app, "MemoryTools", SimMemoryTools),
             (agent_app, "providers", lambda _: [me().provider]),
-            (memory_app, "PostgresHolders", SimHolders),
+            (memory_app, "PostgresAttachedAgents", SimHolders),
             (failpoints, "reached", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
-            (command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
+            (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
         ):
             stack.enter_context(mock.patch.object(target, name, value))
         yield

@@ -7,11 +7,14 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from services.agent.adapters.queries import FoundMessage, LostBlock, Orphan, Search
-from services.agent.domain.context import SeenBlock
-from services.api.adapters.reads import AnswerPart, RunRow
+from services.agent.adapters.message_search import FoundMessage, Search
+from services.agent.adapters.reconciliation_queries import LostBlock, Orphan
+from services.agent.domain.model_context import AttachedBlock
+from services.api.adapters.run_follower_queries import AnswerPart, RunRow
+from services.memory.domain import SameLabel
 from tests.sim.store import Client, finished
 from tests.unit.agent.world import TwinQueries
+from tests.unit.attached import InMemoryAttachedAgents
 
 
 class SimDatabase:
@@ -33,58 +36,66 @@ class SimQueries:
         self.client = database.client
         self.twin = TwinQueries(self.client.server.database)
 
-    async def seen_blocks(self, block_ids: list[str]) -> list[SeenBlock]:
-        return await self.client.ask(lambda: finished(self.twin.seen_blocks(block_ids)))
+    async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
+        return await self.client.ask(lambda: finished(self.twin.seen_blocks(org, block_ids)))
 
-    async def labels(self, block_ids: list[str]) -> dict[str, str]:
-        return await self.client.ask(lambda: finished(self.twin.labels(block_ids)))
+    async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
+        return await self.client.ask(lambda: finished(self.twin.labels(org, block_ids)))
 
-    async def agents_seeing(self, block_id: str) -> list[str]:
-        return await self.client.ask(lambda: finished(self.twin.agents_seeing(block_id)))
+    async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
+        return await self.client.ask(lambda: finished(self.twin.agents_attached_to(org, block_id)))
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
         return await self.client.ask(lambda: finished(self.twin.lost_blocks(agent_ids)))
 
     async def latest_run(
-        self, agent_id: str, request_hash: str, since: datetime, excluded: list[str]
+        self,
+        org: str,
+        agent_id: str,
+        conversation_id: str,
+        request_hash: str,
+        since: datetime,
+        excluded: list[str],
     ) -> str | None:
-        return await self.client.ask(
-            lambda: finished(self.twin.latest_run(agent_id, request_hash, since, excluded))
-        )
+        asked = (org, agent_id, conversation_id, request_hash, since, excluded)
+        return await self.client.ask(lambda: finished(self.twin.latest_run(*asked)))
 
-    async def cancelled_runs(self, run_ids: list[str]) -> list[str]:
-        return await self.client.ask(lambda: finished(self.twin.cancelled_runs(run_ids)))
+    async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        return await self.client.ask(lambda: finished(self.twin.cancelled_runs(orgs, run_ids)))
 
-    async def origin_of_run(self, conversation_id: str, run_id: str) -> str:
+    async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
         return ""
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         return await self.client.ask(lambda: finished(self.twin.search_messages(search)))
 
-    async def orphaned_turns(self) -> list[Orphan]:
-        return await self.client.ask(lambda: finished(self.twin.orphaned_turns()))
+    async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
+        return await self.client.ask(lambda: finished(self.twin.orphaned_turns(but)))
 
     async def unfinished_creations(self) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))
 
 
 class SimHolders:
-    """Keeps the contract of `Holders`."""
+    """Keeps the contract of `AttachedAgents`."""
 
     def __init__(self, database: SimDatabase) -> None:
         self.client = database.client
+        self.attached = InMemoryAttachedAgents(self.client.server.database)
 
-    async def blocks_without_holder(self, block_ids: list[str]) -> list[str]:
-        def execute() -> list[str]:
-            agents: list[Any] = self.client.server.database.schema("agent").rows("agents")
-            seen = {block_id for row in agents for block_id in row["block_ids"]}
-            return [one for one in block_ids if one not in seen]
+    async def blocks_without_holder(self, org: str, block_ids: list[str]) -> list[str]:
+        return await self.client.ask(
+            lambda: finished(self.attached.blocks_without_holder(org, block_ids))
+        )
 
-        return await self.client.ask(execute)
+    async def same_label(self, org: str, block_id: str, label: str) -> SameLabel | None:
+        return await self.client.ask(
+            lambda: finished(self.attached.same_label(org, block_id, label))
+        )
 
 
-class SimReads:
-    """What the api reads of a run."""
+class SimRunQueries:
+    """Keeps the contract of `RunQueries`."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -95,9 +106,11 @@ class SimReads:
     async def ask[T](self, execute: Callable[[], T]) -> T:
         return await self.client.ask(execute)
 
-    async def run_answer(self, run_id: str) -> list[AnswerPart]:
+    async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         def execute() -> list[AnswerPart]:
-            mine = [row for row in self.rows("messages") if row["run_id"] == run_id]
+            mine = [
+                row for row in self.rows("messages") if (row["run_id"], row["org"]) == (run_id, org)
+            ]
             mine.sort(key=lambda row: row["position"])
             return [
                 AnswerPart(row["docs"], row["number"], row["pieces"])
@@ -107,10 +120,10 @@ class SimReads:
 
         return await self.ask(execute)
 
-    async def run_end(self, run_id: str) -> RunRow | None:
+    async def run_end(self, org: str, run_id: str) -> RunRow | None:
         def execute() -> RunRow | None:
             names = [field.name for field in fields(RunRow)]
-            found = [row for row in self.rows("runs") if row["id"] == run_id]
+            found = [row for row in self.rows("runs") if (row["id"], row["org"]) == (run_id, org)]
             return RunRow(*(found[0].get(name) for name in names)) if found else None
 
         return await self.ask(execute)

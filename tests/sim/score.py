@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 from pathlib import Path
 
 from tests.sim.mutants import MUTANTS, planted
@@ -52,6 +53,12 @@ def table(found: dict[str, tuple[int | None, str]]) -> str:
         for name, (needed, _) in found.items()
     ]
     return "\n".join(lines)
+
+
+def found_by() -> dict[str, int]:
+    """The seed that found each planted bug when the page was written."""
+    rows = re.findall(r"\(`([a-z-]+)`\) \| (\d+) \|", PAGE.read_text())
+    return {name: int(seed) for name, seed in rows}
 
 
 def write_table(text: str) -> None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from libs.eventstore import failpoints
-from libs.eventstore.letters import Attempt, DeadLetter, Letters
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, DeadLetterStore
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import (
     LOG_PAGE_EVENTS_MAX,
     Commit,
@@ -57,7 +58,7 @@ class Transactions:
 class Server:
     """The database server: executes what arrives, one statement at a time, and watches."""
 
-    def __init__(self, database: MemoryDatabase, network: Network) -> None:
+    def __init__(self, database: InMemoryDatabase, network: Network) -> None:
         self.database = database
         self.network = network
         self.transactions: dict[str, Transactions] = {}
@@ -66,9 +67,9 @@ class Server:
     def of(self, service: str) -> Transactions:
         return self.transactions.setdefault(service, Transactions())
 
-    def twin(self, service: str, holder: str) -> MemoryEventStore:
+    def twin(self, service: str, holder: str) -> InMemoryEventStore:
         """The twin without a memory of its own: that is the client's."""
-        return MemoryEventStore(self.database, service, holder)
+        return InMemoryEventStore(self.database, service, holder)
 
     def commit(self, service: str, holder: str, xid: int, commit: Commit) -> int | None:
         """The end of a transaction: everything is seen, or nothing happened."""
@@ -236,11 +237,14 @@ class SimStore:
         self.held: dict[str, int] = {}
         self.in_flight: set[str] = set()
 
-    def twin(self) -> MemoryEventStore:
+    def twin(self) -> InMemoryEventStore:
         return self.server.twin(self.service, self.holder)
 
-    async def load(self, aggregate_id: str, after: int = 0) -> History:
-        return await self.client.ask(lambda: finished(self.twin().load(aggregate_id, after)))
+    async def load(self, aggregate_id: str, after: int = 0, *, state_version: str = "") -> History:
+        def asked() -> History:
+            return finished(self.twin().load(aggregate_id, after, state_version=state_version))
+
+        return await self.client.ask(asked)
 
     async def commit(self, commit: Commit) -> int | None:
         topic = commit.events[-1].topic if commit.events else "nothing"
@@ -390,21 +394,28 @@ class SimStore:
 
 
 class SimLetters:
-    """Keeps the contract of `letters.Letters`: each question goes to the server and back."""
+    """Keeps the contract of `ports.DeadLetterStore`: each question goes to the server and back."""
 
     def __init__(self, store: SimStore) -> None:
         self.store = store
 
-    async def ask[T](self, question: Callable[[Letters], Coroutine[Any, Any, T]]) -> T:
+    async def ask[T](self, question: Callable[[DeadLetterStore], Coroutine[Any, Any, T]]) -> T:
         return await self.store.client.ask(
             lambda: finished(question(self.store.twin().letters)), write=True
         )
 
     async def begin(
-        self, message_id: str, *, known: int, hold_seconds: float, crowd_max: int | None = None
+        self,
+        message_id: str,
+        *,
+        known: int,
+        hold_seconds: float,
+        unquarantined_max: int | None = None,
     ) -> Attempt:
         options: dict[str, Any] = {"known": known, "hold_seconds": hold_seconds}
-        return await self.ask(lambda it: it.begin(message_id, crowd_max=crowd_max, **options))
+        return await self.ask(
+            lambda it: it.begin(message_id, unquarantined_max=unquarantined_max, **options)
+        )
 
     async def hold(self, message_id: str, seconds: float) -> None:
         await self.ask(lambda it: it.hold(message_id, seconds))
@@ -412,8 +423,8 @@ class SimLetters:
     async def failed(self, message_id: str, number: int, rest_seconds: float) -> Attempt:
         return await self.ask(lambda it: it.failed(message_id, number, rest_seconds))
 
-    async def excuse(self, message_id: str) -> None:
-        await self.ask(lambda it: it.excuse(message_id))
+    async def uncount(self, message_id: str) -> None:
+        await self.ask(lambda it: it.uncount(message_id))
 
     async def forget(self, message_id: str) -> None:
         await self.ask(lambda it: it.forget(message_id))

@@ -11,20 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from random import Random
+from traceback import format_exception
 
 from pydantic_core import to_json
 
-from libs.bus.ports import BusUnavailable
-from libs.contracts.message import JsonObject
-from libs.eventstore.memory import MemoryDatabase
-from libs.eventstore.ports import StoreRefused, StoreUnavailable
+from libs.contracts.bus_messages import JsonObject
+from libs.eventstore.in_memory_database import InMemoryDatabase
 from tests.sim.bus import Broker
 from tests.sim.checks import judge
 from tests.sim.clients import Clients
 from tests.sim.faults import Faults
-from tests.sim.loop import Stuck, VirtualLoop
+from tests.sim.loop import Stuck, Surprise, VirtualLoop
 from tests.sim.model import BUG, LEDGER, Ledger
-from tests.sim.network import BUS, STORE, Network, Weather
+from tests.sim.network import BUS, FAULTS, STORE, Network, Weather
 from tests.sim.plan import Plan
 from tests.sim.processes import Shared, simulated_adapters
 from tests.sim.store import Server
@@ -120,7 +119,7 @@ def run(plan: Plan) -> Outcome:
     loop = VirtualLoop(plan.seed)
     random = Random(f"network of {plan.seed}")
     network = Network(random)
-    server = Server(MemoryDatabase(lambda: loop.now), network)
+    server = Server(InMemoryDatabase(lambda: loop.now), network)
     watch = Watch(loop, server)
     shared = Shared(loop, network, server, Broker(network), watch.asked)
     shared.supervised = plan.supervised
@@ -134,8 +133,12 @@ def run(plan: Plan) -> Outcome:
             try:
                 loop.run_until_complete(world.live())
             except Stuck as stuck:
-                world.problems.append(f"stuck at {loop.now:.1f} s: {stuck}")
-            world.problems += judge(world)
+                world.problems += [f"stuck at {loop.now:.1f} s: {stuck}", *judge(world)]
+            except Surprise as surprise:
+                cause = "".join(format_exception(surprise.__cause__))
+                world.problems.append(f"at {loop.now:.3f} s: {surprise}: {cause}")
+            else:
+                world.problems += judge(world)
             trace = traced(loop, server)
             loop.close()
     finally:
@@ -162,8 +165,7 @@ class Errors(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         problem = record.exc_info[1] if record.exc_info else None
-        planned = isinstance(problem, (StoreUnavailable, StoreRefused, BusUnavailable))
-        if not planned and str(problem) != BUG:
+        if not isinstance(problem, FAULTS) and str(problem) != BUG:
             self.watch.errors.append(f"{record.getMessage()}: {problem!r}")
 
 

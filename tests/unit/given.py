@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from libs.contracts.aggregate import Aggregate
-from libs.contracts.message import LOG_COLUMNS, Event, Rejected
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import LOG_COLUMNS, Event, Rejected
 
 NOW = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 LATER = NOW + timedelta(seconds=2)

@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from libs.contracts.letta.block_requests import CreateBlock
+from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.errors import UUID_CHARS, InvalidArgument, id_pattern
-from libs.contracts.letta.kinds import AgentType, StopReasonType
 from libs.contracts.letta.limits import (
     MESSAGES_MAX,
     NAMES_MAX,

@@ -99,6 +99,8 @@ def not_found(kind: str, id: str) -> JsonObject:
     """The 404 body for a resource that is not there: `kind` as in "agent" or "block"."""
     if kind == "block":
         return {"detail": f"Block with id '{id}' not found"}
+    if kind == "letter":
+        return {"detail": f"Dead letter with id '{id}' not found"}
     return {"detail": f"{kind.capitalize()} with ID {id} not found"}
 
 

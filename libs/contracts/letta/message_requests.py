@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AliasChoices, BaseModel, Field, HttpUrl, JsonValue, field_validator
 from pydantic import model_validator as validate_model
 
-from libs.contracts.letta.content import ContentPart, ToolReturnPart
-from libs.contracts.letta.kinds import MessageCreateType, MessageRole, MessageType
+from libs.contracts.letta.enums import MessageCreateType, MessageRole, MessageType
 from libs.contracts.letta.limits import (
     CONTENT_BYTES_MAX,
     INTEGER_MAX,
@@ -19,6 +18,7 @@ from libs.contracts.letta.limits import (
     Prompt,
     Text,
 )
+from libs.contracts.letta.message_content import ContentPart, ToolReturnPart
 
 MAX_STEPS_DEFAULT = 50
 STEPS_MAX = 1_000

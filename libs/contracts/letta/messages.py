@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.kinds import MessageType
+from libs.contracts.letta.enums import MessageType
 
 OTID_PART_BITS = 7
 

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from libs.contracts.letta.addresses import Address
-from libs.contracts.letta.kinds import Effort, ReasoningEffort, Verbosity
+from libs.contracts.letta.enums import Effort, ReasoningEffort, Verbosity
 from libs.contracts.letta.limits import Integer
+from libs.contracts.letta.url_redaction import Address
 
 type Number = Annotated[float, Field(allow_inf_nan=False)]
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.agent_state import timestamp
-from libs.contracts.letta.kinds import MessageType, RunStatus, StopReasonType
+from libs.contracts.letta.enums import MessageType, RunStatus, StopReasonType
 from libs.contracts.letta.message_requests import LettaRequest
 
 

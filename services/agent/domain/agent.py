@@ -17,42 +17,48 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.aggregate import Aggregate
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.message import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
+from services.agent.domain.tools.definition import tool_ids_of
 
 AGENT_BLOCKS_MAX = 500
 
 Phase = Literal["unknown", "requested", "abandoned", "present", "deleted"]
 
 
-class Design(BaseModel):
-    """What an agent is to be, or is."""
+class AgentDesign(BaseModel):
+    """What an agent is to be, or is. `tools` are the names of the tools of `tool_ids`."""
 
     config: AgentConfig
     tools: list[str]
+    tool_ids: list[str] = []
     tags: list[str]
     block_ids: list[str]
     new_blocks: list[BlockState] = []
     first_messages: list[Message] = []
 
+    def model_post_init(self, context: object, /) -> None:
+        """Derive the ids that were not recorded."""
+        self.tool_ids = tool_ids_of(self.tools, self.tool_ids)
 
-class AgentLife(BaseModel):
+
+class AgentState(BaseModel):
     """What is known of an agent."""
 
     phase: Phase = "unknown"
-    design: Design | None = None
+    design: AgentDesign | None = None
     own_block_ids: list[str] = []
     refused: Rejected | None = None
     fingerprint: str = ""
 
 
-class Agent(Aggregate[AgentLife]):
+class Agent(Aggregate[AgentState]):
     """One agent."""
 
-    State = AgentLife
+    State = AgentState
 
     @property
     def deleted(self) -> bool:
@@ -60,12 +66,12 @@ class Agent(Aggregate[AgentLife]):
         return self.state.phase == "deleted"
 
     @property
-    def design(self) -> Design | None:
+    def design(self) -> AgentDesign | None:
         """What the agent is, while it is there."""
         return self.state.design if self.state.phase == "present" else None
 
     @property
-    def requested(self) -> Design | None:
+    def requested(self) -> AgentDesign | None:
         """What the agent is to be, while its blocks are being made."""
         return self.state.design if self.state.phase == "requested" else None
 
@@ -74,7 +80,9 @@ class Agent(Aggregate[AgentLife]):
         first = self.state.fingerprint
         return bool(first and fingerprint and first != fingerprint)
 
-    def request(self, design: Design, *, at: datetime, fingerprint: str = "") -> Rejected | None:
+    def request(
+        self, design: AgentDesign, *, at: datetime, fingerprint: str = ""
+    ) -> Rejected | None:
         """Remember what is to be made, before the blocks are asked for."""
         if self.state.phase != "unknown":
             return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
@@ -83,6 +91,7 @@ class Agent(Aggregate[AgentLife]):
             at=at,
             config=design.config,
             tools=design.tools,
+            tool_ids=design.tool_ids,
             tags=design.tags,
             new_blocks=design.new_blocks,
             block_ids=design.block_ids,
@@ -91,7 +100,7 @@ class Agent(Aggregate[AgentLife]):
         )
         return None
 
-    def create(self, design: Design, *, at: datetime) -> Rejected | None:
+    def create(self, design: AgentDesign, *, at: datetime) -> Rejected | None:
         """Begin to exist; the blocks are there."""
         if self.state.phase not in ("unknown", "requested"):
             return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
@@ -101,6 +110,7 @@ class Agent(Aggregate[AgentLife]):
             at=at,
             config=design.config,
             tools=design.tools,
+            tool_ids=design.tool_ids,
             tags=design.tags,
             block_ids=[*own, *design.block_ids],
             own_block_ids=own,
@@ -112,7 +122,7 @@ class Agent(Aggregate[AgentLife]):
         assert self.state.phase == "requested", "only what was asked for is given up"
         self.happened(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
 
-    def update(self, changed: list[str], design: Design, *, at: datetime) -> Rejected | None:
+    def update(self, changed: list[str], design: AgentDesign, *, at: datetime) -> Rejected | None:
         """Have a new configuration."""
         if self.design is None:
             return missing(self.id)
@@ -122,6 +132,7 @@ class Agent(Aggregate[AgentLife]):
             changed=changed,
             config=design.config,
             tools=design.tools,
+            tool_ids=design.tool_ids,
             tags=design.tags,
             block_ids=design.block_ids,
         )
@@ -161,45 +172,48 @@ class Agent(Aggregate[AgentLife]):
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
-        life = self.state
+        state = self.state
         match event:
             case AgentRequested():
-                life.phase = "requested"
-                life.fingerprint = event.fingerprint
-                life.design = Design(
+                state.phase = "requested"
+                state.fingerprint = event.fingerprint
+                state.design = AgentDesign(
                     config=event.config,
                     tools=event.tools,
+                    tool_ids=event.tool_ids,
                     tags=event.tags,
                     block_ids=event.block_ids,
                     new_blocks=event.new_blocks,
                     first_messages=event.first_messages,
                 )
             case AgentCreated():
-                life.phase = "present"
-                life.own_block_ids = event.own_block_ids
-                life.design = Design(
+                state.phase = "present"
+                state.own_block_ids = event.own_block_ids
+                state.design = AgentDesign(
                     config=event.config,
                     tools=event.tools,
+                    tool_ids=event.tool_ids,
                     tags=event.tags,
                     block_ids=event.block_ids,
                 )
             case AgentUpdated():
-                life.design = Design(
+                state.design = AgentDesign(
                     config=event.config,
                     tools=event.tools,
+                    tool_ids=event.tool_ids,
                     tags=event.tags,
                     block_ids=event.block_ids,
                 )
             case AgentAbandoned():
-                life.phase = "abandoned"
-                life.design = None
-                life.refused = Rejected(code=event.code, reason=event.reason)
+                state.phase = "abandoned"
+                state.design = None
+                state.refused = Rejected(code=event.code, reason=event.reason)
             case AgentDeleted():
-                life.phase = "deleted"
-                life.design = None
+                state.phase = "deleted"
+                state.design = None
             case BlockAttached() | BlockDetached():
-                assert life.design is not None, "only an agent that exists sees blocks"
-                life.design.block_ids = event.block_ids
+                assert state.design is not None, "only an agent that exists sees blocks"
+                state.design.block_ids = event.block_ids
 
 
 def missing(agent_id: str) -> Rejected:

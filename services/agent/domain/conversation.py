@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from libs.contracts.aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
+from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
+from libs.contracts.bus_messages import CONFLICT, Event, Rejected
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -28,45 +29,52 @@ from libs.contracts.conversation import (
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallStarted,
+    main_conversation,
 )
-from libs.contracts.message import BUSY, CONFLICT, Event, Rejected
-from libs.contracts.told import Piece
-from services.agent.domain.talk import SystemPrompt, Talk, evolved, running
-from services.agent.domain.turn import (
-    AskModel,
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.stream_chunks import Chunk
+from services.agent.domain.active_run import (
+    CANCELLED,
+    INTERRUPTED,
+    ActiveRun,
+    EndRun,
     Failure,
     ModelReply,
     NextAction,
     PendingCall,
-    RunTool,
     Spoken,
     StartTool,
     ToolResult,
-    Turn,
+    kept_calls,
     nanoseconds,
+    spoken_message,
 )
-
-QUEUED_RUNS_MAX = 10_000
-QUEUED_BYTES_MAX = 32 << 20
-INTERRUPTED = (
-    "The tool call was interrupted: the server stopped while the tool ran, and whether it took "
-    "effect is not known. Check before you call it again."
-)
-CANCELLED = (
-    "The tool call was interrupted: the user cancelled the run, and whether the tool took effect "
-    "is not known."
+from services.agent.domain.agent_types import loop_of
+from services.agent.domain.conversation_state import (
+    ConversationState,
+    SystemPrompt,
+    evolved,
+    queue_full,
+    running,
 )
 
 
-class Conversation(Aggregate[Talk]):
+class Conversation(Aggregate[ConversationState]):
     """One conversation of one agent."""
 
-    State = Talk
+    State = ConversationState
 
     @property
     def deleted(self) -> bool:
         """Whether it has stopped existing."""
         return self.state.deleted
+
+    def is_of(self, agent_id: str) -> bool:
+        """Whether it is there and belongs to this agent. The agent's own always does; it may not
+        have been read yet where the agent was."""
+        if self.state.deleted:
+            return False
+        return self.state.agent_id == agent_id or self.id == main_conversation(agent_id)
 
     @property
     def snapshot_every_events(self) -> int:
@@ -84,17 +92,13 @@ class Conversation(Aggregate[Talk]):
 
     # Runs
 
-    def accept(self, command: StartRun, *, asked_at: datetime, at: datetime) -> Rejected | None:
-        """Promise to answer; if nobody is being answered, it is this run's turn at once."""
-        if len(self.state.queue) >= QUEUED_RUNS_MAX:
-            reason = f"{QUEUED_RUNS_MAX} runs wait for agent {command.agent_id}: try again later"
-            return Rejected(code=BUSY, reason=reason)
-        if self.state.queued_bytes >= QUEUED_BYTES_MAX:
-            reason = (
-                f"Runs with {QUEUED_BYTES_MAX} bytes of messages wait for agent "
-                f"{command.agent_id}: try again later"
-            )
-            return Rejected(code=BUSY, reason=reason)
+    def accept(
+        self, command: StartRun, agent_type: AgentType, *, asked_at: datetime, at: datetime
+    ) -> Rejected | None:
+        """Promise to answer; if no run is active, this one is at once."""
+        full = queue_full(self.state, command.agent_id)
+        if full:
+            return full
         self.happened(
             RunAccepted,
             at=at,
@@ -106,6 +110,7 @@ class Conversation(Aggregate[Talk]):
             retry=command.retry,
             stream_tokens=command.stream_tokens,
             asked_at=asked_at,
+            agent_type=agent_type,
         )
         self.start_next(at=at)
         return None
@@ -122,7 +127,7 @@ class Conversation(Aggregate[Talk]):
         )
 
     def start_next(self, *, at: datetime) -> None:
-        """Let the run that waits longest have its turn, if nobody has it."""
+        """Start the run that waits longest, if none is active."""
         if self.state.turn is not None or not self.state.queue:
             return
         waiting = self.state.queue[0]
@@ -139,16 +144,19 @@ class Conversation(Aggregate[Talk]):
             )
 
     def next_action(self) -> NextAction | None:
-        """What has to be done now; None when nobody has the turn."""
-        turn = self.state.turn
-        if turn is None:
-            return None
-        pending = turn.open_call
-        if pending is None:
-            return AskModel(turn.next_step_id)
-        if pending.state == "waiting":
-            return StartTool(pending.call)
-        return RunTool(turn.step_id, pending.call)
+        """What has to be done now; None when no run is active."""
+        active = self.state.turn
+        return None if active is None else loop_of(active.agent_type).next_action(active)
+
+    def go_on(self, *, at: datetime) -> None:
+        """Record what follows by itself: that the next tool call starts, or that the run ends."""
+        match self.next_action():
+            case StartTool(call):
+                self.start_tool(call, at=at)
+            case EndRun(stop_reason):
+                self.complete(stop_reason, at=at)
+            case _:
+                pass
 
     def model_replied(
         self,
@@ -162,10 +170,10 @@ class Conversation(Aggregate[Talk]):
         at: datetime,
     ) -> None:
         """Record a step of the model, what it was shown, and what follows from it."""
-        turn = self.state.turn
-        if turn is None or turn.next_step_id != step_id or turn.open_call is not None:
+        active = self.state.turn
+        if active is None or active.next_step_id != step_id or active.open_call is not None:
             return
-        run_id = turn.run.id
+        run_id = active.run.id
         calls = kept_calls(reply, parallel=parallel)
         if rebuilt is not None:
             self.rebuild(rebuilt, at=at)
@@ -181,23 +189,19 @@ class Conversation(Aggregate[Talk]):
         )
         if reply.text or reply.reasoning or reply.reasoning_parts or calls:
             message = spoken_message(spoken, reply, calls)
-            self.append_in_step(message, at=at, number=spoken.number, pieces=spoken.pieces)
-        if calls:
-            self.start_tool(calls[0], at=at)
-        else:
-            cut = reply.finish_reason == "length"
-            self.complete("max_tokens_exceeded" if cut else "end_turn", at=at)
+            self.append_in_step(message, at=at, number=spoken.number, chunks=spoken.chunks)
+        self.go_on(at=at)
 
     def start_tool(self, call: ToolCall, *, at: datetime) -> None:
         """Record that a tool is about to run."""
-        turn = self.state.turn
-        if turn is None or turn.open_call != PendingCall(call=call, state="waiting"):
+        active = self.state.turn
+        if active is None or active.open_call != PendingCall(call=call, state="waiting"):
             return
         self.happened(
             ToolCallStarted,
             at=at,
-            run_id=turn.run.id,
-            step_id=turn.step_id,
+            run_id=active.run.id,
+            step_id=active.step_id,
             tool_call_id=call.id,
             tool=call.name,
         )
@@ -206,13 +210,13 @@ class Conversation(Aggregate[Talk]):
         self, step_id: str, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime
     ) -> None:
         """Record a tool's result, and what follows from it."""
-        turn = self.awaiting(step_id, call)
-        if turn is None:
+        active = self.awaiting(step_id, call)
+        if active is None:
             return
         self.happened(
             ToolCallFinished,
             at=at,
-            run_id=turn.run.id,
+            run_id=active.run.id,
             step_id=step_id,
             tool_call_id=call.id,
             status=result.status,
@@ -224,8 +228,8 @@ class Conversation(Aggregate[Talk]):
         self, step_id: str, call: ToolCall, *, message_id: str, at: datetime
     ) -> None:
         """Record that nobody knows what a tool did, and tell the model so."""
-        turn = self.awaiting(step_id, call)
-        if turn is None:
+        active = self.awaiting(step_id, call)
+        if active is None:
             return
         self.interrupt(call, INTERRUPTED, message_id=message_id, at=at)
         self.go_on(at=at)
@@ -243,50 +247,41 @@ class Conversation(Aggregate[Talk]):
         )
         self.append_in_step(message, at=at)
 
-    def go_on(self, *, at: datetime) -> None:
-        """After a tool: the next call, the next step, or the end."""
-        turn = self.running()
-        pending = turn.open_call
-        if pending is not None:
-            self.start_tool(pending.call, at=at)
-        elif turn.steps >= turn.max_steps:
-            self.complete("max_steps", at=at)
-
     def fail(self, step_id: str, failure: Failure, *, at: datetime) -> None:
-        """End the run with an error; the next one has its turn."""
-        turn = self.state.turn
-        if turn is None or turn.next_step_id != step_id or turn.open_call is not None:
+        """End the run with an error; the next one starts."""
+        active = self.state.turn
+        if active is None or active.next_step_id != step_id or active.open_call is not None:
             return
         self.happened(
             RunFailed,
             at=at,
-            run_id=turn.run.id,
+            run_id=active.run.id,
             stop_reason=failure.stop_reason,
             error_type=failure.error_type,
             message=failure.message,
             detail=failure.detail,
-            usage=turn.usage,
-            step_count=turn.steps,
-            total_duration_ns=nanoseconds(turn.run.created_at, at),
+            usage=active.usage,
+            step_count=active.steps,
+            total_duration_ns=nanoseconds(active.run.created_at, at),
         )
         self.start_next(at=at)
 
     def abort(self, failure: Failure, *, message_ids: Iterable[str], at: datetime) -> None:
         """End the run wherever it stands; what it was waiting for counts as interrupted."""
-        turn = self.state.turn
-        if turn is None:
+        active = self.state.turn
+        if active is None:
             return
         self.interrupt_all(INTERRUPTED, message_ids=message_ids, at=at)
-        self.fail(turn.next_step_id, failure, at=at)
+        self.fail(active.next_step_id, failure, at=at)
 
     def cancel(
         self, command: CancelRuns, *, message_ids: Iterable[str], at: datetime
     ) -> dict[str, str] | Rejected:
         """End these runs, or all: V1's answer says for each whether it is `cancelled`, or
         `failed` because there is no such run, or it has ended."""
-        turn = self.state.turn
+        active = self.state.turn
         waiting = [one.run.id for one in self.state.queue]
-        unended = [turn.run.id, *waiting] if turn else []
+        unended = [active.run.id, *waiting] if active else []
         asked = unended if command.run_ids is None else command.run_ids
         if not unended or not asked:
             return Rejected(code=CONFLICT, reason="No active runs to cancel")
@@ -295,56 +290,56 @@ class Conversation(Aggregate[Talk]):
         queued = [run_id for run_id in waiting if run_id in gone]
         if queued:
             self.happened(QueuedRunsCancelled, at=at, run_ids=queued)
-        if turn is not None and turn.run.id in gone:
-            self.cancel_running(turn, message_ids=message_ids, at=at)
+        if active is not None and active.run.id in gone:
+            self.cancel_active(active, message_ids=message_ids, at=at)
         self.start_next(at=at)
         return {run_id: "cancelled" if run_id in gone else "failed" for run_id in asked}
 
-    def cancel_running(self, turn: Turn, *, message_ids: Iterable[str], at: datetime) -> None:
-        """End the run that has the turn; what it was waiting for counts as interrupted."""
+    def cancel_active(self, active: ActiveRun, *, message_ids: Iterable[str], at: datetime) -> None:
+        """End the active run; what it was waiting for counts as interrupted."""
         self.interrupt_all(CANCELLED, message_ids=message_ids, at=at)
         self.happened(
             RunCancelled,
             at=at,
-            run_id=turn.run.id,
-            usage=turn.usage,
-            step_count=turn.steps,
-            total_duration_ns=nanoseconds(turn.run.created_at, at),
+            run_id=active.run.id,
+            usage=active.usage,
+            step_count=active.steps,
+            total_duration_ns=nanoseconds(active.run.created_at, at),
         )
 
     def interrupt_all(self, why: str, *, message_ids: Iterable[str], at: datetime) -> None:
         """Give every call without a result one that says why there is none."""
-        turn = self.running()
+        active = self.running()
         fresh = iter(message_ids)
-        while (pending := turn.open_call) is not None:
+        while (pending := active.open_call) is not None:
             if pending.state == "waiting":
                 self.start_tool(pending.call, at=at)
             self.interrupt(pending.call, why, message_id=next(fresh), at=at)
 
     def interrupt(self, call: ToolCall, why: str, *, message_id: str, at: datetime) -> None:
         """Record a call as interrupted and show the model so, without going on."""
-        turn = self.running()
+        active = self.running()
         self.happened(
             ToolCallInterrupted,
             at=at,
-            run_id=turn.run.id,
-            step_id=turn.step_id,
+            run_id=active.run.id,
+            step_id=active.step_id,
             tool_call_id=call.id,
         )
         self.show(call, ToolResult("error", why), message_id=message_id, at=at)
 
     def complete(self, stop_reason: str, *, at: datetime) -> None:
-        """End the run; the next one has its turn."""
-        turn = self.running()
+        """End the run; the next one starts."""
+        active = self.running()
         self.happened(
             RunCompleted,
             at=at,
-            run_id=turn.run.id,
+            run_id=active.run.id,
             stop_reason=stop_reason,
-            usage=turn.usage,
-            step_count=turn.steps,
-            context_tokens=turn.context_tokens,
-            total_duration_ns=nanoseconds(turn.run.created_at, at),
+            usage=active.usage,
+            step_count=active.steps,
+            context_tokens=active.context_tokens,
+            total_duration_ns=nanoseconds(active.run.created_at, at),
         )
         self.start_next(at=at)
 
@@ -372,51 +367,33 @@ class Conversation(Aggregate[Talk]):
         *,
         at: datetime,
         number: int | None = None,
-        pieces: list[Piece] | None = None,
+        chunks: list[Chunk] | None = None,
     ) -> None:
         """Put a message of the running step into the history."""
-        turn = self.running()
+        active = self.running()
         self.happened(
             MessageAppended,
             at=at,
             agent_id=self.state.agent_id,
             message=message,
-            run_id=turn.run.id,
-            step_id=turn.step_id,
-            number=turn.told + 1 if number is None else number,
-            pieces=pieces,
+            run_id=active.run.id,
+            step_id=active.step_id,
+            number=active.told + 1 if number is None else number,
+            pieces=chunks,
         )
 
-    def running(self) -> Turn:
-        """The turn, where there must be one."""
+    def running(self) -> ActiveRun:
+        """The active run, where there must be one."""
         return running(self.state)
 
-    def awaiting(self, step_id: str, call: ToolCall) -> Turn | None:
-        """The turn, if it waits for the result of this very call."""
-        turn = self.state.turn
-        if turn is None or turn.step_id != step_id or turn.open_call is None:
+    def awaiting(self, step_id: str, call: ToolCall) -> ActiveRun | None:
+        """The active run, if it waits for the result of this very call."""
+        active = self.state.turn
+        if active is None or active.step_id != step_id or active.open_call is None:
             return None
-        pending = turn.open_call
-        return turn if pending.call == call and pending.state == "started" else None
+        pending = active.open_call
+        return active if pending.call == call and pending.state == "started" else None
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         self.state = evolved(self.state, event)
-
-
-def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:
-    """What the model answered, as a message; of its calls those that are carried out."""
-    return Message(
-        id=spoken.message_id,
-        role="assistant",
-        content=reply.text or None,
-        reasoning=None if reply.reasoning_parts else reply.reasoning,
-        reasoning_parts=reply.reasoning_parts,
-        tool_calls=calls,
-        created_at=spoken.since,
-    )
-
-
-def kept_calls(reply: ModelReply, *, parallel: bool) -> list[ToolCall]:
-    """The calls that are carried out: without parallel calls only the first."""
-    return reply.tool_calls if parallel else reply.tool_calls[:1]

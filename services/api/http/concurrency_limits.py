@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.api.http.problems import RETRY_AFTER_SECONDS, Problem
+from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 
 AT_ONCE_MAX = 2
 WAITING_MAX = 256
@@ -34,7 +34,7 @@ Receive = Callable[[], Awaitable[Any]]
 
 
 @dataclass(slots=True)
-class Line:
+class WaitQueue:
     """Those that ask the same of one thing."""
 
     working: int = 0
@@ -45,17 +45,17 @@ class ConcurrencyLimits:
     """All requests of one process."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, WaitQueue] = {}
         self.waiting_bytes = 0
 
-    async def turn(self, key: str, size: int, hung_up: Receive) -> Turn:
+    async def turn(self, key: str, size: int, hung_up: Receive) -> Slot:
         """Wait for a turn among the requests with this key. `size` is what the body keeps in
         memory, in bytes; `hung_up` returns once the client is gone. Raises the 429 for too many
         that wait, the 503 for one that waited too long, and 499 for one whose client is gone."""
-        line = self.lines.setdefault(key, Line())
+        line = self.lines.setdefault(key, WaitQueue())
         if line.working < AT_ONCE_MAX:
             line.working += 1
-            return Turn(self, key)
+            return Slot(self, key)
         if len(line.waiting) >= WAITING_MAX or self.waiting_bytes + size > WAITING_BYTES_MAX:
             raise again(TOO_MANY, "As many requests like this one wait as there is room for")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -76,7 +76,7 @@ class ConcurrencyLimits:
             if not turn.done():
                 line.waiting.remove(turn)
         if turn.done():
-            return Turn(self, key)
+            return Slot(self, key)
         if leaving.done():
             raise Problem(HUNG_UP, {"detail": "The client hung up"})
         raise again(UNAVAILABLE, f"This request waited for {WAIT_SECONDS_MAX:.0f} s")
@@ -92,7 +92,7 @@ class ConcurrencyLimits:
             del self.lines[key]
 
 
-class Turn:
+class Slot:
     """The turn of one request."""
 
     def __init__(self, limits: ConcurrencyLimits, key: str) -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from litestar import Response, get
 
-from libs.contracts.message import JsonObject
-from libs.contracts.streams import SERVICES
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.services import names
 from libs.contracts.version import HEELER_VERSION, LETTA_VERSION
-from services.api.http.described import described
-from services.api.http.problems import answer
-from services.api.http.reading import AnyRequest
+from services.api.http.error_responses import answer
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest
 
 HEALTH_PATHS = ["/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz"]
 
 
-@get(HEALTH_PATHS, opt=described("health"))
+@get(HEALTH_PATHS, opt=returns("health"))
 async def health(request: AnyRequest) -> Response[bytes]:
     """Tell the truth about Postgres, NATS and the services: 503 if something is missing."""
     parts = request.app.state.health.parts
-    services = {name: parts.get(name, "down") for name in SERVICES}
+    services = {name: parts.get(name, "down") for name in names()}
     needed = {"postgres": parts["postgres"], "nats": parts["nats"]}
     well = all(part == "ok" for part in [*needed.values(), *services.values()])
     body: JsonObject = {
@@ -32,7 +32,7 @@ async def health(request: AnyRequest) -> Response[bytes]:
     return answer(200 if well else 503, body, {})
 
 
-@get("/livez", opt=described("health"))
+@get("/livez", opt=returns("health"))
 async def livez() -> JsonObject:
     """Say that this process runs."""
     return {"status": "ok"}

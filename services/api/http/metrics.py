@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from litestar import Response, get
 
-from libs.telemetry.exposition import CONTENT_TYPE
-from services.api.http.reading import AnyRequest
+from libs.telemetry.prometheus_exposition import CONTENT_TYPE
+from services.api.http.request_parsing import AnyRequest
 
 METRICS_PATH = "/metrics"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from libs.contracts.message import JsonObject
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.state_size import oversize_agent, oversize_block, oversize_creation
-from services.api.http.problems import Problem
+from services.api.http.error_responses import Problem
 
 
 def sized_creation(request: JsonObject) -> JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from libs.contracts.message import Command, Event
+from libs.contracts.bus_messages import Command, Event
 from tests.contract import examples
 
 FOLDER = Path(__file__).parent

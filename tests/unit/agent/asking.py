@@ -8,10 +8,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ToolCall
-from libs.contracts.letta.base_tools import BASE_TOOLS, json_schema
-from libs.contracts.message import JsonObject
-from services.agent.adapters.models.port import (
+from services.agent.adapters.models.ports import (
     Finished,
     ModelDelta,
     Provider,
@@ -19,11 +18,12 @@ from services.agent.adapters.models.port import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.context import ModelRequest
-from services.agent.domain.turn import ModelReply
+from services.agent.domain.active_run import ModelReply
+from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.tools.catalogue import BASE_TOOLS
 from tests.contract.examples import CONFIG, LLM, SYSTEM, message
 
-SCHEMAS = [json_schema(BASE_TOOLS[name]) for name in ("memory_insert", "conversation_search")]
+SCHEMAS = [BASE_TOOLS[name].json_schema for name in ("memory_insert", "conversation_search")]
 
 
 class GivenWire:

@@ -7,39 +7,39 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.ids import derived_id
-from libs.contracts.letta.base_tools import tool_id
+from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
 from libs.contracts.letta.errors import InvalidArgument
-from libs.contracts.letta.prompts import default_system_prompt
-from libs.contracts.letta.requests import CreateAgent, UpdateAgent
-from libs.contracts.message import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
 from libs.contracts.state_size import AGENT_BYTES_MAX
-from services.agent.domain.agent import Design
-from services.agent.domain.configuration import Facts, created_design, updated_design
-from services.agent.domain.names import made_up_name
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agent_configuration import Facts, created_design, updated_design
+from services.agent.domain.agent_names import made_up_name
+from services.agent.domain.agent_types import PROFILES
+from services.agent.domain.tools.definition import tool_id
 from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED_BLOCK, TOOLS
 from tests.unit.given import LATER, NOW
 
 FACTS = Facts(LLM, EMBEDDING, {SHARED_BLOCK: "shared"}, "user-1", NOW)
-OLD = Design(config=CONFIG, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
+OLD = AgentDesign(config=CONFIG, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
 
 
-def created(facts: Facts = FACTS, **fields: Any) -> Design | Rejected:
+def created(facts: Facts = FACTS, **fields: Any) -> AgentDesign | Rejected:
     return created_design(AGENT, CreateAgent.model_validate(fields), facts)
 
 
-def design(**fields: Any) -> Design:
+def design(**fields: Any) -> AgentDesign:
     made = created(**fields)
-    assert isinstance(made, Design), made
+    assert isinstance(made, AgentDesign), made
     return made
 
 
-def updated(facts: Facts | None = None, **fields: Any) -> tuple[list[str], Design] | Rejected:
+def updated(facts: Facts | None = None, **fields: Any) -> tuple[list[str], AgentDesign] | Rejected:
     facts = facts or Facts(None, None, {BLOCK: "human", SHARED_BLOCK: "shared"}, "user-2", LATER)
     return updated_design(OLD, UpdateAgent.model_validate(fields), facts)
 
 
-def changed(facts: Facts | None = None, **fields: Any) -> Design:
+def changed(facts: Facts | None = None, **fields: Any) -> AgentDesign:
     result = updated(facts, **fields)
     assert not isinstance(result, Rejected), result
     names, after = result
@@ -52,7 +52,7 @@ class TestCreation:
         made = design()
         config = made.config
         assert (config.id, config.name) == (AGENT, made_up_name(AGENT))
-        assert config.system == default_system_prompt(config.agent_type)
+        assert config.system == PROFILES[config.agent_type].system_prompt
         assert config.llm_config.handle == "openai/gpt-4o-mini"
         assert config.embedding_config == EMBEDDING
         assert config.timezone == "UTC"
@@ -229,7 +229,7 @@ class TestSize:
 
     def test_an_agent_that_was_too_large_before_may_become_smaller_and_no_larger(self) -> None:
         config = CONFIG.model_copy(update={"system": "x" * 2 * AGENT_BYTES_MAX})
-        old = Design(config=config, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
+        old = AgentDesign(config=config, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
         facts = Facts(None, None, {}, "user-2", LATER)
         smaller = updated_design(old, UpdateAgent(system="x" * 1_000_000), facts)
         assert not isinstance(smaller, Rejected)

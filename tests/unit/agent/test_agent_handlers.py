@@ -16,12 +16,12 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
-from libs.contracts.ids import derived_id
+from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import BlockDeleted, CreateBlocks, DeleteBlock
-from libs.contracts.message import Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoreUnavailable
-from libs.eventstore.work import Work
-from services.agent.policies.blocks import UNSURE_MAX, BlockPolicies
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.policies.detach_deleted_blocks import UNSURE_MAX, DetachDeletedBlocks
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
 from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World
 from tests.unit.given import fact
@@ -43,7 +43,9 @@ def wanted(**fields: Any) -> CreateAgent:
 
 
 async def make_blocks(process: Process) -> None:
-    reply = await process.bus.request(CreateBlocks(blocks=[HUMAN, SHARED]), Context("blocks"))
+    reply = await process.bus.request(
+        CreateBlocks(blocks=[HUMAN, SHARED]), Context("blocks", org="org-1")
+    )
     assert reply == Accepted()
 
 
@@ -301,8 +303,8 @@ class TestChange:
         await make_blocks(process)
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
         await process.bus.serve("agent", process.shell.answer)
-        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1"))
-        policies = BlockPolicies(process.bus, world.queries, world.ids)
+        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
+        policies = DetachDeletedBlocks(process.bus, world.queries, world.ids)
         deleted = fact(BlockDeleted).at(BLOCK, 2)
         for _ in range(2):  # the log may tell it again
             await policies.block_deleted(deleted, Context("e-1", org="org-1"))
@@ -315,9 +317,9 @@ class TestChange:
         process = world.process("p-1")
         await make_blocks(process)
         await process.bus.serve("agent", process.shell.answer)
-        policies = BlockPolicies(process.bus, world.queries, world.ids)
+        policies = DetachDeletedBlocks(process.bus, world.queries, world.ids)
         await policies.sweep()  # everybody, once; there is nobody yet
-        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1"))
+        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
         await policies.block_deleted(fact(BlockDeleted).at(BLOCK, 2), Context("e-1", org="org-1"))
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
         await policies.sweep()
@@ -330,15 +332,17 @@ class TestChange:
 
     async def test_who_may_have_got_a_block_is_looked_at_too(self, world: World) -> None:
         process = world.process("p-1")
-        policies = BlockPolicies(process.bus, world.queries, world.ids)
+        policies = DetachDeletedBlocks(process.bus, world.queries, world.ids)
         await policies.sweep()
 
-        async def lost(command: Command, work: Work) -> Accepted | Rejected:
+        async def lost(command: Command, work: UnitOfWork) -> Accepted | Rejected:
             raise StoreUnavailable("whether it was committed is not known")
 
         command = AttachBlock(agent_id=AGENT, block_id=BLOCK)
         with pytest.raises(StoreUnavailable):
-            await policies.noting(lost)(command, process.repository.work(Context("m-1")))
+            await policies.noting(lost)(
+                command, process.repository.work(Context("m-1", org="org-1"))
+            )
         assert policies.unsure == {AGENT}
         policies.look_again({f"agent-{n}" for n in range(UNSURE_MAX)})
         assert policies.unsure is None, "so many are not remembered one by one"
@@ -347,7 +351,7 @@ class TestChange:
         process = world.process("p-1")
         await make_blocks(process)
         await process.bus.serve("agent", process.shell.answer)
-        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1"))
+        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
-        await BlockPolicies(process.bus, world.queries, world.ids).sweep()
+        await DetachDeletedBlocks(process.bus, world.queries, world.ids).sweep()
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]

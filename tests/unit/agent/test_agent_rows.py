@@ -15,6 +15,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.bus_messages import EVENTS, Event
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -30,10 +31,9 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from libs.contracts.letta.agent_state import agent_state
-from libs.contracts.letta.base_tools import BASE_TOOLS, tool_state
 from libs.contracts.letta.runs import run_state
-from libs.contracts.message import EVENTS, Event
-from libs.eventstore.rows import RowWrites, Table
+from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
+from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
 from services.agent.projections import (
     AGENTS,
     CREATIONS,
@@ -115,12 +115,12 @@ class TestAgents:
 
     def test_an_abandoned_agent_is_no_creation_any_more(self) -> None:
         rows = rows_of(EXAMPLES[AgentAbandoned])
-        assert rows.deletions == [(CREATIONS, "agent_id", AGENT)]
+        assert rows.deletions == [Deletion(CREATIONS, "agent_id", AGENT)]
         assert (rows.upserts, rows.patches) == ({}, {})
 
     def test_a_created_agent_is_a_row_and_no_creation_any_more(self) -> None:
         rows = rows_of(EXAMPLES[AgentCreated])
-        assert rows.deletions == [(CREATIONS, "agent_id", AGENT)]
+        assert rows.deletions == [Deletion(CREATIONS, "agent_id", AGENT)]
         assert rows.upserts[AGENTS] == {
             (AGENT,): {
                 **self.DESIGN,
@@ -149,8 +149,9 @@ class TestAgents:
             assert row == {"id": AGENT, "block_ids": left}
 
     def test_a_deleted_agent_leaves_no_row(self) -> None:
+        """Its messages and runs go with its conversation, in the same commit."""
         rows = rows_of(EXAMPLES[AgentDeleted])
-        assert rows.deletions == [(AGENTS, "id", AGENT), (RUNS, "agent_id", AGENT)]
+        assert rows.deletions == [Deletion(AGENTS, "id", AGENT)]
         assert (rows.upserts, rows.patches) == ({}, {})
 
 
@@ -220,9 +221,12 @@ class TestMessages:
         assert row == {"id": SYSTEM.id, "text": SYSTEM.content}
         assert (doc["message_type"], doc["content"]) == ("system_message", SYSTEM.content)
 
-    def test_a_deleted_conversation_takes_its_messages_along(self) -> None:
+    def test_a_deleted_conversation_takes_its_messages_and_runs_along(self) -> None:
         rows = rows_of(EXAMPLES[ConversationDeleted])
-        assert rows.deletions == [(MESSAGES, "conversation_id", CONVERSATION)]
+        assert rows.deletions == [
+            Deletion(MESSAGES, "conversation_id", CONVERSATION),
+            Deletion(RUNS, "conversation_id", CONVERSATION),
+        ]
 
 
 class TestRuns:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.agent.adapters.models.http_wire import HttpWire
-from services.agent.adapters.models.openai import OpenAIProvider
+from services.agent.adapters.models.aiohttp_transport import HttpWire
+from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.app import providers
 from services.agent.settings import Endpoint, ProviderSettings
 

@@ -10,19 +10,23 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from libs.bus.ports import BusUnavailable
+from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
-from libs.contracts.ids import derived_id
-from libs.contracts.letta.base_tools import TOOL_RETURN_CHARS_MAX
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText
-from libs.contracts.message import Accepted, Command, Context, Rejected
 from libs.eventstore.ports import StoreUnavailable
-from services.agent.adapters.queries import FoundMessage, Search
-from services.agent.adapters.tools import OUTAGE_SECONDS_MAX, BaseToolRunner, moment
-from services.agent.domain.agent import Design
-from services.agent.domain.turn import ToolResult
+from services.agent.adapters.memory_tools import MemoryTools
+from services.agent.adapters.message_search import FoundMessage, Search
+from services.agent.adapters.search_tools import moment
+from services.agent.adapters.tool_router import ToolRouter
+from services.agent.app import tool_router
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.tools.catalogue import BASE_TOOLS, TOOL_RETURN_CHARS_MAX
+from services.agent.domain.tools.definition import DEADLINE_SECONDS_DEFAULT
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 
-DESIGN = Design(
+DESIGN = AgentDesign(
     config=CONFIG.model_copy(update={"timezone": "Europe/Berlin"}),
     tools=[*TOOLS, "archival_memory_insert"],
     tags=[],
@@ -50,7 +54,7 @@ class ToldQueries:
         self.searches: list[Search] = []
         self.shared_label = "shared"
 
-    async def labels(self, block_ids: list[str]) -> dict[str, str]:
+    async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         known = {BLOCK: "human", SHARED_BLOCK: self.shared_label}
         return {one: known[one] for one in block_ids}
 
@@ -74,11 +78,11 @@ class TickingClock:
         self.seconds += seconds
 
 
-def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> BaseToolRunner:
-    return BaseToolRunner(bus, queries or ToldQueries(), clock or TickingClock())
+def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> ToolRouter:
+    return tool_router(bus, queries or ToldQueries(), clock or TickingClock())
 
 
-async def run(tools: BaseToolRunner, name: str, arguments: Any) -> ToolResult:
+async def run(tools: ToolRouter, name: str, arguments: Any) -> ToolResult:
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     call = ToolCall(id="call_1", name=name, arguments=text)
     return await tools.run(call, DESIGN, RUN, STEP, CONTEXT)
@@ -135,6 +139,13 @@ class TestMemoryTools:
             assert result.status == "success"
         assert [command.target for command, _ in bus.sent] == [SHARED_BLOCK, SHARED_BLOCK]
 
+    async def test_of_two_blocks_with_one_label_the_one_attached_first_is_edited(self) -> None:
+        bus, queries = ToldBus(Accepted(result={"value": "v"})), ToldQueries()
+        queries.shared_label = "human"
+        await run(runner(bus, queries), "memory_insert", {"label": "human", "new_string": "x"})
+        assert [command.target for command, _ in bus.sent] == DESIGN.block_ids[:1]
+        assert {BLOCK, SHARED_BLOCK} <= {*DESIGN.block_ids}
+
     async def test_an_unknown_label_lists_the_known_ones(self) -> None:
         result = await run(runner(), "memory_insert", {"label": "pet", "new_string": "x"})
         assert result.status == "error"
@@ -155,7 +166,7 @@ class TestMemoryTools:
         result = await run(tools, "memory_insert", {"label": "human", "new_string": "x"})
         assert result.status == "error"
         assert "may or may not have worked" in result.text
-        assert OUTAGE_SECONDS_MAX <= clock.seconds <= OUTAGE_SECONDS_MAX + 2
+        assert DEADLINE_SECONDS_DEFAULT <= clock.seconds <= DEADLINE_SECONDS_DEFAULT + 2
 
 
 class TestCalls:
@@ -190,6 +201,27 @@ class TestCalls:
         assert result.status == "error"
         assert "not built yet" in result.text
 
+    async def test_a_tool_whose_owner_is_not_there_says_so(self) -> None:
+        held = AgentDesign(config=CONFIG, tools=["web_search"], tags=[], block_ids=[])
+        call = ToolCall(id="call_1", name="web_search", arguments="{}")
+        router = runner()
+        assert BASE_TOOLS["web_search"].owner not in router.owners
+        result = await router.run(call, held, RUN, STEP, CONTEXT)
+        assert result == ToolResult(
+            "error", "The tool 'web_search' is not built yet on this server."
+        )
+
+    def test_the_catalogue_names_the_owner_that_carries_a_tool_out(self) -> None:
+        router = runner()
+        for name, owner in (
+            ("memory_replace", "memory"),
+            ("memory_insert", "memory"),
+            ("conversation_search", "agent"),
+        ):
+            assert BASE_TOOLS[name].owner == owner
+            assert router.runner(BASE_TOOLS[name]) is not None
+            assert ToolRouter({}, TickingClock()).runner(BASE_TOOLS[name]) is None
+
     async def test_a_long_result_is_cut_and_says_by_how_much(self) -> None:
         value = "x" * (TOOL_RETURN_CHARS_MAX + 7)
         bus = ToldBus(Accepted(result={"value": value}))
@@ -198,10 +230,13 @@ class TestCalls:
 
     def test_only_what_does_something_twice_may_not_run_twice(self) -> None:
         tools = runner()
-        assert all(tools.idempotent(name) for name in TOOLS)
-        assert tools.idempotent("archival_memory_insert"), "it is not built, so it does nothing"
-        tools.runners["archival_memory_insert"] = tools.memory_insert
-        assert not tools.idempotent("archival_memory_insert")
+        assert all(tools.idempotent(name, DESIGN) for name in TOOLS)
+        unbuilt = "archival_memory_insert"
+        assert tools.idempotent(unbuilt, DESIGN), "it is not built, so it does nothing"
+        memory = tools.owners["memory"]
+        assert isinstance(memory, MemoryTools)
+        memory.runners[unbuilt] = memory.memory_insert
+        assert not tools.idempotent(unbuilt, DESIGN)
 
 
 class TestSearch:
@@ -209,7 +244,9 @@ class TestSearch:
         queries = ToldQueries()
         result = await run(runner(queries=queries), "conversation_search", {})
         assert result == ToolResult("success", "No results found.")
-        assert queries.searches == [Search(AGENT, None, ["user", "assistant"], None, None, 5)]
+        assert queries.searches == [
+            Search("org-1", AGENT, None, ["user", "assistant"], None, None, 5)
+        ]
 
     async def test_a_search_is_by_words_role_time_and_limit(self) -> None:
         queries = ToldQueries()
@@ -223,7 +260,7 @@ class TestSearch:
         await run(runner(queries=queries), "conversation_search", wanted)
         since = datetime(2026, 4, 30, 22, 0, tzinfo=UTC)
         until = datetime(2026, 5, 2, 12, 30, tzinfo=UTC)
-        assert queries.searches == [Search(AGENT, "tea", ["assistant"], since, until, 100)]
+        assert queries.searches == [Search("org-1", AGENT, "tea", ["assistant"], since, until, 100)]
 
     async def test_what_was_found_is_shown_in_the_agents_time(self) -> None:
         found = FoundMessage("user", datetime(2026, 5, 17, 12, 30, 15, tzinfo=UTC), "I like téa")

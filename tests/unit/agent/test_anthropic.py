@@ -11,20 +11,20 @@ import pytest
 
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_requests import JsonSchemaResponseFormat
-from services.agent.adapters.models import provider as providers
-from services.agent.adapters.models.anthropic import AnthropicProvider
+from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models.anthropic_answer import (
     AnthropicAnswer,
     failure_of,
     reply_of,
 )
+from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 from services.agent.adapters.models.anthropic_request import (
     AFTER_THE_LAST,
     BEFORE_THE_FIRST,
     body_of,
 )
-from services.agent.adapters.models.port import ModelFailed
-from services.agent.domain.turn import ModelReply
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.domain.active_run import ModelReply
 from tests.contract.examples import CALLED, RETURNED, SAID, SYSTEM, THOUGHT, message
 from tests.scripted_model import ScriptedModel, messages_validator
 from tests.unit.agent.asking import GivenWire, ask, check_sum, reply_to, streamed

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.contracts.letta.kinds import AgentType
-from services.agent.domain.context import (
-    SeenBlock,
+from libs.contracts.letta.enums import AgentType
+from services.agent.domain.conversation import ConversationState, SystemPrompt
+from services.agent.domain.model_context import (
+    AttachedBlock,
     rebuilt_prompt,
     shown_messages,
     shown_versions,
     system_prompt,
 )
-from services.agent.domain.conversation import SystemPrompt, Talk
 from tests.contract.examples import CONFIG, SAID, SYSTEM
 from tests.unit.given import NOW
 
-HUMAN = SeenBlock("block-1", 3, "human", "Name: Ada\nLikes tea", "Who", 2_000, read_only=False)
+HUMAN = AttachedBlock("block-1", 3, "human", "Name: Ada\nLikes tea", "Who", 2_000, read_only=False)
 
 
 def compiled(**fields: Any) -> SystemPrompt:
@@ -35,7 +35,7 @@ def test_the_prompt_has_the_blocks_as_they_are_now() -> None:
 def test_a_prompt_from_before_blocks_were_escaped_is_rebuilt() -> None:
     old = {name: 1 if name.startswith("system-") else version
            for name, version in shown_versions(CONFIG, [HUMAN]).items()}  # fmt: skip
-    talk = Talk(agent_id=CONFIG.id, window=[SYSTEM], shown=old)
+    talk = ConversationState(agent_id=CONFIG.id, window=[SYSTEM], shown=old)
     assert rebuilt_prompt(talk, CONFIG, [HUMAN], at=NOW) is not None
 
 
@@ -55,9 +55,9 @@ def test_the_time_is_the_agents() -> None:
 
 def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
     shown = shown_versions(CONFIG, [HUMAN])
-    talk = Talk(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=shown)
+    talk = ConversationState(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=shown)
     assert rebuilt_prompt(talk, CONFIG, [HUMAN], at=NOW) is None
-    edited = SeenBlock("block-1", 4, "human", "Name: Grace", "Who", 2_000, read_only=False)
+    edited = AttachedBlock("block-1", 4, "human", "Name: Grace", "Who", 2_000, read_only=False)
     for config, blocks in (
         (CONFIG, [edited]),
         (CONFIG, []),
@@ -73,5 +73,5 @@ def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
 
 
 def test_a_conversation_that_never_recorded_what_it_shows_is_rebuilt() -> None:
-    assert rebuilt_prompt(Talk(window=[SYSTEM]), CONFIG, [], at=NOW) is not None
-    assert shown_messages(Talk(window=[SYSTEM]), None) == [SYSTEM]
+    assert rebuilt_prompt(ConversationState(window=[SYSTEM]), CONFIG, [], at=NOW) is not None
+    assert shown_messages(ConversationState(window=[SYSTEM]), None) == [SYSTEM]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.bus_messages import BUSY, CONFLICT, Rejected
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -28,17 +29,13 @@ from libs.contracts.conversation import (
     ToolCallStarted,
     Usage,
 )
-from libs.contracts.message import BUSY, CONFLICT, Rejected
-from libs.contracts.served import served_messages
-from services.agent.domain import conversation
-from services.agent.domain.conversation import (
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta_message_mapping import served_messages
+from services.agent.domain import conversation_state
+from services.agent.domain.active_run import (
     CANCELLED,
     INTERRUPTED,
-    Conversation,
-    SystemPrompt,
-)
-from services.agent.domain.pairing import paired
-from services.agent.domain.turn import (
+    ActiveRun,
     AskModel,
     Failure,
     ModelReply,
@@ -46,9 +43,10 @@ from services.agent.domain.turn import (
     Spoken,
     StartTool,
     ToolResult,
-    Turn,
     served_parts,
 )
+from services.agent.domain.conversation import Conversation, SystemPrompt
+from services.agent.domain.tool_call_pairing import paired
 from tests.contract.examples import (
     AGENT,
     CALLED,
@@ -68,6 +66,8 @@ FIND = ToolCall(id="call_2", name="conversation_search", arguments="{}")
 SPENT = Usage(prompt_tokens=10, completion_tokens=2)
 REPLY_ID, RESULT_ID = "message-reply", "message-result"
 BEGUN = fact(MessageAppended, agent_id=AGENT, message=SYSTEM)
+
+TYPE = AgentType.letta_v1_agent
 
 
 def command(run_id: str = RUN, max_steps: int = 50) -> StartRun:
@@ -89,7 +89,7 @@ def accepted(run_id: str = RUN, max_steps: int = 50) -> Fact:
 
 
 def accepts(run_id: str = RUN) -> Callable[[Conversation], Rejected | None]:
-    return lambda talk: talk.accept(command(run_id), asked_at=NOW, at=NOW)
+    return lambda talk: talk.accept(command(run_id), TYPE, asked_at=NOW, at=NOW)
 
 
 def started(run_id: str = RUN) -> list[Fact]:
@@ -107,7 +107,7 @@ def started(run_id: str = RUN) -> list[Fact]:
 
 
 def step(number: int = 1, run_id: str = RUN) -> str:
-    return Turn(
+    return ActiveRun(
         run=RUN_CONFIG.model_copy(update={"id": run_id}),
         max_steps=9,
         started_at=NOW,
@@ -251,7 +251,7 @@ class TestRuns:
         assert [one.run.id for one in past.aggregate.state.queue] == [SECOND]
 
     def test_too_many_waiting_runs_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(conversation, "QUEUED_RUNS_MAX", 1)
+        monkeypatch.setattr(conversation_state, "QUEUED_RUNS_MAX", 1)
         talking(accepted(SECOND)).when(accepts("run-3")).then_refused(
             BUSY, AGENT, "try again later"
         )
@@ -259,7 +259,7 @@ class TestRuns:
     def test_runs_that_wait_with_too_many_bytes_are_refused(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(conversation, "QUEUED_BYTES_MAX", 1)
+        monkeypatch.setattr(conversation_state, "QUEUED_BYTES_MAX", 1)
         talking(accepted(SECOND)).when(accepts("run-3")).then_refused(BUSY, AGENT, "1 bytes")
         past = talking(accepted(SECOND), dequeued(SECOND))
         assert past.aggregate.state.queued_bytes == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.conversation import (
     CancelRuns,
     Message,
@@ -27,23 +29,16 @@ from libs.contracts.conversation import (
     ToolCall,
     Usage,
 )
+from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.message import Event
-from libs.contracts.served import assistant_parts
-from libs.contracts.told import OPENING_NUMBER
-from libs.eventstore.ports import History, Snapshot, StoredEvent
-from libs.eventstore.work import event_of, replay, snapshot_of
+from libs.contracts.letta_message_mapping import assistant_parts
+from libs.contracts.stream_chunks import OPENING_NUMBER
+from libs.eventstore.event_decoding import event_of, replay
+from libs.eventstore.ports import History, StoredEvent
+from libs.eventstore.unit_of_work import snapshot_of
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.openai_request import openai_message
-from services.agent.domain.context import shown_messages
-from services.agent.domain.conversation import (
-    Conversation,
-    SystemPrompt,
-    kept_calls,
-    spoken_message,
-)
-from services.agent.domain.pairing import paired
-from services.agent.domain.turn import (
+from services.agent.domain.active_run import (
     AskModel,
     Failure,
     ModelReply,
@@ -52,7 +47,15 @@ from services.agent.domain.turn import (
     ToolResult,
     served_parts,
 )
-from services.agent.policies.pieces import StepPieces
+from services.agent.domain.conversation import (
+    Conversation,
+    SystemPrompt,
+    kept_calls,
+    spoken_message,
+)
+from services.agent.domain.model_context import shown_messages
+from services.agent.domain.tool_call_pairing import paired
+from services.agent.engine.chunk_assembly import StepChunks
 from tests.contract.examples import AGENT, CONVERSATION, RUN_CONFIG, SYSTEM
 from tests.scripted_model import messages_validator, messages_wire, validator
 from tests.unit.agent.asking import ask
@@ -60,7 +63,7 @@ from tests.unit.given import NOW
 
 CLAUDE = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 THOUGHT = ReasoningPart(text="Well.", signature=messages_wire.signature("Well."))
-HISTORIES = 200
+HISTORIES = 100
 STEPS = 30
 
 
@@ -89,7 +92,10 @@ class Histories(RuleBasedStateMachine):
         asked = StartRun(
             agent_id=AGENT, run=run, messages=said, max_steps=max_steps, request_hash="h"
         )
-        assert self.talk.accept(asked, asked_at=self.now(), at=self.now()) is None
+        assert (
+            self.talk.accept(asked, AgentType.letta_v1_agent, asked_at=self.now(), at=self.now())
+            is None
+        )
         self.commit()
 
     @precondition(lambda self: self.asks())
@@ -209,9 +215,9 @@ class Histories(RuleBasedStateMachine):
         snapshot = None
         if version:
             earlier = self.replayed(History(None, self.stored[:version]))
-            taken = snapshot_of(earlier)
+            taken = snapshot_of(earlier, DEFAULT_ORG)
             state = json.loads(json.dumps(taken.state))
-            snapshot = Snapshot(CONVERSATION, version, state)
+            snapshot = replace(taken, state=state)
         before = self.talk
         self.talk = self.replayed(History(snapshot, self.stored[version:]))
         assert self.talk.state == before.state
@@ -294,9 +300,9 @@ class Histories(RuleBasedStateMachine):
         if not in_pieces:
             return Spoken(message_id, self.now())
         envelope = Envelope(id=message_id, date=self.now())
-        pieces = StepPieces(envelope, parallel=parallel)
+        pieces = StepChunks(envelope, parallel=parallel)
         number = self.talk.running().told + jump
-        spoken = Spoken(message_id, self.now(), number, pieces.pieces)
+        spoken = Spoken(message_id, self.now(), number, pieces.chunks)
         message = spoken_message(spoken, reply, kept_calls(reply, parallel=parallel))
         pieces.rest(assistant_parts(message, envelope))
         return spoken

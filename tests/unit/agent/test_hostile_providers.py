@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.letta.base_tools import TOOL_ARGUMENTS_CHARS_MAX
-from services.agent.adapters.models import assembly, wire
-from services.agent.adapters.models.anthropic import AnthropicProvider
-from services.agent.adapters.models.anthropic_wire import AnthropicWire
-from services.agent.adapters.models.failures import MESSAGE_CHARS_MAX
-from services.agent.adapters.models.http_wire import HttpWire
-from services.agent.adapters.models.openai import OpenAIProvider
-from services.agent.adapters.models.port import ModelFailed, ProviderUnreachable
-from services.agent.adapters.models.provider import MODELS_MAX, HttpProvider
+from services.agent.adapters.models import answer_assembly, transport
+from services.agent.adapters.models.aiohttp_transport import HttpWire
+from services.agent.adapters.models.anthropic_provider import AnthropicProvider
+from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
+from services.agent.adapters.models.http_provider import MODELS_MAX, HttpProvider
+from services.agent.adapters.models.model_errors import MESSAGE_CHARS_MAX
+from services.agent.adapters.models.openai_provider import OpenAIProvider
+from services.agent.adapters.models.ports import ModelFailed, ProviderUnreachable
 from services.agent.app import providers
-from services.agent.domain.turn import ModelReply
+from services.agent.domain.active_run import ModelReply
+from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.settings import ProviderSettings
 from tests.unit.agent.asking import GivenWire, reply_to, script, streamed
 
@@ -85,7 +85,7 @@ async def failure(provider: HttpProvider, *, in_pieces: bool) -> Any:
 async def test_an_endpoint_that_drips_bytes_is_cut(
     spoken: str, in_pieces: bool, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.adapters.models.provider.TRIES_MAX", 1)
+    monkeypatch.setattr("services.agent.adapters.models.http_provider.TRIES_MAX", 1)
 
     async def drip(writer: Writer) -> None:
         writer.write(head or b"HTTP/1.1 200 OK\r\nx-drip: ")
@@ -106,8 +106,8 @@ async def test_an_endless_answer_is_cut(
     spoken: str, in_pieces: bool, chunk: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ANSWER_BYTES_MAX", "STREAM_BYTES_MAX"):
-        monkeypatch.setattr(wire, name, 4 * ENDLESS)
-    monkeypatch.setattr(wire, "LINE_BYTES_MAX", ENDLESS)
+        monkeypatch.setattr(transport, name, 4 * ENDLESS)
+    monkeypatch.setattr(transport, "LINE_BYTES_MAX", ENDLESS)
     written = 0
 
     async def pour(writer: Writer) -> None:
@@ -209,11 +209,11 @@ async def test_arguments_of_ten_megabytes_are_cut() -> None:
     reply = await answered(openai_call("n" * 100_000, '{"a": "' + "x" * 10**7 + '"}'))
     [call] = reply.tool_calls
     assert len(call.arguments) == TOOL_ARGUMENTS_CHARS_MAX
-    assert len(call.name) == assembly.TOOL_NAME_CHARS_MAX
+    assert len(call.name) == answer_assembly.TOOL_NAME_CHARS_MAX
 
 
 async def test_arguments_that_come_bit_by_bit_are_cut_in_time() -> None:
-    pieces = assembly.Assembly("s")
+    pieces = answer_assembly.Assembly("s")
     pieces.open_call("call_1", "memory_insert")
     for _ in range(200_000):
         pieces.argue("\\u00e9xyz")
@@ -223,8 +223,8 @@ async def test_arguments_that_come_bit_by_bit_are_cut_in_time() -> None:
 
 
 async def test_more_than_any_model_says_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "ANSWER_CHARS_MAX", 1_000)
-    monkeypatch.setattr(assembly, "CALLS_MAX", 2)
+    monkeypatch.setattr(answer_assembly, "ANSWER_CHARS_MAX", 1_000)
+    monkeypatch.setattr(answer_assembly, "CALLS_MAX", 2)
     long = {"choices": [{"message": {"content": "x" * 1_001}}]}
     thought = {"choices": [{"message": {"reasoning_content": "x" * 1_001}}]}
     many = openai_call("a", "{}")
@@ -264,7 +264,7 @@ async def test_nesting_without_end_is_no_answer_and_no_bug() -> None:
 async def test_why_an_answer_ended_can_be_kept() -> None:
     reason = {"a": "\x00" * 100}
     reply = await answered({"choices": [{"message": {"content": "Hi"}, "finish_reason": reason}]})
-    assert 0 < len(reply.finish_reason) <= assembly.FINISH_REASON_CHARS_MAX
+    assert 0 < len(reply.finish_reason) <= answer_assembly.FINISH_REASON_CHARS_MAX
     assert "\x00" not in reply.finish_reason
 
 

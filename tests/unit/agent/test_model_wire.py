@@ -10,11 +10,11 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import BasicAuth
 
-from services.agent.adapters.models.failures import failed
-from services.agent.adapters.models.http_wire import proxy_for
-from services.agent.adapters.models.openai import OpenAIProvider
-from services.agent.adapters.models.provider import pause_before_another_try
-from services.agent.adapters.models.wire import EventReader, Lost, Refused
+from services.agent.adapters.models.aiohttp_transport import proxy_for
+from services.agent.adapters.models.http_provider import pause_before_another_try
+from services.agent.adapters.models.model_errors import failed
+from services.agent.adapters.models.openai_provider import OpenAIProvider
+from services.agent.adapters.models.transport import EventReader, Lost, Refused
 
 
 def data_of(*chunks: bytes) -> list[bytes]:

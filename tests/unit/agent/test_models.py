@@ -9,24 +9,25 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.model_requests import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
-from libs.contracts.message import Rejected
-from libs.contracts.served import text_of
-from services.agent.adapters.models import provider as providers
-from services.agent.adapters.models.catalogue import RETRY_SECONDS, Catalogue
-from services.agent.adapters.models.demo import HANDLE, WHAT_I_AM, DemoProvider, answer
-from services.agent.adapters.models.failures import failure_of
-from services.agent.adapters.models.openai import OpenAIProvider
+from libs.contracts.letta_message_mapping import text_of
+from services.agent.adapters.models import http_provider as providers
+from services.agent.adapters.models import model_catalogue
+from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer
+from services.agent.adapters.models.model_catalogue import RETRY_SECONDS, Catalogue
+from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
+from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.openai_request import body_of, openai_message
-from services.agent.adapters.models.port import (
+from services.agent.adapters.models.ports import (
     ModelFailed,
     ProviderUnreachable,
     TextDelta,
 )
-from services.agent.domain.context import ModelRequest, SeenBlock, system_prompt
-from services.agent.domain.turn import Failure, ModelReply
+from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
 from tests.scripted_model import ScriptedModel
 from tests.unit.agent.asking import SCHEMAS, GivenWire, ask, check_sum, reply_to, script, streamed
@@ -308,7 +309,7 @@ class TestStandIns:
 
 
 def demo_request(text: str, value: str = "", *more: Message) -> ModelRequest:
-    human = SeenBlock("block-1", 1, "human", value, "Who", 2_000, read_only=False)
+    human = AttachedBlock("block-1", 1, "human", value, "Who", 2_000, read_only=False)
     prompt = system_prompt(CONFIG, [human], previous_messages=0, at=NOW)
     system = message(1, role="system", content=prompt.content)
     return ask(system, message(2, role="user", content=text), *more)
@@ -375,8 +376,9 @@ class TestDemo:
 class Offering:
     """A provider that says what it is told to."""
 
-    def __init__(self, name: str, *models: str) -> None:
+    def __init__(self, name: str, *models: str, at: str | None = LLM.model_endpoint) -> None:
         self.name = name
+        self.at = at
         self.offered = list(models)
         self.away = False
         self.asked = 0
@@ -393,7 +395,9 @@ class Offering:
         if self.away:
             raise ProviderUnreachable("no route")
         configs = [
-            LLM.model_copy(update={"handle": f"{self.name}/{one}", "model": one})
+            LLM.model_copy(
+                update={"handle": f"{self.name}/{one}", "model": one, "model_endpoint": self.at}
+            )
             for one in self.offered
         ]
         return configs, [EMBEDDING.model_copy(update={"handle": f"{self.name}/embed"})]
@@ -408,10 +412,15 @@ class Published:
     def __init__(self) -> None:
         self.handles: list[Any] | None = None
         self.fails = False
+        self.from_before: list[str] = []
+        self.unheard: list[str] = []
 
-    async def fetch(self, _statement: str, parameters: Any) -> list[Any]:
+    async def fetch(self, statement: str, parameters: Any = None) -> list[Any]:
         if self.fails:
             raise ConnectionError("the store is away")
+        if statement.startswith("select"):
+            return [(name,) for name in self.from_before]
+        self.unheard = parameters["unheard"]
         rows = json.loads(parameters["rows"])
         self.handles = [(row["kind"], row["position"], row["handle"]) for row in rows]
         assert all(row["doc"]["handle"] == row["handle"] for row in rows)
@@ -438,6 +447,83 @@ class TestCatalogue:
         assert config.model == "z"
         assert isinstance(await catalogue.embedding("a/embed"), EmbeddingConfig)
         assert clock.seconds == 60.0
+
+    async def test_a_start_ends_when_what_is_new_is_published(self) -> None:
+        late = Offering("b", "z")
+        late.may_answer = asyncio.Event()
+        catalogue, database, _ = self.catalogue(Offering("a", "x"), late)
+        database.from_before = ["a"]
+        start = asyncio.create_task(catalogue.start())
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert not start.done()
+        late.may_answer.set()
+        await start
+        assert database.handles == [("llm", 0, "b/z"), ("embedding", 0, "b/embed")]
+        assert database.unheard == ["a"], "what is known of it from before stays"
+        await catalogue.turn()
+        assert database.unheard == []
+
+    async def test_a_start_waits_for_nobody_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(model_catalogue, "FIRST_LISTS_SECONDS_MAX", 0.01)
+        silent = Offering("a", "x")
+        silent.may_answer = asyncio.Event()
+        catalogue, database, _ = self.catalogue(silent, Offering("b", "z"))
+        await catalogue.start()
+        assert database.handles == [("llm", 0, "b/z"), ("embedding", 0, "b/embed")]
+        silent.may_answer.set()
+        await catalogue.turn()
+        assert ("llm", 0, "a/x") in (database.handles or [])
+
+    async def test_a_provider_that_does_not_answer_keeps_no_other_waiting(self) -> None:
+        silent = Offering("a", "x")
+        silent.may_answer = asyncio.Event()
+        catalogue, database, _ = self.catalogue(silent, Offering("b", "z"))
+        turn = asyncio.create_task(catalogue.turn())
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert database.handles == [("llm", 0, "b/z"), ("embedding", 0, "b/embed")]
+        silent.may_answer.set()
+        await turn
+
+    async def test_a_config_without_a_handle_goes_to_who_offers_its_model(self) -> None:
+        catalogue, _, _ = self.catalogue(Offering("a", "x"), Offering("b", "y", "z"))
+        config = LLM.model_copy(update={"handle": None, "model": "z"})
+        for endpoint in (None, "http://elsewhere/v1"):
+            wanted = config.model_copy(update={"model_endpoint": endpoint})
+            found = await catalogue.provider_of(wanted)
+            assert not isinstance(found, Rejected)
+            assert found.name == "b"
+            assert await catalogue.refusal(wanted) is None
+
+    async def test_of_several_who_offer_a_model_the_one_at_the_endpoint_is_asked(self) -> None:
+        catalogue, _, _ = self.catalogue(Offering("a", "x"), Offering("b", "x", at="http://b/v1"))
+        config = LLM.model_copy(update={"handle": None, "model": "x"})
+        for endpoint, name in ((LLM.model_endpoint, "a"), ("http://b/v1/", "b"), (None, "a")):
+            found = await catalogue.provider_of(
+                config.model_copy(update={"model_endpoint": endpoint})
+            )
+            assert not isinstance(found, Rejected)
+            assert found.name == name
+
+    async def test_a_config_that_nobody_can_answer_for_is_refused_with_the_fix(self) -> None:
+        provider = Offering("a", "x")
+        catalogue, _, clock = self.catalogue(provider)
+        for change in (
+            {"handle": None, "model": "nope"},
+            {"handle": None, "model": "x", "model_endpoint_type": "anthropic"},
+            {"handle": "b/x"},
+        ):
+            refused = await catalogue.refusal(LLM.model_copy(update=change))
+            assert isinstance(refused, Rejected)
+            assert (refused.code, "`llm_config" in refused.reason) == ("invalid", True)
+            assert "`llm_config.handle`" in refused.reason
+        provider.away = True
+        clock.seconds += 60
+        unlisted = LLM.model_copy(update={"handle": None, "model": "new"})
+        later = await catalogue.refusal(unlisted)
+        assert later is not None
+        assert later.code == "unavailable"
 
     async def test_an_unknown_handle_is_refused_with_those_that_are_known(self) -> None:
         catalogue, _, _ = self.catalogue(Offering("a", "x"))

@@ -14,11 +14,11 @@ from libs.contracts.conversation import (
     ToolCall,
     Usage,
 )
-from libs.contracts.served import text_of
+from libs.contracts.letta_message_mapping import text_of
 from services.agent.adapters.models.anthropic_request import body_of as anthropic_body
 from services.agent.adapters.models.openai_request import body_of as openai_body
-from services.agent.domain.context import shown_messages
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.model_context import shown_messages
 from tests.contract.examples import AGENT, RUN_CONFIG, SYSTEM
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.asking import ask

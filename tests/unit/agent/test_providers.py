@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from services.agent.adapters.models import provider as providers
-from services.agent.adapters.models.anthropic import AnthropicProvider
-from services.agent.adapters.models.anthropic_wire import AnthropicWire
-from services.agent.adapters.models.http_wire import HttpWire
-from services.agent.adapters.models.openai import OpenAIProvider
-from services.agent.adapters.models.port import (
+from services.agent.adapters.models import http_provider as providers
+from services.agent.adapters.models import transport
+from services.agent.adapters.models.aiohttp_transport import HttpWire
+from services.agent.adapters.models.anthropic_provider import AnthropicProvider
+from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
+from services.agent.adapters.models.http_provider import HttpProvider
+from services.agent.adapters.models.openai_provider import OpenAIProvider
+from services.agent.adapters.models.ports import (
     ModelDelta,
     ModelFailed,
     Provider,
     ProviderUnreachable,
     ToolCallDelta,
 )
-from services.agent.adapters.models.provider import HttpProvider
-from services.agent.domain.context import ModelRequest
-from services.agent.domain.turn import ModelReply
+from services.agent.domain.active_run import ModelReply
+from services.agent.domain.model_context import ModelRequest
 from tests.scripted_model import ScriptedModel
 from tests.unit.agent.asking import reply_to, script, streamed, text_in
 
@@ -58,7 +61,7 @@ async def provider(
 
 
 def provider_at(wire: str, base_url: str) -> HttpProvider:
-    """A provider that has little patience."""
+    """A provider that has little retries."""
     provider: HttpProvider
     if wire == "openai":
         provider = OpenAIProvider("sk-test", base_url)
@@ -188,6 +191,22 @@ class TestTheConnection:
             await streamed(provider, script(f"SAY:number {number}"))
             await reply_to(provider, script(f"SAY:number {number}"))
         assert len(scripted.clients) == 1
+
+    async def test_the_time_that_its_sdk_takes_to_load_is_not_the_providers(
+        self, provider: HttpProvider, wire: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if not isinstance(provider.wire, AnthropicWire):
+            pytest.skip("this one has no SDK")
+        opened = provider.wire.opened
+
+        def slowly() -> Any:
+            time.sleep(0.6)
+            return opened()
+
+        monkeypatch.setattr(provider.wire, "opened", slowly)
+        monkeypatch.setattr(transport, "LIST_SECONDS_MAX", 0.5)
+        models, _ = await provider.models()
+        assert models
 
     async def test_a_provider_that_is_not_there_fails_the_run_and_lists_nothing(
         self, wire: str, monkeypatch: pytest.MonkeyPatch

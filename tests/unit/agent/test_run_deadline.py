@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from libs.bus.settings import WrongSetting
-from services.agent.domain.turn import PAUSE_SECONDS_MAX, ModelReply, Turn
+from libs.contracts.environment import WrongSetting
+from services.agent.domain.active_run import PAUSE_SECONDS_MAX, ActiveRun, ModelReply
 from services.agent.settings import RUN_SECONDS_MAX, run_seconds_max
 from tests.contract.examples import RUN_CONFIG
 from tests.unit.agent.test_run_drivers import TEA, calls, with_block, words
@@ -53,11 +53,11 @@ async def test_a_model_that_hangs_does_not_hold_the_run_and_the_next_one_works(
     world: World,
 ) -> None:
     process = world.process("p-1", hang, words())
-    process.drivers.run_seconds_max = 0.05
+    process.drivers.ports.run_seconds_max = 0.05
     await process.say("run-1")
     await process.idle()
     assert ended_late(world.row("runs", "run-1"))
-    process.drivers.run_seconds_max = 60.0
+    process.drivers.ports.run_seconds_max = 60.0
     await process.say("run-2")
     await process.idle()
     assert world.row("runs", "run-2")["status"] == "completed"
@@ -66,7 +66,7 @@ async def test_a_model_that_hangs_does_not_hold_the_run_and_the_next_one_works(
 
 async def test_a_run_of_many_steps_ends_between_two_of_them(world: World) -> None:
     process = world.process("p-1", *(after(world, 20.0, calls(TEA)) for _ in range(9)))
-    process.drivers.run_seconds_max = 50.0
+    process.drivers.ports.run_seconds_max = 50.0
     await process.say("run-1")
     await process.idle()
     assert ended_late(world.row("runs", "run-1"))
@@ -84,7 +84,7 @@ async def test_who_takes_a_run_over_counts_what_it_took_before(world: World) -> 
     first = world.process("p-1", after(world, 40.0, calls(TEA)), die)
     second = world.process("p-2", after(world, 20.0, calls(TEA)), words("too late"))
     for process in (first, second):
-        process.drivers.run_seconds_max = 55.0
+        process.drivers.ports.run_seconds_max = 55.0
     await first.say("run-1")
     await stand_still.wait()
     world.lease_expires()
@@ -110,14 +110,14 @@ async def test_a_clock_that_is_set_ends_no_run(
         return calls(TEA)
 
     process = world.process("p-1", set_clock, after(world, 100.0, words()))
-    process.drivers.run_seconds_max = RUN_SECONDS_MAX
+    process.drivers.ports.run_seconds_max = RUN_SECONDS_MAX
     await process.say("run-1")
     await process.idle()
     assert world.row("runs", "run-1")["status"] == "completed"
 
 
 def test_what_a_run_took_is_folded_from_its_events_and_no_pause_counts_for_much() -> None:
-    turn = Turn(run=RUN_CONFIG, max_steps=9, started_at=NOW)
+    turn = ActiveRun(run=RUN_CONFIG, max_steps=9, started_at=NOW)
     at = NOW
     for seconds, counted in ((5, 5), (-7_200, 5), (7_200, 5 + PAUSE_SECONDS_MAX), (1, 606)):
         at += timedelta(seconds=seconds)

@@ -9,27 +9,27 @@ from typing import Any
 
 import pytest
 
+from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import fresh_ids
-from libs.bus.solitude import Solitude
-from libs.bus.system import SystemClock
+from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent import DeleteAgent
+from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
-from libs.contracts.message import Accepted, Context, Rejected
-from libs.eventstore.letters import Attempt
+from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Commit, Fence, History, VersionConflict
-from services.agent.adapters.models.port import ModelFailed
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.domain.active_run import INTERRUPTED, Failure, ModelReply
 from services.agent.domain.agent import Agent
-from services.agent.domain.conversation import INTERRUPTED, Conversation
-from services.agent.domain.turn import Failure, ModelReply
-from services.agent.policies.driver import RunDriver
-from services.agent.policies.given_up import (
-    DRIVES_MAX,
+from services.agent.domain.conversation import Conversation
+from services.agent.engine.attempt_limits import (
+    ATTEMPTS_MAX,
     FAILURES_MAX,
     REST_SECONDS,
-    DriveCount,
-    standing,
+    AttemptCount,
+    attempt_point,
 )
+from services.agent.engine.run_attempt import RunAttempt
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World
 from tests.unit.given import NOW
@@ -62,7 +62,7 @@ async def world() -> World:
 
 async def with_block(world: World) -> None:
     process = world.process("setup")
-    await process.bus.request(CreateBlocks(blocks=[HUMAN]), Context("blocks"))
+    await process.bus.request(CreateBlocks(blocks=[HUMAN]), Context("blocks", org="org-1"))
     await world.agent(block_ids=[BLOCK])
 
 
@@ -80,7 +80,7 @@ def frozen() -> tuple[Any, asyncio.Event, asyncio.Event]:
 
 async def driven(process: Process, conversation: Conversation) -> Attempt:
     """A drive by a process of its own, which dies."""
-    drive = await DriveCount(process.store.letters, Solitude(SystemClock())).begin(conversation)
+    drive = await AttemptCount(process.store.letters, Quarantine(SystemClock())).begin(conversation)
     assert drive is not None
     return drive
 
@@ -114,11 +114,13 @@ class TestTurns:
     ) -> None:
         await world.agent()
         process = world.process("p-1")
-        agent = await process.repository.load(Agent, AGENT)
-        conversation = await process.repository.load(Conversation, CONVERSATION)
+        agent = await process.repository.load(Agent, AGENT, org="org-1")
+        conversation = await process.repository.load(Conversation, CONVERSATION, org="org-1")
         assert agent.design is not None
         asked = process.start_run("run-1")
-        assert conversation.accept(asked, asked_at=NOW, at=NOW) is None
+        assert (
+            conversation.accept(asked, agent.design.config.agent_type, asked_at=NOW, at=NOW) is None
+        )
         fresh = process.drivers.look(agent.design, conversation)
         message_ids = fresh_ids(world.ids, "message")
         conversation.cancel(CancelRuns(agent_id=AGENT), message_ids=message_ids, at=NOW)
@@ -399,14 +401,14 @@ class TestTakeOver:
         await with_block(world)
         stand_still, reached, let_go = frozen()
         first = world.process("p-1", calls(TEA))
-        ran = first.tools.runners["memory_insert"]
+        ran = first.memory_tools.runners["memory_insert"]
 
         async def run_and_stand_still(calling: Any) -> Any:
             result = await ran(calling)
             await stand_still()
             return result
 
-        first.tools.runners["memory_insert"] = run_and_stand_still
+        first.memory_tools.runners["memory_insert"] = run_and_stand_still
         second = world.process("p-2", words())
         await first.say("run-1")
         await reached.wait()
@@ -537,7 +539,7 @@ class TestTakeOver:
     ) -> None:
         await world.agent()
         process = world.process("p-0", words("two"))
-        for number in range(1, DRIVES_MAX + 1):
+        for number in range(1, ATTEMPTS_MAX + 1):
             stand_still, reached, _ = frozen()
             victim = world.process(f"p-{number}", stand_still)
             if number == 1:
@@ -561,7 +563,7 @@ class TestTakeOver:
         process = world.process("p-1", stand_still)
         await process.say("run-1")
         await reached.wait()
-        conversation = await process.repository.load(Conversation, CONVERSATION)
+        conversation = await process.repository.load(Conversation, CONVERSATION, org="org-1")
         drives = [await driven(process, conversation) for _ in range(2)]
         while len(drives) < 8:
             drives.append(await driven(process, conversation))
@@ -570,7 +572,7 @@ class TestTakeOver:
         rests = (0, REST_SECONDS)
         assert told == [(2, 0), (3, 0), rests, (4, 0), rests, (5, 0), rests, (6, 0)]
 
-    @pytest.mark.parametrize("drives", [3, DRIVES_MAX])
+    @pytest.mark.parametrize("drives", [3, ATTEMPTS_MAX])
     async def test_a_run_that_is_cancelled_while_it_rests_ends_and_the_next_one_goes_on(
         self, world: World, monkeypatch: pytest.MonkeyPatch, drives: int
     ) -> None:
@@ -580,7 +582,7 @@ class TestTakeOver:
         await victim.say("run-1")
         await victim.say("run-2")
         await reached.wait()
-        conversation = await victim.repository.load(Conversation, CONVERSATION)
+        conversation = await victim.repository.load(Conversation, CONVERSATION, org="org-1")
         while (await driven(victim, conversation)).number < drives:
             world.clock.seconds += REST_SECONDS
         next_process = world.process("p-2", words("two"))
@@ -591,7 +593,7 @@ class TestTakeOver:
             await rested.wait()
             world.clock.seconds += seconds
 
-        await next_process.store.letters.hold(standing(conversation.running()), 60.0)
+        await next_process.store.letters.hold(attempt_point(conversation.running()), 60.0)
         world.lease_expires()
         monkeypatch.setattr(world.clock, "sleep", rest)
         await next_process.drivers.sweep()
@@ -624,9 +626,9 @@ class TestTakeOver:
     async def test_stopping_a_process_does_not_count_against_its_turns(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("services.agent.policies.runs.DRAIN_SECONDS_MAX", 0.0)
+        monkeypatch.setattr("services.agent.engine.run_scheduling.DRAIN_SECONDS_MAX", 0.0)
         await world.agent()
-        for number in range(3 * DRIVES_MAX):
+        for number in range(3 * ATTEMPTS_MAX):
             stand_still, reached, _ = frozen()
             process = world.process(f"p-{number}", stand_still)
             if number == 0:
@@ -642,7 +644,7 @@ class TestTakeOver:
     async def test_a_process_that_stops_gives_its_turns_back_at_once(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("services.agent.policies.runs.DRAIN_SECONDS_MAX", 0.0)
+        monkeypatch.setattr("services.agent.engine.run_scheduling.DRAIN_SECONDS_MAX", 0.0)
         await world.agent()
         stand_still, reached, _ = frozen()
         first = world.process("p-1", stand_still)
@@ -738,10 +740,12 @@ class TestConflicts:
         process, other = world.process("p-1"), world.process("p-2")
         load = process.store.load
 
-        async def agent_first(aggregate_id: str, after: int = 0) -> History:
+        async def agent_first(
+            aggregate_id: str, after: int = 0, *, state_version: str = ""
+        ) -> History:
             if aggregate_id == CONVERSATION:
                 await other.tell(DeleteAgent(agent_id=AGENT), "delete")
-            return await load(aggregate_id, after)
+            return await load(aggregate_id, after, state_version=state_version)
 
         process.store.load = agent_first  # type: ignore[method-assign]
         reply = await process.say("run-1")
@@ -817,14 +821,15 @@ class TestLeases:
         holder, other = world.process("a", words()), world.process("b")
         epoch = await holder.store.take_lease(CONVERSATION)
         assert epoch is not None
-        driver = RunDriver(holder.drivers, Fence(CONVERSATION, epoch), Context("m1"), None)
-        await driver.resume()
-        assert driver.conversation.state.turn is None
+        ports, fence = holder.drivers.ports, Fence(CONVERSATION, epoch)
+        driver = RunAttempt(ports, holder.drivers, fence, Context("m1", org="org-1"), None)
+        await driver.leased.resume()
+        assert driver.leased.active is None
         await other.say("run-1")
         assert other.drivers.tasks == {}, "the lease was not free"
-        await driver.record(lambda talk: None)
+        await driver.leased.record(lambda talk: None)
         assert world.database.schema("agent").leases[CONVERSATION].epoch == epoch
-        await driver.drive()
+        await driver.run()
         await asyncio.gather(*holder.drivers.tasks.values())
         assert [one.topic for one in world.events()][-1] == "run.completed"
 
@@ -844,9 +849,9 @@ class TestLeases:
         await world.agent()
         process = world.process("a", words())
         await process.say("run-1")
-        [first] = process.drivers.driving.values()
+        [first] = process.drivers.attempts.values()
         await asyncio.gather(*process.drivers.tasks.values())
-        assert first.released
+        assert first.leased.released
         process.drivers.stopping = True  # nobody drives the next one here
         await process.say("run-2")
         assert await first.act() is False

@@ -8,19 +8,18 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.bus_messages import Accepted, Rejected
 from libs.contracts.conversation import CancelRuns, MessageAppended, ToolCall, Usage
-from libs.contracts.message import Accepted, Rejected
-from libs.contracts.told import NUMBERS_OF_AN_EPOCH, told
-from services.agent.adapters.models.port import (
+from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH, streamed_docs
+from services.agent.adapters.models.ports import (
     Finished,
     ModelEvent,
     ModelFailed,
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.context import ModelRequest
-from services.agent.domain.conversation import CANCELLED
-from services.agent.domain.turn import Failure, ModelReply
+from services.agent.domain.active_run import CANCELLED, Failure, ModelReply
+from services.agent.domain.model_context import ModelRequest
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, FakeModel, Process, World
 from tests.waiting import wait_for
@@ -83,7 +82,7 @@ async def world() -> World:
 def speaking(world: World, holder: str, *answers: list[Any]) -> Process:
     process = world.process(holder)
     model = SpeakingModel(*answers)
-    process.model = process.drivers.models = model
+    process.model = process.drivers.ports.models = model
     return process
 
 
@@ -97,7 +96,7 @@ def heard(world: World, run_id: str = "run-1") -> list[tuple[int, int]]:
 async def test_what_comes_after_very_many_pieces_is_told_at_the_end(
     world: World, pieces_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.agent.policies.asking.PIECES_MAX", pieces_max)
+    monkeypatch.setattr("services.agent.engine.model_step.CHUNKS_MAX", pieces_max)
     text = "All of this is kept, however small the pieces are."
     answer = [TextDelta("Well. "), *keeping()[:-1]]
     call = Finished(ModelReply("Well. ", [KEEP], "tool_calls", USAGE))
@@ -113,7 +112,7 @@ async def test_what_comes_after_very_many_pieces_is_told_at_the_end(
     assert max(len(event.pieces or []) for event in kept) <= pieces_max + 3
     told_again: list[Any] = []
     for event in kept:
-        told_again += told(world.row("messages", event.message.id)["docs"], event.pieces)  # type: ignore[arg-type]
+        told_again += streamed_docs(world.row("messages", event.message.id)["docs"], event.pieces)  # type: ignore[arg-type]
     pieces = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
     assert pieces == told_again
     said = "".join(one["content"] for one in pieces if one["message_type"] == "assistant_message")
@@ -137,7 +136,7 @@ async def test_pieces_are_told_as_they_come_and_kept_with_the_message(world: Wor
     for event in world.events():
         if isinstance(event, MessageAppended) and event.run_id and not event.sent:
             row = world.row("messages", event.message.id)
-            told_again += told(row["docs"], event.pieces)  # type: ignore[arg-type]
+            told_again += streamed_docs(row["docs"], event.pieces)  # type: ignore[arg-type]
     live = [one.get("piece") or one["message"] for one in world.deltas["run-1"][:-1]
             if "look" not in one]  # fmt: skip
     assert live == told_again
@@ -238,7 +237,7 @@ class TestCancelling:
     ) -> None:
         looks = 0
 
-        async def count(run_ids: list[str]) -> list[str]:
+        async def count(orgs: list[str], run_ids: list[str]) -> list[str]:
             nonlocal looks
             looks += 1
             await asyncio.sleep(0)

@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from libs.bus.memory import MemoryBus, MemoryNetwork
+from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
-from libs.bus.shell import CommandShell
-from libs.contracts.conversation import StartRun, main_conversation
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.contracts.message import (
+from libs.bus.suspect_quarantine import Quarantine
+from libs.contracts.bus_messages import (
+    INVALID,
     NOT_FOUND,
     UNAVAILABLE,
     Accepted,
@@ -24,32 +24,41 @@ from libs.contracts.message import (
     Rejected,
     delta_subject,
 )
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
+from libs.contracts.conversation import StartRun, main_conversation
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.eventstore.event_decoding import event_of
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Commit, StoreUnavailable
-from libs.eventstore.work import Repository, event_of
+from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
+from services.agent.adapters.memory_tools import MemoryTools
+from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
-from services.agent.adapters.models.port import Finished, ModelEvent
-from services.agent.adapters.queries import SWEPT_MAX, FoundMessage, LostBlock, Orphan, Search
-from services.agent.adapters.tools import BaseToolRunner, Calling
-from services.agent.domain.agent import Agent, Design
-from services.agent.domain.context import ModelRequest, SeenBlock, system_prompt
+from services.agent.adapters.models.ports import Finished, ModelEvent
+from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostBlock, Orphan
+from services.agent.adapters.tool_owner_port import Calling
+from services.agent.app import tool_router
+from services.agent.domain.active_run import ModelReply, ToolResult
+from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.turn import ModelReply, ToolResult
+from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
+from services.agent.engine.ports import EnginePorts
+from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
-from services.agent.policies.runs import RunDrivers
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
+from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.given import NOW
 
 CONVERSATION = main_conversation(AGENT)
 ASK = "archival_memory_insert"  # the tool that these tests build; it may not run twice
 
 Answer = ModelReply | Exception
-Turn = Answer | Callable[[], Awaitable[Answer]]
+ActiveRun = Answer | Callable[[], Awaitable[Answer]]
 
 
 class FakeClock:
@@ -81,7 +90,7 @@ class CountingIds:
 class FakeModel:
     """Answers with what it is given, in order, and refuses what a strict provider refuses."""
 
-    def __init__(self, *turns: Turn) -> None:
+    def __init__(self, *turns: ActiveRun) -> None:
         self.turns = list(turns)
         self.asked: list[ModelRequest] = []
 
@@ -103,13 +112,18 @@ class FakeModel:
             return Rejected(code=NOT_FOUND, reason=f"Handle {handle} not found")
         return LLM
 
+    async def refusal(self, config: LLMConfig) -> Rejected | None:
+        if config.handle or config.model == LLM.model:
+            return None
+        return Rejected(code=INVALID, reason=f"`llm_config`: nobody offers {config.model}")
+
     async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
         if handle == EMBEDDING.handle:
             return EMBEDDING
         return Rejected(code=UNAVAILABLE, reason=f"{handle} cannot be looked up")
 
 
-class FaultyStore(MemoryEventStore):
+class FaultyStore(InMemoryEventStore):
     """A store whose answers to commits under a lease get lost, before or after they happen."""
 
     lost_after: set[int]
@@ -131,70 +145,80 @@ class FaultyStore(MemoryEventStore):
 class TwinQueries:
     """The reads of the agent service, from the tables of the twin."""
 
-    def __init__(self, database: MemoryDatabase) -> None:
+    def __init__(self, database: InMemoryDatabase) -> None:
         self.database = database
 
     def rows(self, table: str, service: str = "agent") -> list[Any]:
         return self.database.schema(service).rows(table)
 
-    async def seen_blocks(self, block_ids: list[str]) -> list[SeenBlock]:
-        blocks = {row["id"]: row for row in self.rows("blocks", "memory")}
+    async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
+        rows = self.rows("blocks", "memory")
+        blocks = {row["id"]: row for row in rows if row["org"] == org}
         fields = ("label", "value", "description", "limit", "read_only")
         return [
-            SeenBlock(one, blocks[one]["version"], *(blocks[one]["doc"][name] for name in fields))
+            AttachedBlock(
+                one, blocks[one]["version"], *(blocks[one]["doc"][name] for name in fields)
+            )
             for one in block_ids
             if one in blocks
         ]
 
-    async def labels(self, block_ids: list[str]) -> dict[str, str]:
-        rows = self.rows("blocks", "memory")
+    async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
+        rows = [row for row in self.rows("blocks", "memory") if row["org"] == org]
         return {row["id"]: row["label"] for row in rows if row["id"] in block_ids}
 
-    async def agents_seeing(self, block_id: str) -> list[str]:
-        return [row["id"] for row in self.rows("agents") if block_id in row["block_ids"]]
+    async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
+        rows = [row for row in self.rows("agents") if row["org"] == org]
+        return [row["id"] for row in rows if block_id in row["block_ids"]]
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
-        there = {row["id"] for row in self.rows("blocks", "memory")}
+        there = {(row["id"], row["org"]) for row in self.rows("blocks", "memory")}
         return [
             LostBlock(row["id"], block_id, row["org"])
             for row in self.rows("agents")
             if agent_ids is None or row["id"] in agent_ids
             for block_id in row["block_ids"]
-            if block_id not in there
+            if (block_id, row["org"]) not in there
         ][:SWEPT_MAX]
 
     async def latest_run(
-        self, agent_id: str, request_hash: str, since: datetime, excluded: list[str]
+        self,
+        org: str,
+        agent_id: str,
+        conversation_id: str,
+        request_hash: str,
+        since: datetime,
+        excluded: list[str],
     ) -> str | None:
         found = [
             row
             for row in self.rows("runs")
-            if (row["agent_id"], row["request_hash"]) == (agent_id, request_hash)
+            if (row["org"], row["agent_id"], row["conversation_id"], row["request_hash"])
+            == (org, agent_id, conversation_id, request_hash)
             and datetime.fromisoformat(row["created_at"]) > since
             and row["id"] not in excluded
         ]
         return max(found, key=lambda row: row["created_at"])["id"] if found else None
 
-    async def cancelled_runs(self, run_ids: list[str]) -> list[str]:
-        rows = self.rows("runs")
+    async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        rows = [row for row in self.rows("runs") if row["org"] in orgs]
         return [row["id"] for row in rows if row["id"] in run_ids and row["status"] == "cancelled"]
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         return []
 
-    async def orphaned_turns(self) -> list[Orphan]:
-        orgs = {row["conversation_id"]: row["org"] for row in self.rows("messages")}
-        leases = self.database.schema("agent").leases
-        now = self.database.clock()
+    async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
+        schema = self.database.schema("agent")
+        leases, streams, now = schema.leases, schema.streams, self.database.clock()
         run_out = [
-            Orphan(key, orgs.get(key, ""), "")
+            Orphan(key, streams[key][0].org if key in streams else "", "")
             for key, lease in leases.items()
-            if lease.expires_at < now and key.startswith("conv-")
+            if lease.expires_at < now and key.startswith("conv-") and key not in but
         ]
         return run_out + [
             Orphan(row["conversation_id"], row["org"], "")
             for row in self.rows("runs")
-            if row["status"] == "running" and row["conversation_id"] not in leases
+            if row["status"] == "running" and row["conversation_id"] not in {*leases, *but}
         ]
 
     async def unfinished_creations(self) -> list[Orphan]:
@@ -206,25 +230,35 @@ class Process:
 
     def __init__(self, world: World, holder: str, model: FakeModel) -> None:
         self.model = model
-        self.bus = MemoryBus(world.network)
+        self.bus = InMemoryBus(world.network)
         self.store = FaultyStore(world.database, "agent", holder)
         self.store.lost_after, self.store.lost_before = set(), set()
         self.repository = Repository(self.store, "agent", projections.project)
-        self.tools = BaseToolRunner(self.bus, world.queries, world.clock)
-        self.drivers = RunDrivers(
-            self.repository,
-            model,
-            self.tools,
-            world.queries,
-            self.bus,
-            world.clock,
-            world.ids,
-            lambda: None,
+        self.tools = tool_router(self.bus, world.queries, world.clock)
+        self.drivers = RunEngine(
+            EnginePorts(
+                repository=self.repository,
+                models=model,
+                tools=self.tools,
+                queries=world.queries,
+                bus=self.bus,
+                clock=world.clock,
+                ids=world.ids,
+                committed=lambda: None,
+                quarantine=Quarantine(world.clock),
+            )
         )
         self.handlers = Handlers(
             self.repository, model, world.queries, self.bus, self.drivers, world.clock, world.ids
         )
-        self.shell = CommandShell(self.repository, self.handlers.table())
+        self.shell = CommandDispatcher(self.repository, self.handlers.table())
+
+    @property
+    def memory_tools(self) -> MemoryTools:
+        """The tools that the memory service owns, as this process reaches them."""
+        owner = self.tools.owners["memory"]
+        assert isinstance(owner, MemoryTools)
+        return owner
 
     async def tell(
         self, command: Command, message_id: str, *, sent_at: str = "", fingerprint: str = ""
@@ -273,36 +307,37 @@ class World:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.ids = CountingIds()
-        self.database = MemoryDatabase(self.clock.monotonic)
-        self.network = MemoryNetwork()
+        self.database = InMemoryDatabase(self.clock.monotonic)
+        self.network = InMemoryNetwork()
         self.queries = TwinQueries(self.database)
         self.schema = self.database.schema("agent")
         self.deltas: dict[str, list[Any]] = {}
         self.tool_runs: list[str] = []
 
     async def start_memory(self) -> None:
-        store = MemoryEventStore(self.database, "memory", "memory-1")
+        store = InMemoryEventStore(self.database, "memory", "memory-1")
         repository = Repository(store, "memory", memory_projections.project)
-        shell = CommandShell(repository, MemoryHandlers(self.clock).table())
-        await MemoryBus(self.network).serve("memory", shell.answer)
+        attached = InMemoryAttachedAgents(self.database)
+        shell = CommandDispatcher(repository, MemoryHandlers(self.clock, attached).table())
+        await InMemoryBus(self.network).serve("memory", shell.answer)
 
-    def process(self, holder: str, *turns: Turn) -> Process:
+    def process(self, holder: str, *turns: ActiveRun) -> Process:
         return Process(self, holder, FakeModel(*turns))
 
     async def agent(self, *, block_ids: list[str] | None = None, parallel: bool = True) -> None:
         """An agent with its conversation, already there."""
         repository = Repository(
-            MemoryEventStore(self.database, "agent", "setup"), "agent", projections.project
+            InMemoryEventStore(self.database, "agent", "setup"), "agent", projections.project
         )
         llm = LLM.model_copy(update={"parallel_tool_calls": parallel})
         config = CONFIG.model_copy(update={"llm_config": llm})
         tools = ["memory_insert", "conversation_search", ASK]
-        design = Design(config=config, tools=tools, tags=[], block_ids=block_ids or [])
+        design = AgentDesign(config=config, tools=tools, tags=[], block_ids=block_ids or [])
         work = repository.work(Context("setup", org="org-1"))
         agent = await work.load(Agent, AGENT)
         assert agent.create(design, at=NOW) is None
         talk = await work.load(Conversation, CONVERSATION)
-        blocks = await self.queries.seen_blocks(design.block_ids)
+        blocks = await self.queries.seen_blocks("org-1", design.block_ids)
         prompt = system_prompt(config, blocks, previous_messages=0, at=NOW)
         system = message(1, role="system", content=prompt.content)
         talk.begin(AGENT, system, prompt.shows, at=NOW)
@@ -319,7 +354,7 @@ class World:
                 await run()
             return ToolResult("success", "kept")
 
-        process.tools.runners[ASK] = runner
+        process.memory_tools.runners[ASK] = runner
 
     async def hear(self, process: Process, run_id: str) -> None:
         """Note the deltas of a run."""

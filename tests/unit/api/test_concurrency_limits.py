@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.api.http import concurrency_limits
-from services.api.http.concurrency_limits import AT_ONCE_MAX, ConcurrencyLimits, Turn
-from services.api.http.problems import Problem
+from services.api.http.concurrency_limits import AT_ONCE_MAX, ConcurrencyLimits, Slot
+from services.api.http.error_responses import Problem
 
 HOT, CALM = "POST /v1/agents/hot/messages", "GET /v1/agents/hot"
 
@@ -23,15 +23,15 @@ async def hangs_up() -> Any:
     await asyncio.sleep(0.01)
 
 
-async def all_taken(limits: ConcurrencyLimits) -> list[Turn]:
+async def all_taken(limits: ConcurrencyLimits) -> list[Slot]:
     return [await limits.turn(HOT, 0, stays) for _ in range(AT_ONCE_MAX)]
 
 
-def waiting(limits: ConcurrencyLimits, size: int = 0) -> asyncio.Task[Turn]:
+def waiting(limits: ConcurrencyLimits, size: int = 0) -> asyncio.Task[Slot]:
     return asyncio.create_task(limits.turn(HOT, size, stays))
 
 
-async def problem_of(turn: Awaitable[Turn]) -> Problem:
+async def problem_of(turn: Awaitable[Slot]) -> Problem:
     with pytest.raises(Problem) as refused:
         await turn
     return refused.value

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from libs.bus.ports import BusUnavailable
-from libs.contracts.letta import requests
-from libs.contracts.message import Accepted
-from services.api.adapters.first_tries import REQUESTS_MAX, FirstTries
-from services.api.http.asked import Asked, read_request, started
-from services.api.http.shared import Api
+from libs.contracts.bus_messages import Accepted
+from libs.contracts.letta import all_request_bodies
+from services.api.adapters.retry_exclusions import REQUESTS_MAX, ClientRetries
+from services.api.http.handler_helpers import Api
+from services.api.http.message_request import MessageRequest, read_request, started
 from tests.unit.given import NOW
 
 AGENT = "agent-00000000-0000-4000-8000-000000000000"
@@ -40,13 +40,22 @@ class World:
         clock: Any = SimpleNamespace(now=lambda: NOW)
         inbox: Any = SimpleNamespace(new_run=self.new_run)
         nothing: Any = None
-        self.api = Api(nothing, self.bus, clock, nothing, inbox, FirstTries())  # type: ignore[arg-type]
+        self.api = Api(
+            nothing,
+            nothing,
+            nothing,
+            self.bus,
+            clock,
+            nothing,
+            inbox,
+            ClientRetries(),  # type: ignore[arg-type]
+        )
 
     def new_run(self) -> str:
         self.runs += 1
         return f"run-{self.runs}"
 
-    async def ask(self, text: str, *, retry: int = 0) -> Asked[Any]:
+    async def ask(self, text: str, *, retry: int = 0) -> MessageRequest[Any]:
         """Send a message; returns how it was asked."""
 
         async def body() -> bytes:
@@ -60,7 +69,7 @@ class World:
             app=SimpleNamespace(state=SimpleNamespace(api=self.api)),
             scope={"state": {}},
         )
-        asked = await read_request(request, AGENT, requests.LettaStreamingRequest)
+        asked = await read_request(request, AGENT, all_request_bodies.LettaStreamingRequest)
         await started(request, asked)
         return asked
 
@@ -91,7 +100,7 @@ async def test_a_retry_may_mean_the_run_of_its_first_try() -> None:
 
 
 def test_what_is_remembered_has_a_bound() -> None:
-    tries = FirstTries()
+    tries = ClientRetries()
     for number in range(REQUESTS_MAX + 1):
         tries.began(("agent", str(number)), "run-1")
         tries.came(("agent", str(number)))

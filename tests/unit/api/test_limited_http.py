@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from services.api.app import http_server
-from services.api.http import connection_limits, limited_http
+from services.api.http import connection_limits, http_protocol
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.settings import ApiSettings
 from tests.waiting import wait_for
@@ -248,8 +248,8 @@ async def test_a_body_is_asked_for_where_a_client_waits_for_that(served: Served)
 async def test_half_a_request_is_waited_for_only_so_long(
     served: Served, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited_http, "HEAD_SECONDS_MAX", 0.05)
-    monkeypatch.setattr(limited_http, "BODY_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_protocol, "BODY_SECONDS_MAX", 0.05)
     status, why = await detail(served.ask(sent))
     assert status == 408
     assert "did not come whole in time" in why
@@ -259,8 +259,8 @@ async def test_half_a_request_is_waited_for_only_so_long(
 async def test_a_client_that_says_nothing_is_hung_up_on(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited_http, "HEAD_SECONDS_MAX", 0.05)
-    monkeypatch.setattr(limited_http, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_protocol, "KEEP_ALIVE_SECONDS", 0.05)
     assert await served.ask(b"") == (0, {}, b"")
     client = await served.connect(GET)
     assert (await answered(client))[2] == b"0"
@@ -270,7 +270,7 @@ async def test_a_client_that_says_nothing_is_hung_up_on(
 async def test_a_body_that_nobody_wants_does_not_go_on(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited_http, "REST_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_protocol, "REST_SECONDS_MAX", 0.05)
     head = b"POST /refuse HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nx"
     client = await served.connect(head)
     assert (await answered(client))[2] == b"without having read it"
@@ -338,7 +338,7 @@ async def test_where_all_are_served_who_comes_is_refused() -> None:
 async def test_what_nobody_reads_is_not_produced_and_is_cut(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limited_http, "UNREAD_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(http_protocol, "UNREAD_SECONDS_MAX", 0.5)
     _, writer = await served.connect(b"GET /stream HTTP/1.1\r\nhost: a\r\n\r\n")
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     await wait_for("it is cut", lambda: served.app.cut_off)

@@ -9,11 +9,17 @@ from uuid import uuid4
 
 import pytest
 
-from libs.bus.memory import MemoryBus, MemoryNetwork
-from libs.contracts.message import JsonObject, delta_subject
-from services.api.adapters import runs
-from services.api.adapters.reads import AnswerPart, RunRow
-from services.api.adapters.runs import Ended, RunFollower, RunInbox, Silence, Told
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.contracts.bus_messages import JsonObject, delta_subject
+from services.api.adapters import run_follower
+from services.api.adapters.run_follower import (
+    Ended,
+    IdleTimeout,
+    RunFollower,
+    RunInbox,
+    StreamedChunk,
+)
+from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from tests.waiting import wait_for
 
 ORG, RUN = "org-1", "run-1"
@@ -34,11 +40,11 @@ class Rows:
         self.answer: list[AnswerPart] = []
         self.reads = 0
 
-    async def run_end(self, run_id: str) -> RunRow | None:
+    async def run_end(self, org: str, run_id: str) -> RunRow | None:
         self.reads += 1
         return self.row
 
-    async def run_answer(self, run_id: str) -> list[AnswerPart]:
+    async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
         return self.answer
 
     def record(self, *, ended: bool = False) -> None:
@@ -51,7 +57,7 @@ class Scene:
     """A run's publisher, and the rows."""
 
     def __init__(self) -> None:
-        self.bus = MemoryBus(MemoryNetwork())
+        self.bus = InMemoryBus(InMemoryNetwork())
         self.rows = Rows()
 
     def follower(self, told: int = 1) -> RunFollower:
@@ -72,7 +78,7 @@ class Scene:
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(runs, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(run_follower, "LOOK_SECONDS", 0.05)
     return Scene()
 
 
@@ -81,7 +87,7 @@ async def heard(follower: RunFollower, *, look_first: bool = False) -> list[tupl
     told: list[tuple[int, str]] = []
     async with asyncio.timeout(5):
         async for event in follower.events(look_first=look_first):
-            if isinstance(event, Told):
+            if isinstance(event, StreamedChunk):
                 told.append((event.number, str(event.message["content"])))
             elif isinstance(event, Ended):
                 return told
@@ -180,8 +186,8 @@ class TestSlowClients:
                 await scene.piece(number)
             for number in range(100_000):
                 await scene.piece(number)
-                if number > runs.DELTAS_MAX:
-                    assert follower.arrived.qsize() <= runs.DELTAS_MAX
+                if number > run_follower.DELTAS_MAX:
+                    assert follower.arrived.qsize() <= run_follower.DELTAS_MAX
                     if number > 5_000:
                         break
             scene.bus.network.tokens.clear()
@@ -194,13 +200,13 @@ class TestSlowClients:
                 large = {"number": number, "after": number - 1, "message": doc("x" * 100_000)}
                 await scene.publish("progress", large)
                 assert follower.arrived.qsize() <= 4
-                assert follower.arrived_bytes <= runs.DELTA_BYTES_MAX
+                assert follower.arrived_bytes <= run_follower.DELTA_BYTES_MAX
             scene.rows.record(ended=True)
             assert await heard(follower) == WHOLE
 
     async def test_one_delta_may_be_as_large_as_it_is(self, scene: Scene) -> None:
         async with scene.follower() as follower:
-            text = "x" * (2 * runs.DELTA_BYTES_MAX)
+            text = "x" * (2 * run_follower.DELTA_BYTES_MAX)
             await scene.publish("progress", {"number": 2, "after": 1, "message": doc(text)})
             following = asyncio.create_task(heard(follower))
             await wait_for("it is told", lambda: follower.told == 2)
@@ -211,7 +217,7 @@ class TestSlowClients:
     async def test_the_tokens_that_the_bus_has_kept_are_read_some_at_a_time(
         self, scene: Scene, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(runs, "DELTAS_MAX", 2)
+        monkeypatch.setattr(run_follower, "DELTAS_MAX", 2)
         for number in range(2, 7):
             await scene.piece(number)
         async with scene.follower() as follower:
@@ -255,8 +261,8 @@ class TestSilence:
             before = scene.rows.reads
             scene.bus.reconnects += 1
             scene.rows.record(ended=True)
-            told = [event async for event in seen if not isinstance(event, Silence)]
-            assert [one.number for one in told if isinstance(one, Told)] == [2, 3, 4, 5, 6]
+            told = [event async for event in seen if not isinstance(event, IdleTimeout)]
+            assert [one.number for one in told if isinstance(one, StreamedChunk)] == [2, 3, 4, 5, 6]
             assert scene.rows.reads == before + 1
 
 
@@ -306,7 +312,7 @@ class TestInbox:
             await scene.bus.publish_delta(subject, json.dumps(delta).encode())
         for follower, text in zip(followers, ("a", "b"), strict=True):
             async for event in follower.events():
-                assert event == Told(2, doc(text), is_piece=False)
+                assert event == StreamedChunk(2, doc(text), is_piece=False)
                 break
             await follower.__aexit__()
         assert not inbox.followers
@@ -318,7 +324,7 @@ class TestInbox:
             delta = {"number": 2, "after": 1, "message": doc("a")}
             subject = delta_subject("agent", "run", "progress", ORG, run_id)
             await scene.bus.publish_delta(subject, json.dumps(delta).encode())
-            assert await anext(follower.events()) == Told(2, doc("a"), is_piece=False)
+            assert await anext(follower.events()) == StreamedChunk(2, doc("a"), is_piece=False)
 
     async def test_a_follower_that_nobody_has_any_more_is_forgotten(self, scene: Scene) -> None:
         inbox = RunInbox(scene.bus, Ids())

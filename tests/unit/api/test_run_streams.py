@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from services.api.adapters.runs import RunFollower, RunInbox
-from services.api.http.streams import Showing, events_of
+from services.api.adapters.run_follower import RunFollower, RunInbox
+from services.api.http.server_sent_events import Showing, events_of
 from tests.unit.api.test_run_follower import ORG, Ids, Scene
 from tests.waiting import wait_for
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.api.adapters.health import (
+from services.api.adapters.service_health import (
     OK,
     STANDSTILL_SECONDS_MAX,
     UNANSWERED,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from litestar import get
 
-from libs.bus.system import SystemClock
-from services.api.http.observed import Observed
+from libs.bus.clock_and_ids import SystemClock
+from services.api.http.request_telemetry import TracedLitestar
 
 
 @get("/slow")
@@ -19,7 +19,7 @@ async def slow() -> None:
     await asyncio.Event().wait()
 
 
-async def cancelled(app: Observed) -> list[Any]:
+async def cancelled(app: TracedLitestar) -> list[Any]:
     """What an application sends for a request that is cancelled."""
     sent: list[Any] = []
 
@@ -47,8 +47,8 @@ async def cancelled(app: Observed) -> list[Any]:
     return sent
 
 
-def application() -> Observed:
-    app = Observed([slow], openapi_config=None, logging_config=None)
+def application() -> TracedLitestar:
+    app = TracedLitestar([slow], openapi_config=None, logging_config=None)
     app.state.clock = SystemClock()
     app.state.stopping = asyncio.Event()
     return app

@@ -26,18 +26,18 @@ BANNED = [
 PURE = [
     "services/agent/domain/agent.py",
     "services/agent/handlers.py",
-    "services/agent/policies/runs.py",
+    "services/agent/engine/run_scheduling.py",
     "services/agent/projections.py",
     "services/agent/app.py",
     "services/memory/domain.py",
-    "services/api/http/agents.py",
-    "libs/contracts/ids.py",
+    "services/api/resources/agents.py",
+    "libs/contracts/deterministic_ids.py",
 ]
 ADAPTERS = [
-    "services/agent/adapters/queries.py",
-    "services/memory/adapters/holders.py",
-    "services/api/adapters/reads.py",
-    "libs/bus/system.py",
+    "services/agent/adapters/run_recovery_queries.py",
+    "services/memory/adapters/attached_agents.py",
+    "services/api/adapters/resource_query_builder.py",
+    "libs/bus/clock_and_ids.py",
     "libs/eventstore/postgres.py",
 ]
 

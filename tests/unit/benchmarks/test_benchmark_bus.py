@@ -6,9 +6,9 @@ from benchmarks.agents import Agents
 from benchmarks.client import Origin
 from benchmarks.measure import Figures, measure
 from benchmarks.rows import BusCommand
-from libs.bus.memory import MemoryBus, MemoryNetwork
-from libs.bus.system import RandomIds, SystemClock
-from libs.contracts.message import Accepted, Rejected
+from libs.bus.clock_and_ids import RandomIds, SystemClock
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.contracts.bus_messages import Accepted, Rejected
 
 
 async def figures_of(fake, reply):
@@ -18,7 +18,7 @@ async def figures_of(fake, reply):
         heard.append(incoming)
         return reply
 
-    bus = MemoryBus(MemoryNetwork())
+    bus = InMemoryBus(InMemoryNetwork())
     await bus.serve("memory", answer)
     origin = Origin.of(fake.origin)
     agents = Agents(origin, model="openai/any", embedding="openai/any")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.bus.by_reference import EVENT_BYTES_MAX, published_payload
+from libs.bus.large_events import EVENT_BYTES_MAX, published_payload
 from libs.eventstore.ports import StoredEvent
 from tests.contract.ledger import AT
 

@@ -4,7 +4,15 @@ from typing import Literal
 
 import pytest
 
-from deploy.compatibility import Difference, Result, read_differences, read_operations, render
+from deploy.compatibility import (
+    PAGE,
+    Difference,
+    Result,
+    current_page,
+    read_differences,
+    read_operations,
+    render,
+)
 from tests.compatibility_plugin import CompatibilityWriter, Mark, known_operations
 
 CREATE = "POST /v1/agents/"
@@ -38,6 +46,10 @@ def test_a_result_for_an_unknown_operation_is_a_bug() -> None:
 
 def test_the_differences_can_be_read() -> None:
     assert all(d.area and d.genuine and d.ours for d in read_differences())
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == current_page(), "run `python -m deploy.compatibility`"
 
 
 def report(test: str, outcome: Literal["passed", "failed"]) -> pytest.TestReport:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,12 @@ import yaml
 from deploy import nats_configuration
 from deploy.containers.engine import images
 from deploy.containers.project import read_containers
-from deploy.embedded import postgres
+from deploy.embedded import postgres_server
 from deploy.embedded.settings import SERVICES
 from deploy.nats_configuration import password_variable
-from libs.bus.settings import ServiceSettings
+from libs.bus.service_settings import ServiceSettings
 from libs.contracts.permissions import users
+from libs.contracts.services import SERVICES as REGISTRY
 from services.api.settings import ApiSettings, UnsafeSettings
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -31,6 +35,20 @@ def test_every_service_has_an_image_and_a_place_in_the_project() -> None:
         assert PARTS[service]["build"]["args"]["SERVICE"] == service
         assert PARTS[service]["depends_on"]["migrate"]["condition"].endswith("successfully")
     assert set(PARTS) == {"postgres", "nats", "migrate", *SERVICES}
+
+
+def test_every_image_has_what_migrates_and_rebuilds_all_services() -> None:
+    """Of other services an image has what their projections need, and no package of theirs."""
+    code = "import deploy.rebuild, sys; deploy.rebuild.owners(); "
+    code += "print(*sorted(name for name in sys.modules if name.startswith('services.')))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "services.agent.projections" in loaded
+    for name in loaded:
+        assert re.fullmatch(r"services\.\w+(\.(projections|domain(\..*)?))?", name), name
+    for part in ("__init__.py", "projections.py", "domain*", "adapters/migrations"):
+        assert f" services/*/{part} " in DOCKERFILE, part
 
 
 def test_everything_is_kept_running_and_has_few_rights() -> None:
@@ -64,7 +82,7 @@ def test_postgres_in_a_container_has_settings_that_the_embedded_one_has() -> Non
     words = PARTS["postgres"]["command"]
     options = dict(word.split("=") for word in words if "=" in word)
     assert options
-    assert options.items() <= postgres.SETTINGS.items()
+    assert options.items() <= postgres_server.SETTINGS.items()
 
 
 def test_nats_in_a_container_is_configured_as_the_embedded_one() -> None:
@@ -115,9 +133,28 @@ def test_a_port_published_to_others_needs_a_password(published: str) -> None:
 
 def test_the_services_are_told_what_they_cannot_do_without() -> None:
     for service in SERVICES:
-        environment = {key: str(value) for key, value in PARTS[service]["environment"].items()}
+        given = PARTS[service]["environment"]
+        # As compose fills it in where nobody has set more than the passwords.
+        environment = {
+            name: re.sub(r"\$\{\w+:\?\}", "filled-in", value)
+            for name, value in given.items()
+            if value is not None
+        }
         assert ServiceSettings.from_environment(environment).nats_url.endswith("@nats:4222")
         assert f"heeler_{service}:" in environment["HEELER_DATABASE_URL"]
+
+
+def test_the_migration_has_a_password_for_every_service() -> None:
+    given = json.loads(PARTS["migrate"]["environment"]["HEELER_SERVICE_PASSWORDS"])
+    assert given == {name: f"${{HEELER_{name.upper()}_PASSWORD:?}}" for name in SERVICES}
+
+
+def test_what_a_service_alone_reads_is_handed_to_it_alone() -> None:
+    for one in REGISTRY:
+        own = [name for name in one.environment if name.startswith(("HEELER_", "LETTA_"))]
+        for service in SERVICES:
+            handed = PARTS[service]["environment"].keys() & set(own)
+            assert handed == (set(own) if service == one.name else set()), service
 
 
 NATS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nats.js.api import DiscardPolicy
 
 from libs.bus.jetstream import stream_config
-from libs.contracts.streams import COMMANDS_STREAM, store_bytes_max, streams
+from libs.contracts.stream_definitions import COMMANDS_STREAM, store_bytes_max, streams
 
 
 def test_every_stream_is_bounded() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.embedded.environment import of_server, of_service
+from deploy.embedded.service_environment import of_server, of_service
 from deploy.embedded.settings import ALL_SERVICES, LaunchError, read_settings, require_password
 
 GIVEN = {

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from deploy.embedded.one import CONNECTIONS_MAX, Part, PartEnded, parts, together
+from deploy.embedded.one_process import Part, PartEnded, parts, together
 from deploy.embedded.settings import LaunchError, read_settings
-from libs.bus.logs import WithContext
-from libs.bus.settings import MissingSetting
-from libs.eventstore.database import POOL_CONNECTIONS_MAX
+from libs.bus.json_logs import WithContext
+from libs.contracts.environment import MissingSetting
+from libs.contracts.services import POOL_CONNECTIONS_MAX, SERVICES, names
 from services.api.settings import UnsafeSettings
 
 ENVIRONMENT = {
-    "HEELER_NATS_URLS": '{"agent": "nats://127.0.0.1:1", "api": "b", "memory": "c"}',
-    "HEELER_DATABASE_URLS": '{"agent": "a", "api": "b", "memory": "c"}',
+    "HEELER_NATS_URLS": json.dumps(
+        {"agent": "nats://127.0.0.1:1", "api": "nats://b", "memory": "nats://c"}
+    ),
+    "HEELER_DATABASE_URLS": json.dumps(
+        {name: f"postgresql://{name}" for name in ("agent", "api", "memory")}
+    ),
 }
 
 
@@ -93,8 +98,8 @@ async def test_a_log_line_names_the_service_whose_task_wrote_it() -> None:
 
 
 def test_one_process_has_no_more_connections_than_one_of_three() -> None:
-    assert sum(CONNECTIONS_MAX.values()) <= POOL_CONNECTIONS_MAX
-    assert parts(ENVIRONMENT).keys() == CONNECTIONS_MAX.keys()
+    assert sum(one.connections_shared for one in SERVICES) <= POOL_CONNECTIONS_MAX
+    assert tuple(parts(ENVIRONMENT)) == names()
 
 
 def test_the_settings_of_every_service_hold_for_one_process_too() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from libs.bus.settings import MissingSetting, ServiceSettings, WrongSetting
+from libs.bus.service_settings import ServiceSettings
+from libs.contracts.environment import MissingSetting, WrongSetting
 
 SET = {"HEELER_DATABASE_URL": "postgresql://db", "HEELER_NATS_URL": "nats://bus"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.letta.addresses import without_credentials
+from libs.contracts.letta.url_redaction import without_credentials
 from tests.contract.examples import EMBEDDING, LLM
 
 

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from libs.contracts.letta import JsonObject
+from libs.contracts.letta.all_request_bodies import CreateAgent, LettaRequest
 from libs.contracts.letta.errors import (
     MESSAGES_EMPTY,
     InvalidArgument,
@@ -18,8 +19,7 @@ from libs.contracts.letta.errors import (
     not_found,
     validation_detail,
 )
-from libs.contracts.letta.model_config import created_config
-from libs.contracts.letta.requests import CreateAgent, LettaRequest
+from services.agent.domain.model_config import created_config
 from tests.unit.letta.recordings import SHORTENED, body, exchange
 
 AGENT = "agent-00000000-0000-4000-8000-000000000000"

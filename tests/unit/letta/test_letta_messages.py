@@ -7,7 +7,15 @@ from letta_client.types.agents import LettaResponse, LettaStreamingResponse, Mes
 from pydantic import JsonValue, TypeAdapter
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.kinds import MessageType, StopReasonType
+from libs.contracts.letta.enums import MessageType, StopReasonType
+from libs.contracts.letta.message_responses import (
+    Usage,
+    error_message,
+    letta_response,
+    ping,
+    stop_reason,
+    usage_statistics,
+)
 from libs.contracts.letta.messages import (
     Envelope,
     ToolCall,
@@ -26,15 +34,7 @@ from libs.contracts.letta.messages import (
     tool_return_message,
     user_message,
 )
-from libs.contracts.letta.replies import (
-    Usage,
-    error_message,
-    letta_response,
-    ping,
-    stop_reason,
-    usage_statistics,
-)
-from libs.contracts.told import call_piece
+from libs.contracts.stream_chunks import call_chunk
 from tests.unit.letta.recordings import body, differences, events
 
 STREAMED: TypeAdapter[object] = TypeAdapter(LettaStreamingResponse)
@@ -98,7 +98,7 @@ def rebuilt(recorded: JsonObject) -> JsonObject:
                 envelope(recorded), [ToolCall(id=str(delta["tool_call_id"]), name="", arguments="")]
             )
             told = {"name": name, "arguments": arguments}
-            return call_piece(
+            return call_chunk(
                 whole, delta, **{key: value for key, value in told.items() if value is not None}
             )
         case "tool_return_message":

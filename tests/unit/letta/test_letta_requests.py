@@ -20,10 +20,7 @@ from letta_client.types.agents import block_update_params as agent_block_update_
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
-from libs.contracts.letta.content import text_of
-from libs.contracts.letta.kinds import AgentType, MessageRole
-from libs.contracts.letta.model_config import created_config, model_settings, updated_config
-from libs.contracts.letta.requests import (
+from libs.contracts.letta.all_request_bodies import (
     AnyModelSettings,
     ApprovalCreate,
     BlockUpdate,
@@ -38,6 +35,10 @@ from libs.contracts.letta.requests import (
     MessageCreate,
     ToolReturnCreate,
 )
+from libs.contracts.letta.enums import AgentType, MessageRole
+from libs.contracts.letta.message_content import text_of
+from libs.contracts.letta.model_settings_response import model_settings
+from services.agent.domain.model_config import created_config, updated_config
 
 SENT_BY_SDK = [
     (CreateAgent, agent_create_params.AgentCreateParams),

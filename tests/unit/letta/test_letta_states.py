@@ -16,18 +16,7 @@ from libs.contracts.letta.agent_state import (
     memory_state,
     timestamp,
 )
-from libs.contracts.letta.base_tools import default_tool_rules, default_tools
-from libs.contracts.letta.blocks import BlockState, block_state, created_block, described
-from libs.contracts.letta.kinds import AgentType, RunStatus, StopReasonType, run_status
-from libs.contracts.letta.model_config import (
-    compaction_settings,
-    created_config,
-    embedding_config,
-    llm_config,
-)
-from libs.contracts.letta.models import embedding_entry, model_entry
-from libs.contracts.letta.prompts import default_system_prompt
-from libs.contracts.letta.requests import (
+from libs.contracts.letta.all_request_bodies import (
     BlockUpdate,
     CompactionSettings,
     CreateAgent,
@@ -36,7 +25,17 @@ from libs.contracts.letta.requests import (
     LettaAsyncRequest,
     LLMConfig,
 )
+from libs.contracts.letta.blocks import BlockState, block_state, created_block, described
+from libs.contracts.letta.enums import AgentType, RunStatus, StopReasonType, run_status
+from libs.contracts.letta.models import embedding_entry, model_entry
 from libs.contracts.letta.runs import RunConfig, run_config, run_state
+from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
+from services.agent.domain.model_config import (
+    compaction_settings,
+    created_config,
+    embedding_config,
+    llm_config,
+)
 from tests.unit.letta.recordings import body, differences, exchange
 
 ENDPOINTS = {"openai": "http://127.0.0.1:18999/v1", "anthropic": "https://api.anthropic.com/v1"}
@@ -85,7 +84,7 @@ def state_of(name: str) -> tuple[JsonObject, JsonObject]:
     agent = AgentConfig(
         id=str(recorded["id"]),
         name=request.name or str(recorded["name"]),
-        system=default_system_prompt(request.agent_type) or "",
+        system=PROFILES[request.agent_type].system_prompt or "",
         agent_type=request.agent_type,
         llm_config=config,
         embedding_config=embedding_config(

@@ -7,16 +7,13 @@ import pytest
 from letta_client.types import Tool
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.base_tools import BASE_TOOLS, built, default_tools, tool_id, tool_state
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.errors import check_id
-from libs.contracts.letta.kinds import AgentType
-from libs.contracts.letta.prompts import (
-    SYSTEM_PROMPTS,
-    compaction_prompt,
-    compile_system_prompt,
-    default_system_prompt,
-)
+from services.agent.domain.agent_types import PROFILES, default_tools
+from services.agent.domain.prompts import LETTA_V1, compaction_prompt, compile_system_prompt
+from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
+from services.agent.domain.tools.definition import tool_id
 from tests.unit.letta.recordings import body, differences
 
 COMPILED_AT = datetime.fromisoformat("2026-11-21T09:05:00+00:00")
@@ -60,7 +57,6 @@ def test_every_default_tool_is_in_the_catalogue() -> None:
                 agent_type, enable_sleeptime=sleeptime, include_multi_agent_tools=True
             )
             assert set(names) <= BASE_TOOLS.keys()
-    assert built <= BASE_TOOLS.keys()
 
 
 def test_an_agent_gets_the_recorded_default_tools() -> None:
@@ -174,9 +170,9 @@ def test_a_block_that_quotes_the_place_is_not_filled_in_again() -> None:
 
 
 def test_every_agent_type_but_one_has_a_prompt() -> None:
-    without = {kind for kind in AgentType if default_system_prompt(kind) is None}
+    without = {kind for kind in AgentType if PROFILES[kind].system_prompt is None}
     assert without == {AgentType.split_thread_agent}
-    assert 1200 < len(SYSTEM_PROMPTS[AgentType.letta_v1_agent]) < 2000
+    assert 1200 < len(LETTA_V1) < 2000
 
 
 def test_compaction_prompts_differ_by_mode() -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from deploy.limits import NO_LIMIT, PAGE, limits_of, models, rendered
-from libs.contracts.letta import errors, limits, requests
+from libs.contracts.letta import all_request_bodies, errors, limits
 from tests.fuzz.values import nested
 
 
@@ -35,26 +35,71 @@ SAID = {"role": "user", "content": "hi"}
 @pytest.mark.parametrize(
     ("model", "sent", "field", "said"),
     [
-        (requests.CreateAgent, {**AGENT, "name": "é" * 501}, "name", "at most 500 characters"),
-        (requests.UpdateAgent, {"name": "é" * 501}, "name", "at most 500 characters"),
-        (requests.CreateAgent, {**AGENT, "tags": ["x" * 100_000]}, "tags", "at most 500"),
-        (requests.UpdateAgent, {"tags": ["x"] * 1_001}, "tags", "at most 1000 items"),
-        (requests.UpdateAgent, {"system": "x" * 1_000_001}, "system", "at most 1000000"),
-        (requests.UpdateAgent, {"project_id": "x" * 501}, "project_id", "at most 500"),
-        (requests.UpdateAgent, {"timezone": "x" * 501}, "timezone", "at most 500"),
-        (requests.UpdateAgent, {"context_window_limit": 2**31}, "context_window_limit", "less"),
-        (requests.UpdateAgent, {"metadata": nested(33, lists=False)}, "metadata", "32 levels"),
-        (requests.UpdateAgent, {"metadata": {"k": [1] * 50_001}}, "metadata", "50000 keys"),
-        (requests.UpdateAgent, {"metadata": {"k": "x" * 524_288}}, "metadata", "524288 bytes"),
-        (requests.UpdateAgent, {"secrets": {"k": "x" * 100_001}}, "secrets", "at most 100000"),
-        (requests.CreateBlock, {"label": "x" * 501, "value": ""}, "label", "at most 500"),
-        (requests.CreateBlock, {"label": "x", "value": "y" * 1_000_001}, "value", "1000000"),
-        (requests.BlockUpdate, {"value": None}, "value", "leave it out"),
-        (requests.BlockUpdate, {"tags": None}, "tags", "leave it out"),
-        (requests.LettaRequest, {"messages": [SAID] * 1_001}, "messages", "at most 1000 items"),
-        (requests.LettaRequest, {"messages": [{**SAID, "otid": "x" * 501}]}, "otid", "500"),
         (
-            requests.LettaRequest,
+            all_request_bodies.CreateAgent,
+            {**AGENT, "name": "é" * 501},
+            "name",
+            "at most 500 characters",
+        ),
+        (all_request_bodies.UpdateAgent, {"name": "é" * 501}, "name", "at most 500 characters"),
+        (all_request_bodies.CreateAgent, {**AGENT, "tags": ["x" * 100_000]}, "tags", "at most 500"),
+        (all_request_bodies.UpdateAgent, {"tags": ["x"] * 1_001}, "tags", "at most 1000 items"),
+        (all_request_bodies.UpdateAgent, {"system": "x" * 1_000_001}, "system", "at most 1000000"),
+        (all_request_bodies.UpdateAgent, {"project_id": "x" * 501}, "project_id", "at most 500"),
+        (all_request_bodies.UpdateAgent, {"timezone": "x" * 501}, "timezone", "at most 500"),
+        (
+            all_request_bodies.UpdateAgent,
+            {"context_window_limit": 2**31},
+            "context_window_limit",
+            "less",
+        ),
+        (
+            all_request_bodies.UpdateAgent,
+            {"metadata": nested(33, lists=False)},
+            "metadata",
+            "32 levels",
+        ),
+        (
+            all_request_bodies.UpdateAgent,
+            {"metadata": {"k": [1] * 50_001}},
+            "metadata",
+            "50000 keys",
+        ),
+        (
+            all_request_bodies.UpdateAgent,
+            {"metadata": {"k": "x" * 524_288}},
+            "metadata",
+            "524288 bytes",
+        ),
+        (
+            all_request_bodies.UpdateAgent,
+            {"secrets": {"k": "x" * 100_001}},
+            "secrets",
+            "at most 100000",
+        ),
+        (all_request_bodies.CreateBlock, {"label": "x" * 501, "value": ""}, "label", "at most 500"),
+        (
+            all_request_bodies.CreateBlock,
+            {"label": "x", "value": "y" * 1_000_001},
+            "value",
+            "1000000",
+        ),
+        (all_request_bodies.BlockUpdate, {"value": None}, "value", "leave it out"),
+        (all_request_bodies.BlockUpdate, {"tags": None}, "tags", "leave it out"),
+        (
+            all_request_bodies.LettaRequest,
+            {"messages": [SAID] * 1_001},
+            "messages",
+            "at most 1000 items",
+        ),
+        (
+            all_request_bodies.LettaRequest,
+            {"messages": [{**SAID, "otid": "x" * 501}]},
+            "otid",
+            "500",
+        ),
+        (
+            all_request_bodies.LettaRequest,
             {"messages": [{**SAID, "content": [{"type": "text", "text": ""}] * 25_001}]},
             "content",
             "50000 keys and items",
@@ -73,21 +118,25 @@ def test_what_is_too_large_is_refused_by_its_name_and_its_limit(
 @pytest.mark.parametrize("number", ["NaN", "inf", "-Infinity", "1e400"])
 def test_a_number_as_text_is_finite(number: str) -> None:
     settings = {"provider_type": "openai", "temperature": number}
-    assert "temperature" in refusal(requests.CreateAgent, {**AGENT, "model_settings": settings})
+    assert "temperature" in refusal(
+        all_request_bodies.CreateAgent, {**AGENT, "model_settings": settings}
+    )
 
 
 def test_what_honest_clients_send_is_within_the_limits() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": "A" * 5_000_000}
     content = [{"type": "text", "text": "look"}, {"type": "image", "source": image}]
-    requests.LettaRequest.model_validate({"messages": [{**SAID, "content": content}]})
+    all_request_bodies.LettaRequest.model_validate({"messages": [{**SAID, "content": content}]})
     schema = {
         "type": "json_schema",
         "json_schema": {"maximum": 2**53 - 1, "deep": nested(20, lists=False)},
     }
-    requests.CreateAgent.model_validate(
+    all_request_bodies.CreateAgent.model_validate(
         {**AGENT, "system": "x" * 500_000, "response_format": schema, "tags": ["x"] * 500}
     )
-    requests.CreateBlock.model_validate({"label": "x", "value": "y" * 500_000, "limit": 2**31 - 1})
+    all_request_bodies.CreateBlock.model_validate(
+        {"label": "x", "value": "y" * 500_000, "limit": 2**31 - 1}
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,12 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+)
 from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.memory import (
     BlockChanged,
@@ -14,14 +20,8 @@ from libs.contracts.memory import (
     InsertText,
     ReplaceText,
 )
-from libs.contracts.message import (
-    CONFLICT,
-    INVALID,
-    NOT_FOUND,
-    UNPROCESSABLE,
-)
 from libs.contracts.state_size import BLOCK_BYTES_MAX
-from libs.eventstore.rows import RowWrites
+from libs.eventstore.read_model_rows import Deletion, RowWrites
 from services.memory.domain import LABEL_CHARS_MAX, Block
 from services.memory.projections import BLOCKS, project
 from tests.contract.examples import BLOCK, CAUSE, HUMAN
@@ -259,7 +259,7 @@ class TestRows:
     def test_a_deleted_block_leaves_no_row(self) -> None:
         rows = RowWrites()
         project(DELETED.at(BLOCK, 8), "org-1", rows)
-        assert rows.deletions == [(BLOCKS, "id", BLOCK)]
+        assert rows.deletions == [Deletion(BLOCKS, "id", BLOCK)]
         assert (rows.upserts, rows.patches) == ({}, {})
 
     def test_the_row_after_any_change_is_the_block_as_it_is(self) -> None:

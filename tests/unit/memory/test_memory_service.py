@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.bus.memory import MemoryBus, MemoryNetwork
-from libs.bus.shell import CommandShell
-from libs.bus.system import SystemClock
+from libs.bus.clock_and_ids import SystemClock
+from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.contracts.agent import AgentDeleted
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Context, Rejected
 from libs.contracts.memory import (
     CreateBlocks,
     DeleteBlock,
@@ -15,13 +16,14 @@ from libs.contracts.memory import (
     InsertText,
     UpdateBlock,
 )
-from libs.contracts.message import Accepted, Command, Context, Rejected
-from libs.eventstore.memory import MemoryDatabase, MemoryEventStore
-from libs.eventstore.work import Repository
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.unit_of_work import Repository
 from services.memory.handlers import Handlers
 from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
+from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.given import fact
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
@@ -31,12 +33,13 @@ class Memory:
     """The service, asked over the bus."""
 
     def __init__(self) -> None:
-        self.database = MemoryDatabase(lambda: 0.0)
+        self.database = InMemoryDatabase(lambda: 0.0)
         self.schema = self.database.schema("memory")
-        store = MemoryEventStore(self.database, "memory", "memory-1")
+        store = InMemoryEventStore(self.database, "memory", "memory-1")
         self.repository = Repository(store, "memory", project)
-        self.shell = CommandShell(self.repository, Handlers(SystemClock()).table())
-        self.bus = MemoryBus(MemoryNetwork())
+        handlers = Handlers(SystemClock(), InMemoryAttachedAgents(self.database))
+        self.shell = CommandDispatcher(self.repository, handlers.table())
+        self.bus = InMemoryBus(InMemoryNetwork())
 
     async def start(self) -> Memory:
         await self.bus.serve("memory", self.shell.answer)
@@ -44,6 +47,11 @@ class Memory:
 
     async def ask(self, command: Command, message_id: str) -> Accepted | Rejected:
         return await self.bus.request(command, Context(message_id))
+
+    def attach(self, agent_id: str, *block_ids: str) -> None:
+        """Let the agent service's rows say what is attached to an agent."""
+        agents = self.database.schema("agent").tables.setdefault("agents", {})
+        agents[(agent_id,)] = {"id": agent_id, "org": DEFAULT_ORG, "block_ids": [*block_ids]}
 
     def rows(self) -> dict[Any, Any]:
         return {row["id"]: row for row in self.schema.rows("blocks")}
@@ -86,15 +94,30 @@ async def test_an_update_and_a_deletion_reach_the_rows() -> None:
     assert again == Rejected(code="not_found", reason=f"Block with id '{BLOCK}' not found")
 
 
+async def test_a_block_gets_no_label_that_its_agent_has_on_another() -> None:
+    memory = await Memory().start()
+    await memory.ask(CreateBlocks(blocks=[HUMAN, SHARED]), "m-1")
+    rename = UpdateBlock(block_id=SHARED_BLOCK, changes={"label": "human", "value": "x"})
+    memory.attach(AGENT, BLOCK, SHARED_BLOCK)
+    refused = await memory.ask(rename, "m-2")
+    assert isinstance(refused, Rejected)
+    assert refused.code == "conflict"
+    assert all(said in refused.reason for said in ("`label`", AGENT, BLOCK, "'human'"))
+    assert memory.rows()[SHARED_BLOCK]["label"] == "shared"
+    same = UpdateBlock(block_id=SHARED_BLOCK, changes={"label": "shared", "value": "y"})
+    assert await memory.ask(same, "m-3") == Accepted()
+    memory.attach(AGENT, BLOCK)
+    memory.attach("agent-2", SHARED_BLOCK)
+    assert await memory.ask(rename, "m-4") == Accepted()
+    assert memory.rows()[SHARED_BLOCK]["label"] == "human"
+
+
 async def test_the_blocks_of_a_deleted_agent_go_unless_another_sees_them() -> None:
     memory = await Memory().start()
     await memory.ask(CreateBlocks(blocks=[HUMAN, SHARED]), "m-1")
 
-    class OnlySharedIsSeen:
-        async def blocks_without_holder(self, block_ids: list[str]) -> list[str]:
-            return [one for one in block_ids if one != SHARED_BLOCK]
-
-    policies = Policies(memory.bus, OnlySharedIsSeen())
+    memory.attach("agent-2", SHARED_BLOCK)
+    policies = Policies(memory.bus, InMemoryAttachedAgents(memory.database))
     deleted = fact(AgentDeleted, own_block_ids=[BLOCK, SHARED_BLOCK]).at(AGENT, 2)
     for _ in range(2):  # the log may tell it again
         await policies.agent_deleted(deleted, Context("e-1", actor="user-1"))

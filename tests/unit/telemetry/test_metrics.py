@@ -8,8 +8,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from libs.telemetry.exposition import families, merged
 from libs.telemetry.metrics import REGISTRY
+from libs.telemetry.prometheus_exposition import families, merged
 
 PAGE = Path(__file__).parents[3] / "docs" / "telemetry.md"
 

@@ -11,10 +11,10 @@ import pytest
 from libs.contracts.conversation import ToolCall, Usage
 from libs.telemetry.metrics import REGISTRY
 from libs.telemetry.settings import traced
-from services.agent.adapters.models.observed import ObservedProvider
-from services.agent.adapters.models.port import Finished, ModelEvent, ModelFailed, TextDelta
-from services.agent.domain.context import ModelRequest
-from services.agent.domain.turn import Failure, ModelReply
+from services.agent.adapters.models.model_telemetry import ObservedProvider
+from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
+from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.model_context import ModelRequest
 from tests.collector import Collector
 from tests.contract.examples import CONFIG, message
 from tests.unit.agent.world import FakeClock

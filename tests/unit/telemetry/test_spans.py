@@ -7,15 +7,15 @@ import time
 
 import pytest
 
-from libs.bus.memory import MemoryBus, MemoryNetwork
-from libs.bus.observed import observed
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.bus.message_telemetry import observed
 from libs.bus.ports import IncomingCommand
+from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.memory import DeleteBlock
-from libs.contracts.message import Accepted, Context
-from libs.eventstore.gather import Gathered
+from libs.eventstore.query_batching import Batched
 from libs.telemetry import tracing
 from libs.telemetry.settings import TelemetrySettings, traced
-from libs.telemetry.summary import summary_of
+from libs.telemetry.sql_span_names import summary_of
 from libs.telemetry.tracing import UNSEEN
 from tests.collector import Collector, drawn
 from tests.servers import wait_until
@@ -88,7 +88,7 @@ async def test_a_command_is_one_trace_from_its_sender_to_its_handler() -> None:
     seen: list[Context] = []
     with Collector() as collector:
         with traced("memory", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
-            bus = MemoryBus(MemoryNetwork())
+            bus = InMemoryBus(InMemoryNetwork())
             await bus.serve("memory", observed(answer, FakeClock()))
             context = Context("m-1", traceparent=CLIENT)
             assert await bus.request(DeleteBlock(block_id="block-1"), context) == Accepted()
@@ -116,7 +116,7 @@ async def test_questions_that_are_asked_together_stay_in_their_own_traces() -> N
             await gathered.answer(trace)
 
     batches: list[list[str]] = []
-    gathered = Gathered(ask, called=lambda question: f"load {question}")
+    gathered = Batched(ask, called=lambda question: f"load {question}")
     with Collector() as collector:
         with traced("agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
             await asyncio.gather(*(one(trace) for trace in "abcd"))

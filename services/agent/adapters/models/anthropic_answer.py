@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from libs.contracts.conversation import ReasoningPart, Usage
-from services.agent.adapters.models.assembly import Assembly, tokens
-from services.agent.adapters.models.failures import ERROR_TYPES, refused
-from services.agent.adapters.models.port import ModelDelta, ModelFailed
-from services.agent.domain.turn import Failure, ModelReply
+from services.agent.adapters.models.answer_assembly import Assembly, tokens
+from services.agent.adapters.models.model_errors import ERROR_TYPES, refused
+from services.agent.adapters.models.ports import ModelDelta, ModelFailed
+from services.agent.domain.active_run import Failure, ModelReply
 
 # Why an answer ended, in the words that every provider's answers are told in.
 FINISH_REASONS = {

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_requests import JsonSchemaResponseFormat, LLMConfig
-from libs.contracts.message import Json, JsonObject
-from libs.contracts.served import text_of
-from services.agent.domain.context import ModelRequest
+from libs.contracts.letta_message_mapping import text_of
+from services.agent.domain.model_context import ModelRequest
 
 OUTPUT_TOKENS_DEFAULT = 4_096
 THINKING_TOKENS_MIN = 1_024

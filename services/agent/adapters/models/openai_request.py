@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message
-from libs.contracts.message import Json, JsonObject
-from libs.contracts.served import text_of
-from services.agent.domain.context import ModelRequest
+from libs.contracts.letta_message_mapping import text_of
+from services.agent.domain.model_context import ModelRequest
 
 
 def body_of(request: ModelRequest) -> dict[str, Json]:

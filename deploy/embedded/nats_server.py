@@ -1,0 +1,84 @@
+"""A NATS server with JetStream from the wheel: loopback only, its store under one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy import container_health
+from deploy.embedded import service_environment
+from deploy.embedded.settings import LaunchError
+from deploy.embedded.state import write_private
+from deploy.embedded.subprocesses import Command
+from deploy.nats_configuration import configuration, quoted
+from libs.contracts.permissions import ADMIN, SYSTEM
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nats:
+    folder: Path
+    log: Path
+    port: int
+    passwords: Mapping[str, str]  # of every user
+
+    @property
+    def url(self) -> str:
+        """For the user who may do everything."""
+        return self.url_of(ADMIN)
+
+    def url_of(self, user: str) -> str:
+        return nats_url(port=self.port, user=user, password=self.passwords[user])
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def server_name(self) -> str:
+        """Names this folder, so that a stranger on our port is not taken for us."""
+        return f"heeler-{hashlib.sha256(bytes(self.folder)).hexdigest()[:12]}"
+
+    def prepare(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(self.folder / "nats.conf", self._configuration())
+
+    def command(self) -> Command:
+        return Command(
+            name="nats",
+            argv=[str(server_binary()), "--config", str(self.folder / "nats.conf")],
+            environment=service_environment.of_server(),
+            folder=self.folder,
+            log=self.log,
+            orphan_signal=signal.SIGTERM,
+        )
+
+    def ready(self) -> bool:
+        """Whether it is this server that answers, with JetStream open and its streams in order."""
+        try:
+            return container_health.nats_problem(self.url_of(SYSTEM), self.server_name) is None
+        except (OSError, ValueError, KeyError):
+            return False
+
+    def _configuration(self) -> str:
+        return configuration(
+            server_name=quoted(self.server_name),
+            host="127.0.0.1",
+            port=self.port,
+            store=str(self.store),
+            passwords={user: quoted(password) for user, password in self.passwords.items()},
+        )
+
+
+def nats_url(*, port: int, user: str, password: str) -> str:
+    return f"nats://{user}:{password}@127.0.0.1:{port}"
+
+
+def server_binary() -> Path:
+    binary = Path(sysconfig.get_path("scripts")) / "nats-server"
+    if not binary.exists():
+        raise LaunchError(f"{binary} is missing. Run deploy/bootstrap.sh.")
+    return binary

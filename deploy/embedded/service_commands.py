@@ -1,0 +1,76 @@
+"""How the processes of the services are started: program, addresses, passwords, environment."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+
+from deploy.embedded import postgres_server, service_environment
+from deploy.embedded.nats_server import nats_url
+from deploy.embedded.settings import (
+    ALL_SERVICES,
+    CHECKOUT,
+    DATABASE,
+    SERVICES,
+    Settings,
+    service_of,
+)
+from deploy.embedded.state import Secrets
+from deploy.embedded.subprocesses import Command
+from libs.contracts.services import SERVICES as REGISTRY
+from libs.contracts.services import database_role
+
+HTTP_PARTS = (*(each.name for each in REGISTRY if each.serves_clients), ALL_SERVICES)
+
+
+def service_command(
+    settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
+) -> Command:
+    """How a process of a service is started: `agent`, or its second replica `agent-2`; or one of
+    all services."""
+    service = service_of(name)
+    urls = {
+        each: postgres_server.database_url(
+            port=ports["postgres"],
+            database=DATABASE,
+            user=database_role(each),
+            password=secrets.service_passwords[each],
+        )
+        for each in SERVICES
+    }
+    buses = {
+        each: nats_url(port=ports["nats"], user=each, password=secrets.nats_passwords[each])
+        for each in SERVICES
+    }
+    given = service_environment.of_service(service)
+    ours: dict[str, str] = {}
+    if service in HTTP_PARTS:
+        ours |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
+    if service == ALL_SERVICES:
+        ours |= {
+            "HEELER_DATABASE_URLS": json.dumps(urls),
+            "HEELER_NATS_URLS": json.dumps(buses),
+        }
+        return python_command(settings, name, "deploy.embedded.one_process", given, **ours)
+    ours |= {"HEELER_DATABASE_URL": urls[service], "HEELER_NATS_URL": buses[service]}
+    module = f"{settings.services_package}.{service}"
+    return python_command(settings, name, module, given, **ours)
+
+
+def python_command(
+    settings: Settings, name: str, module: str, given: Mapping[str, str], **more: str
+) -> Command:
+    # A service that comes back should not compile itself first: that is half of its start.
+    ours = {
+        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
+    return Command(
+        name=name,
+        argv=[sys.executable, "-m", module],
+        environment={"HEELER_LOG_LEVEL": "info", **given, **ours, **more},
+        folder=CHECKOUT,
+        log=settings.log(name),
+    )

@@ -1,0 +1,47 @@
+"""Which variables of the person's environment each process gets: only those that it reads.
+
+Whatever is not listed stays with the supervisor. So the keys of the providers are in the process
+that asks the providers, the password is in the one that checks it, and Postgres and NATS have
+neither.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+from deploy.embedded.settings import ALL_SERVICES
+from libs.contracts.services import SERVICES, declared
+
+# LD_* and FAKETIME* are for machines with libraries in unusual places, and for turning clocks.
+EVERY_PROCESS = (
+    *("PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR", "TMPDIR"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "FAKETIME*"),
+)
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+EVERY_SERVICE = (*EVERY_PROCESS, *CERTIFICATES, "HEELER_*", "OTEL_*", "LETTA_OTEL_*")
+PASSWORDS = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD")
+
+
+def of_server(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What Postgres, NATS and the programs that set them up get."""
+    return chosen(environment, EVERY_PROCESS)
+
+
+def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What the process of a service gets. All services in one process share one environment."""
+    services = SERVICES if service == ALL_SERVICES else (declared(service),)
+    own = tuple(name for each in services for name in each.environment)
+    shared = chosen(environment, EVERY_SERVICE)
+    secret = {name for name in shared if name in PASSWORDS and name not in own}
+    return {name: shared[name] for name in shared if name not in secret} | chosen(environment, own)
+
+
+def chosen(environment: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:
+    """The variables whose names match one of the patterns."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }

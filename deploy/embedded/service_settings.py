@@ -1,0 +1,32 @@
+"""What the services would refuse to start with, said before anything is started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from deploy.embedded.settings import LaunchError
+from libs.bus.service_settings import log_level
+from libs.contracts.environment import WrongSetting
+from libs.telemetry.settings import TelemetrySettings
+from services.agent.settings import ProviderSettings, run_seconds_max
+from services.api.settings import ApiSettings
+
+# Only what they read of a person's environment. One that is missing here is refused by the service.
+READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
+    log_level,
+    partial(TelemetrySettings.from_environment, "launcher"),
+    ProviderSettings.from_environment,
+    run_seconds_max,
+    ApiSettings.from_environment,
+)
+
+
+def require_service_settings(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise LaunchError where a service would end at its start, again and again."""
+    try:
+        for read in READERS:
+            read(environment)
+    except WrongSetting as problem:
+        raise LaunchError(f"{problem}.") from problem

@@ -1,0 +1,117 @@
+"""Start a child that never outlives its parent, with its log in a file."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from deploy.embedded.postgres_account import Account
+from deploy.embedded.settings import STOP_SECONDS_MAX
+
+LOG_BYTES_MAX = 20 * 1024 * 1024
+LOGS_KEPT = 3
+PR_SET_PDEATHSIG = 1
+# Loaded before any fork: the child may not load libraries between fork and exec.
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    name: str
+    argv: list[str]
+    environment: dict[str, str]
+    folder: Path
+    log: Path
+    account: Account | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    # Sent by the kernel when the supervisor dies without saying goodbye.
+    orphan_signal: signal.Signals = signal.SIGKILL
+    stop_seconds_max: float = STOP_SECONDS_MAX
+    descriptors: tuple[int, ...] = ()  # open files of ours that the child gets too
+
+
+@contextlib.contextmanager
+def spawn_options(command: Command) -> Iterator[dict[str, Any]]:
+    """The keyword arguments that `subprocess` and `asyncio` take to start the command.
+
+    Call it on the main thread: the kernel sends the orphan signal when the *thread* that forked
+    ends, not the process.
+    """
+    rotate(command.log)
+    with open_log(command.log) as log:
+        options: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": log,
+            "stderr": log,
+            "cwd": command.folder,
+            "env": command.environment,
+            "process_group": 0,
+            "pass_fds": command.descriptors,
+            "umask": 0o077,  # what they write is for nobody else
+            "preexec_fn": die_with_parent(command.orphan_signal),
+        }
+        if command.account:
+            options |= {"user": command.account.uid, "group": command.account.gid}
+            options |= {"extra_groups": []}
+        yield options
+
+
+def spawn(command: Command) -> subprocess.Popen[bytes]:
+    with spawn_options(command) as options:
+        return subprocess.Popen(command.argv, **options)
+
+
+def die_with_parent(orphan_signal: signal.Signals) -> Callable[[], None] | None:
+    if _LIBC is None:
+        return None
+    parent, prctl = os.getpid(), _LIBC.prctl
+
+    def ask_kernel() -> None:
+        # Runs after the change of account, which would clear the setting.
+        prctl(PR_SET_PDEATHSIG, int(orphan_signal), 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask_kernel
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """A log to append to, which only its owner may read."""
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def rotate(log: Path) -> None:
+    """Move a log past its limit aside: `x.log.1` is the youngest of the kept ones."""
+    try:
+        if log.stat().st_size < LOG_BYTES_MAX:
+            return
+    except FileNotFoundError:
+        return
+    for age in range(LOGS_KEPT - 1, 0, -1):
+        with contextlib.suppress(FileNotFoundError):
+            log.with_name(f"{log.name}.{age}").replace(log.with_name(f"{log.name}.{age + 1}"))
+    log.replace(log.with_name(f"{log.name}.1"))
+
+
+def tail(log: Path, lines: int = 20) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16_384))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Signal a child and whatever it left behind in its process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

@@ -1,0 +1,149 @@
+"""One child process that is kept running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Callable
+
+from deploy.embedded.settings import PART_READY_SECONDS_MAX
+from deploy.embedded.state import PartState, ProcessMark
+from deploy.embedded.subprocesses import Command, signal_group, spawn_options
+
+log = logging.getLogger("heeler.supervisor")
+
+BACKOFF_SECONDS_FIRST = 0.1
+BACKOFF_SECONDS_MAX = 5.0
+ALIVE_SECONDS_RESET = 2.0  # who lived this long was of use, and starts again without a wait
+READY_POLL_SECONDS = 0.01
+# A look costs some milliseconds of the CPU; a process that is ill is ended after nine seconds.
+LOOK_SECONDS = 3.0
+FAILURES_MAX = 3
+RESTARTS_BEFORE_READY_MAX = 4
+CANNOT_START = 127
+
+
+class Failed(Exception):
+    """A part that never came up; the message is for the person at the keyboard."""
+
+    def __init__(self, part: str, message: str) -> None:
+        super().__init__(message)
+        self.part = part
+
+
+class Backoff:
+    """None the first time, then 0.1 s doubling to 5 s, until a process lives for 2 s."""
+
+    def __init__(self) -> None:
+        self._next_seconds = 0.0
+
+    def after(self, alive_seconds: float) -> float:
+        if alive_seconds >= ALIVE_SECONDS_RESET:
+            self._next_seconds = 0.0
+        wait = self._next_seconds
+        self._next_seconds = min(max(wait * 2, BACKOFF_SECONDS_FIRST), BACKOFF_SECONDS_MAX)
+        return wait
+
+
+class Part:
+    """One child process that is kept running until it is stopped."""
+
+    def __init__(
+        self,
+        command: Command,
+        state: PartState,
+        changed: Callable[[], None],
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        self.command = command
+        self.state = state
+        self._changed = changed
+        self._prepare = prepare
+        self._backoff = Backoff()
+        self._stopping = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._keeper = asyncio.create_task(self._keep(), name=self.command.name)
+
+    async def wait_ready(self, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PART_READY_SECONDS_MAX
+        while not await asyncio.to_thread(ready):
+            if self._keeper and self._keeper.done():
+                self._keeper.result()
+            given_up = self.state.restarts > RESTARTS_BEFORE_READY_MAX
+            if given_up or time.monotonic() > deadline:
+                raise Failed(self.command.name, f"{self.command.name} did not get ready.")
+            await asyncio.sleep(READY_POLL_SECONDS)
+
+    async def watch(self, well: Callable[[], bool]) -> None:
+        """End the process, so that it is started again, when it lives and has not been well for so
+        many looks in a row: some troubles end with a new start only. Never gives up."""
+        failures, warned = 0, None
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            seen = self._process
+            good = await asyncio.to_thread(well)
+            failures = 0 if good or self._process is not seen else failures + 1
+            if failures >= FAILURES_MAX and seen and seen.returncode is None:
+                number = signal.SIGKILL if seen is warned else self.command.stop_signal
+                log.error("%s does not get well: %s", self.command.name, number.name)
+                signal_group(seen.pid, number)
+                failures, warned = 0, seen
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._process and self._process.returncode is None:
+            signal_group(self._process.pid, self.command.stop_signal)
+        if self._keeper:
+            _, pending = await asyncio.wait([self._keeper], timeout=self.command.stop_seconds_max)
+            if pending and self._process:
+                log.warning("%s ignored the stop signal: killed", self.command.name)
+                signal_group(self._process.pid, signal.SIGKILL)
+                await asyncio.wait([self._keeper])
+        self._note("stopped", mark=None)
+
+    async def _keep(self) -> None:
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            code = await self._run_once()
+            if self._stopping.is_set():
+                return
+            wait_seconds = self._backoff.after(time.monotonic() - started)
+            log.warning(
+                "%s exited with %s: restart in %.1f s", self.command.name, code, wait_seconds
+            )
+            self.state.restarts += 1
+            self._note("restarting", mark=None, last_exit=code)
+            if wait_seconds:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), wait_seconds)
+
+    async def _run_once(self) -> int:
+        if self._prepare:
+            self._prepare()
+        try:
+            with spawn_options(self.command) as options:
+                process = await asyncio.create_subprocess_exec(*self.command.argv, **options)
+        except OSError as error:
+            log.error("%s cannot be started: %s", self.command.name, error)
+            return CANNOT_START
+        self._process = process
+        self.state.started_at = time.time()
+        self._note("running", mark=ProcessMark.of(process.pid))
+        log.info("%s started, pid %s", self.command.name, process.pid)
+        if self._stopping.is_set():  # the stop came while the process was being made
+            signal_group(process.pid, self.command.stop_signal)
+        code = await process.wait()
+        signal_group(process.pid, signal.SIGKILL)  # what it left behind
+        return code
+
+    def _note(self, state: str, *, mark: ProcessMark | None, last_exit: int | None = None) -> None:
+        self.state.state, self.state.mark = state, mark
+        if last_exit is not None:
+            self.state.last_exit = last_exit
+        self._changed()

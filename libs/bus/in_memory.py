@@ -1,0 +1,189 @@
+"""The in-memory bus: the same contract, for tests and for the simulator."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from libs.bus.message_telemetry import below, sending
+from libs.bus.ports import (
+    REQUEST_SECONDS_MAX,
+    Answer,
+    BusUnavailable,
+    Deliver,
+    Expired,
+    IncomingCommand,
+    Ring,
+    TryAgain,
+    outgoing,
+    reply_payload,
+    too_large,
+)
+from libs.contracts.bus_messages import REPLY, Accepted, Command, Context, Rejected
+from libs.contracts.stream_definitions import MESSAGE_BYTES_MAX
+from libs.eventstore.ports import StoredEvent
+
+log = logging.getLogger(__name__)
+
+ATTEMPT_PAUSE_SECONDS = 0.05
+
+Attempt = asyncio.Task[Accepted | Rejected | None]
+Servant = Callable[[IncomingCommand], Attempt]
+
+
+@dataclass(slots=True)
+class InMemoryNetwork:
+    """What several processes share."""
+
+    servants: dict[str, list[Servant]] = field(default_factory=lambda: defaultdict(list))
+    listeners: dict[str, list[Ring]] = field(default_factory=lambda: defaultdict(list))
+    deltas: dict[str, list[Deliver]] = field(default_factory=lambda: defaultdict(list))
+    tokens: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    events: dict[str, list[StoredEvent]] = field(default_factory=lambda: defaultdict(list))
+    turns: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+class InMemoryBus:
+    """Keeps the contract of `ports.Bus`; messages travel as JSON, as they do for real."""
+
+    def __init__(self, network: InMemoryNetwork) -> None:
+        self.network = network
+        self.served: list[tuple[str, Servant]] = []
+        self.in_flight: set[Attempt] = set()
+        self.connected, self.reconnects = True, 0
+
+    async def request(
+        self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        """Send a command until it is answered."""
+        with sending(command, context) as span:
+            outgoing_command = outgoing(command, below(span, context))
+            return await self.resend(outgoing_command, seconds_max=seconds_max)
+
+    async def resend(
+        self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        """Send a command that arrived before."""
+        refused = too_large(incoming, MESSAGE_BYTES_MAX)
+        if refused:
+            return refused
+        service = incoming.name.partition(".")[0]
+        sent_at = datetime.now(UTC).isoformat()
+        incoming = replace(incoming, context=replace(incoming.context, sent_at=sent_at))
+        until = time.monotonic() + seconds_max
+        try:
+            async with asyncio.timeout(seconds_max):
+                while True:
+                    left = until - time.monotonic()
+                    last = left <= 2 * ATTEMPT_PAUSE_SECONDS
+                    delivery = replace(incoming, seconds_left=left, last_delivery=last)
+                    reply = await self.attempt(service, delivery)
+                    if reply is not None:
+                        return REPLY.validate_json(reply_payload(reply, MESSAGE_BYTES_MAX))
+                    await asyncio.sleep(ATTEMPT_PAUSE_SECONDS)
+                    incoming = replace(incoming, again=True)
+        except TimeoutError as late:
+            raise BusUnavailable(f"{incoming.name}: no answer") from late
+
+    async def attempt(self, service: str, incoming: IncomingCommand) -> Accepted | Rejected | None:
+        """Deliver a command once; None if nobody serves or the handler failed. A handler goes on
+        when the requester stops waiting."""
+        servants = self.network.servants[service]
+        if not servants:
+            return None
+        self.network.turns[service] += 1
+        servant = servants[self.network.turns[service] % len(servants)]
+        return await asyncio.shield(servant(incoming))
+
+    async def serve(self, service: str, answer: Answer) -> None:
+        """Answer the commands of a service."""
+
+        def begin(incoming: IncomingCommand) -> Attempt:
+            task = asyncio.create_task(answered(answer, incoming))
+            self.in_flight.add(task)
+            task.add_done_callback(self.in_flight.discard)
+            return task
+
+        self.network.servants[service].append(begin)
+        self.served.append((service, begin))
+
+    async def stop_serving(self) -> None:
+        """Take no more commands, and return when those that were taken are answered."""
+        for service, servant in self.served:
+            self.network.servants[service].remove(servant)
+        self.served = []
+        if self.in_flight:
+            await asyncio.wait(self.in_flight)
+
+    async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
+        """Publish events in order."""
+        self.network.events[service] += events
+        for event in events:
+            for ring in self.network.listeners[f"{service}.{event.topic}"]:
+                ring()
+
+    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+        """Ring when an event of this topic is published."""
+        self.network.listeners[f"{service}.{topic}"].append(ring)
+
+    async def publish_delta(
+        self, subject: str, payload: bytes, *, replaces_kept: bool = False
+    ) -> None:
+        """Tell whoever listens now."""
+        if replaces_kept:
+            self.network.tokens.pop(subject, None)
+        elif subject.split(".")[3] == "token":
+            self.network.tokens[subject].append(payload)
+        for pattern, listening in list(self.network.deltas.items()):
+            if matches(subject, pattern):
+                for deliver in list(listening):
+                    deliver(subject, payload)
+
+    async def kept_deltas(self, subject: str) -> list[bytes]:
+        """The tokens of a subject."""
+        return list(self.network.tokens.get(subject, []))
+
+    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> InMemorySubscription:
+        """Hear the deltas of a subject from now on."""
+        self.network.deltas[subject].append(deliver)
+        return InMemorySubscription(self.network, subject, deliver)
+
+
+@dataclass(frozen=True, slots=True)
+class InMemorySubscription:
+    """A subscription that can be ended."""
+
+    network: InMemoryNetwork
+    subject: str
+    deliver: Deliver
+
+    async def end(self) -> None:
+        """Stop delivering."""
+        listening = self.network.deltas[self.subject]
+        listening.remove(self.deliver)
+        if not listening:
+            del self.network.deltas[self.subject]
+
+
+def matches(subject: str, pattern: str) -> bool:
+    """Whether a subject fits a pattern, in which `*` stands for any token."""
+    tokens, wanted = subject.split("."), pattern.split(".")
+    return len(tokens) == len(wanted) and all(
+        one in ("*", token) for token, one in zip(tokens, wanted, strict=True)
+    )
+
+
+async def answered(answer: Answer, incoming: IncomingCommand) -> Accepted | Rejected | None:
+    """The answer, or None if the handler failed. A process edge: the bug is logged here."""
+    try:
+        return await answer(incoming)
+    except (TryAgain, Expired):
+        return None
+    except Exception:
+        log.exception("command %s failed", incoming.name)
+        return None

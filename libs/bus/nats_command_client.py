@@ -1,0 +1,116 @@
+"""Requests over NATS: commands that are sent until they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from itertools import count
+
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from libs.bus import message_headers
+from libs.bus.message_telemetry import below, sending
+from libs.bus.nats_connection import NatsConnection
+from libs.bus.ports import (
+    REQUEST_SECONDS_MAX,
+    BusUnavailable,
+    IncomingCommand,
+    is_answer,
+    outgoing,
+    too_large,
+)
+from libs.contracts.bus_messages import REPLY, Accepted, Command, Context, Rejected
+
+RESEND_SECONDS = (0.5, 1.0, 2.0)
+
+
+class NatsRequests:
+    """The requests of one process. Each has a token of its own; the answer comes to the subject
+    `<inbox>.<token>`, and all of them by one subscription."""
+
+    def __init__(self, connection: NatsConnection) -> None:
+        self.connection = connection
+        self.replies: dict[str, asyncio.Future[bytes]] = {}
+        self.tokens = count(1)
+
+    async def hear_replies(self) -> None:
+        """Subscribe to the answers. Call it when the connection is there."""
+        await self.connection.client.subscribe(f"{self.connection.inbox}.*", cb=self.on_reply)
+
+    async def request(
+        self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        """Send a command until it is answered; see `ports.Bus.request`."""
+        with sending(command, context) as span:
+            outgoing_command = outgoing(command, below(span, context))
+            return await self.resend(outgoing_command, seconds_max=seconds_max)
+
+    async def resend(
+        self, incoming: IncomingCommand, *, seconds_max: float = REQUEST_SECONDS_MAX
+    ) -> Accepted | Rejected:
+        """Send a command that arrived before, until it is answered."""
+        refused = too_large(incoming, self.connection.payload_bytes_max)
+        if refused:
+            return refused
+        token = str(next(self.tokens))
+        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.replies[token] = reply
+        sent_headers = message_headers.of_command(incoming, f"{self.connection.inbox}.{token}")
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(seconds_max):
+                for pause in resend_pauses():
+                    message_headers.waiting(sent_headers, time.monotonic() - began, seconds_max)
+                    await self.connection.client.publish(
+                        incoming.subject,
+                        incoming.payload,
+                        headers=message_headers.written(sent_headers),
+                    )
+                    await asyncio.wait([reply], timeout=pause)
+                    if reply.done():
+                        answer = REPLY.validate_json(reply.result())
+                        if is_answer(answer, sent_again=message_headers.RESENT in sent_headers):
+                            return answer
+                        reply = self.replies[token] = asyncio.get_running_loop().create_future()
+                        await asyncio.sleep(pause)
+                    sent_headers[message_headers.RESENT] = "true"
+        except (TimeoutError, NatsError) as problem:
+            raise BusUnavailable(f"{incoming.name}: no answer") from problem
+        finally:
+            del self.replies[token]
+        raise AssertionError("resending never ends")
+
+    async def answers(self, seconds_max: float) -> bool:
+        """Whether NATS brings back in time what this process sends itself.
+
+        A ping must not be given up on: a pong that finds nobody waiting ends the client's reading
+        for good, and the process is deaf until the client gives up the connection, 15 s later.
+        """
+        if not self.connection.connected:
+            return False
+        token = str(next(self.tokens))
+        echo: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.replies[token] = echo
+        try:
+            await self.connection.client.publish(f"{self.connection.inbox}.{token}", b"")
+            await asyncio.wait([echo], timeout=seconds_max)
+        except NatsError:
+            return False
+        finally:
+            del self.replies[token]
+        return echo.done()
+
+    async def on_reply(self, message: Msg) -> None:
+        """Wake the request that this answers; a second answer finds nobody, which is fine."""
+        waiting = self.replies.get(message.subject.rpartition(".")[2])
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message.data)
+
+
+def resend_pauses() -> Iterator[float]:
+    """How long to wait for an answer before sending again, without end."""
+    yield from RESEND_SECONDS
+    while True:
+        yield RESEND_SECONDS[-1]

@@ -1,0 +1,74 @@
+"""Deltas on NATS: core messages, of which a stream keeps the tokens for a while."""
+
+from __future__ import annotations
+
+import logging
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription as NatsSubscription
+from nats.errors import Error as NatsError
+
+from libs.bus import message_headers
+from libs.bus.nats_connection import NatsConnection
+from libs.bus.ports import Deliver
+from libs.contracts.stream_definitions import TOKENS_STREAM
+
+log = logging.getLogger(__name__)
+
+KEPT_SECONDS_MAX = 1.0
+
+
+class NatsDeltas:
+    """The deltas that one process publishes and hears."""
+
+    def __init__(self, connection: NatsConnection) -> None:
+        self.connection = connection
+
+    async def publish_delta(
+        self, subject: str, payload: bytes, *, replaces_kept: bool = False
+    ) -> None:
+        """Tell whoever listens now."""
+        sent_headers = message_headers.LAST_OF_SUBJECT if replaces_kept else None
+        try:
+            await self.connection.client.publish(subject, payload, headers=sent_headers)
+        except NatsError as problem:
+            log.debug("delta dropped: %s", problem)
+
+    async def kept_deltas(self, subject: str) -> list[bytes]:
+        """The tokens of a subject that the stream still has."""
+        jetstream = self.connection.client.jetstream(timeout=KEPT_SECONDS_MAX)
+        kept: list[bytes] = []
+        try:
+            reader = await jetstream.subscribe(subject, stream=TOKENS_STREAM, ordered_consumer=True)
+            try:
+                info = await reader.consumer_info()
+                sent = info.delivered.consumer_seq if info.delivered else 0
+                while len(kept) < sent + (info.num_pending or 0):
+                    kept.append((await reader.next_msg(timeout=KEPT_SECONDS_MAX)).data)
+            finally:
+                await reader.unsubscribe()
+        except (TimeoutError, NatsError) as problem:
+            log.debug("kept tokens of %s cannot be read: %s", subject, problem)
+        return kept
+
+    async def subscribe_deltas(self, subject: str, deliver: Deliver) -> DeltaSubscription:
+        """Hear the deltas of a subject from now on."""
+
+        async def on_delta(message: Msg) -> None:
+            deliver(message.subject, message.data)
+
+        return DeltaSubscription(await self.connection.client.subscribe(subject, cb=on_delta))
+
+
+class DeltaSubscription:
+    """A core subscription that can be ended, also while NATS is away."""
+
+    def __init__(self, subscription: NatsSubscription) -> None:
+        self.subscription = subscription
+
+    async def end(self) -> None:
+        """Stop delivering."""
+        try:
+            await self.subscription.unsubscribe()
+        except NatsError as problem:
+            log.debug("unsubscribing failed: %s", problem)

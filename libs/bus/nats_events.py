@@ -1,0 +1,70 @@
+"""Events on NATS: published in order into the stream of their service, and heard."""
+
+from __future__ import annotations
+
+from faststream.nats.message import NatsMessage
+from nats.errors import BadHeaderError, BadSubjectError, MaxPayloadError
+from nats.errors import Error as NatsError
+from nats.js.errors import BadRequestError
+
+from libs.bus import message_headers
+from libs.bus.large_events import EVENT_BYTES_MAX, published_payload
+from libs.bus.nats_connection import NatsConnection, undecoded
+from libs.bus.ports import BusUnavailable, Ring
+from libs.contracts.bus_messages import event_subject
+from libs.eventstore.ports import StoredEvent
+
+PUBLISH_ACK_SECONDS_MAX = 2.0
+
+# What NATS will never take, whatever the time.
+REFUSED = (BadHeaderError, BadRequestError, BadSubjectError, MaxPayloadError)
+
+
+class NatsEvents:
+    """The events that one process publishes and hears."""
+
+    def __init__(self, connection: NatsConnection) -> None:
+        self.connection = connection
+
+    async def publish_events(self, service: str, events: list[StoredEvent]) -> None:
+        """Publish in order on one connection; the last one waits for the stream to say that it
+        has it, which it only can after the ones before."""
+        if not self.connection.connected:
+            raise BusUnavailable("nats is not connected")
+        *leading, last = events
+        bytes_max = min(EVENT_BYTES_MAX, self.connection.payload_bytes_max)
+        client = self.connection.client
+        jetstream = client.jetstream(timeout=PUBLISH_ACK_SECONDS_MAX)
+        try:
+            for event in leading:
+                subject, payload, sent = published(service, event, bytes_max)
+                await client.publish(subject, payload, headers=message_headers.written(sent))
+            subject, payload, sent = published(service, last, bytes_max)
+            await jetstream.publish(subject, payload, headers=message_headers.written(sent))
+        except REFUSED:
+            raise
+        except (TimeoutError, NatsError, OSError, RuntimeError) as problem:
+            # uvloop raises RuntimeError where it writes to a connection that was just lost: that is
+            # the fault of no event, which the relay would leave out.
+            raise BusUnavailable(f"events of {service} were not taken") from problem
+
+    async def hear_events(self, service: str, topic: str, ring: Ring) -> None:
+        """Ring whenever such an event is published. Call it before `start`."""
+
+        async def on_event(message: NatsMessage) -> None:
+            ring()
+
+        subject = f"{service}.event.{topic}.>"
+        self.connection.broker.subscriber(subject, decoder=undecoded, no_reply=True)(on_event)
+
+
+def published(
+    service: str, event: StoredEvent, bytes_max: int
+) -> tuple[str, bytes, dict[str, str]]:
+    """Subject, payload and headers of an event."""
+    subject = event_subject(service, event.topic, event.org, event.about)
+    payload, referred = published_payload(service, event, bytes_max)
+    sent = message_headers.of_event(service, event)
+    if referred:
+        sent[message_headers.BY_REFERENCE] = ",".join(referred)
+    return subject, payload, sent

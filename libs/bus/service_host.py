@@ -1,0 +1,156 @@
+"""What every service process is: a store, a bus, a shell, a relay, and loops that keep leases."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+
+from libs.bus.aggregate_locks import AggregateLocks
+from libs.bus.background_loops import forever
+from libs.bus.bounded_command_queue import CommandQueue
+from libs.bus.command_dispatcher import CommandDispatcher, Handler
+from libs.bus.command_retries import CommandRetries
+from libs.bus.dead_letter_handlers import DeadLetterCommands
+from libs.bus.event_consumer import EventConsumer, React
+from libs.bus.leader_election import Leadership
+from libs.bus.message_telemetry import observed
+from libs.bus.ports import Bus, Clock, IncomingCommand
+from libs.bus.relay import Relay
+from libs.bus.suspect_quarantine import Quarantine
+from libs.contracts.bus_messages import COMMANDS, Accepted, Command, Event, Rejected
+from libs.contracts.health_commands import CHECK
+from libs.contracts.version import HEELER_VERSION
+from libs.eventstore.ports import (
+    LEASE_RENEWAL_SECONDS,
+    REPLIES_FORGOTTEN_AT_ONCE,
+    REPLY_KEPT_SECONDS,
+    EventStore,
+)
+from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from libs.telemetry import metrics
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 2.0
+RELAY_LINGER_SECONDS = 0.1
+FORGET_EVERY_SECONDS = 600.0
+ATTEMPTS_KEPT_SECONDS = 86_400.0
+
+
+class Service:
+    """The running parts of one service in one process; the adapters are handed in.
+
+    The same object runs on Postgres and NATS and on their twins.
+    """
+
+    def __init__(self, name: str, repository: Repository, bus: Bus, clock: Clock) -> None:
+        self.name = name
+        self.repository = repository
+        self.store: EventStore = repository.store
+        self.bus = bus
+        self.clock = clock
+        self.relay = Relay(self.store, bus, name)
+        self.quarantine = Quarantine(clock)
+        self.locks = AggregateLocks()
+        self.dead_letters = DeadLetterCommands(name, self.store.letters, bus)
+        self.consumers: list[EventConsumer] = []
+        self.sweepers: list[Callable[[], Awaitable[None]]] = []
+        self.looks: list[Callable[[], Awaitable[None]]] = []
+        self.lease_watchers: list[Callable[[set[str]], None]] = []
+        self.loops: list[asyncio.Task[None]] = []
+        repository.watchers.append(count_event)
+        metrics.SERVICE_INFO.labels(name, HEELER_VERSION).set(1)
+
+    async def handle(self, handlers: Mapping[type[Command], Handler]) -> None:
+        """Answer these commands, and those about the service: its dead letters, its health."""
+        own: dict[type[Command], Handler] = {**self.dead_letters.table()}
+        question = COMMANDS.get(f"{self.name}.{CHECK}")
+        if question is not None:
+            own[question] = self.check_health
+        shell = CommandDispatcher(self.repository, {**handlers, **own})
+        retries = CommandRetries(self.name, self.store, shell.answer, self.clock, self.quarantine)
+        queue = CommandQueue(retries.answer, self.locks, self.clock)
+
+        async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
+            reply = await queue.answer(incoming)
+            self.relay.notification.notify()
+            return reply
+
+        await self.bus.serve(self.name, observed(answer, self.clock))
+
+    async def check_health(self, command: Command, work: UnitOfWork) -> Accepted | Rejected:
+        """How far this service is, from somebody who came the way of every command."""
+        progress = await self.store.progress([each.upstream for each in self.consumers])
+        return Accepted(result={name: asdict(one) for name, one in progress.items()})
+
+    async def follow(self, upstream: str, reactions: dict[type[Event], React]) -> None:
+        """React to the events of another service."""
+        consumer = EventConsumer(self.name, self.store, self.bus, upstream, reactions, self.clock)
+        await consumer.start()
+        self.consumers.append(consumer)
+        self.dead_letters.consumers[upstream] = consumer
+
+    def start(self) -> None:
+        """Begin the loops; the bus must be started."""
+        turns: dict[str, Callable[[], Awaitable[None]]] = {
+            "relay": self.relay_turn,
+            "leases": self.renew,
+            "inbox": self.forget_replies,
+            **{f"consumer of {each.upstream}": each.turn for each in self.consumers},
+            **{f"sweeper {n}": self.sweep_with(sweep) for n, sweep in enumerate(self.sweepers)},
+        }
+        self.loops = [
+            asyncio.create_task(forever(f"{self.name} {name}", turn, self.clock))
+            for name, turn in turns.items()
+        ]
+
+    async def stop(self) -> None:
+        """End the loops and give back the leases that they hold."""
+        for loop in self.loops:
+            loop.cancel()
+        await asyncio.gather(*self.loops, return_exceptions=True)
+        self.loops = []
+        for leadership in self.leaderships:
+            await leadership.give_back()
+
+    @property
+    def leaderships(self) -> list[Leadership]:
+        """The jobs that one process of this service does."""
+        return [self.relay.leadership, *(each.leadership for each in self.consumers)]
+
+    async def relay_turn(self) -> None:
+        """Nobody waits for the event stream: let a few commits gather, then publish them."""
+        await self.clock.sleep(RELAY_LINGER_SECONDS)
+        await self.relay.turn()
+
+    async def forget_replies(self) -> None:
+        """Keep the inbox as long as a message may come again, and no longer."""
+        while await self.store.forget_replies(REPLY_KEPT_SECONDS) == REPLIES_FORGOTTEN_AT_ONCE:
+            pass
+        await self.store.letters.forget_older(ATTEMPTS_KEPT_SECONDS)
+        await self.clock.sleep(FORGET_EVERY_SECONDS)
+
+    async def renew(self) -> None:
+        """Prolong all leases of this process in one statement, and tell who lost theirs."""
+        await self.clock.sleep(LEASE_RENEWAL_SECONDS)
+        held = await self.store.renew_leases()
+        for leadership in self.leaderships:
+            leadership.keep(held)
+        for watch in self.lease_watchers:
+            watch(held)
+
+    def sweep_with(self, sweep: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """One turn of a sweeper: sweep, then rest."""
+
+        async def turn() -> None:
+            await sweep()
+            await self.clock.sleep(SWEEP_SECONDS)
+
+        return turn
+
+
+def count_event(event: Event) -> None:
+    """Count an event that is committed."""
+    metrics.EVENTS.labels(f"{event.service}.{event.topic}").inc()

@@ -1,0 +1,158 @@
+"""Run a service on Postgres and NATS: open the adapters, start, wait for a signal, drain, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import uvloop
+
+from libs.bus.background_loops import forever
+from libs.bus.clock_and_ids import RandomIds, SystemClock
+from libs.bus.json_logs import configure_logs
+from libs.bus.metrics_collection import Reporter
+from libs.bus.nats_bus import NatsBus
+from libs.bus.nats_micro import register
+from libs.bus.python_gc import freeze_what_is_loaded
+from libs.bus.service_gauges import ServiceGauges
+from libs.bus.service_host import Service
+from libs.bus.service_settings import ServiceSettings
+from libs.contracts.environment import WrongSetting
+from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.ports import EventStore, StoreUnavailable
+from libs.eventstore.postgres import PostgresEventStore
+from libs.eventstore.unit_of_work import Projection, Repository
+from libs.telemetry.settings import traced
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Runtime:
+    """The adapters of one service process. `begin` runs when the bus and the loops do; who sets
+    `ended` ends the process."""
+
+    service: Service
+    database: Database
+    bus: NatsBus
+    clock: SystemClock
+    ids: RandomIds
+    begin: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+Wire = Callable[[Runtime], Awaitable[Callable[[], Awaitable[None]] | None]]
+# Reads what a service's wiring needs of the environment. Raises WrongSetting.
+Wiring = Callable[[Mapping[str, str]], Wire]
+
+
+@asynccontextmanager
+async def running(
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+) -> AsyncIterator[Runtime]:
+    """A started service. `wire` registers what it does, and may return what drains it."""
+    with traced(name):
+        async with started(name, settings, project, wire) as runtime:
+            yield runtime
+
+
+@asynccontextmanager
+async def started(
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+) -> AsyncIterator[Runtime]:
+    """The same, with nobody watching."""
+    ids, clock = RandomIds(), SystemClock()
+    holder = holder_of(settings.instance, ids.new(name))
+    pool = open_pool(settings.database_url, connections_max=settings.connections_max)
+    await pool.open()
+    try:
+        database = Database(pool)
+        store = PostgresEventStore(database, name, holder)
+        bus = NatsBus(settings.nats_url, holder)
+        repository = Repository(store, name, project)
+        runtime = Runtime(Service(name, repository, bus, clock), database, bus, clock, ids)
+        drain = await wire(runtime)
+        await take_over(store)
+        await bus.start()
+        gauges = ServiceGauges(runtime.service, store)
+        await register(name, bus.client)
+        reporter = Reporter(bus.client, gauges.look, clock)
+        reporting = asyncio.create_task(forever(f"{name} metrics", reporter.turn, clock))
+        runtime.service.start()
+        try:
+            for begin in runtime.begin:
+                await begin()
+            freeze_what_is_loaded()
+            yield runtime
+        finally:
+            await bus.stop_serving()
+            if drain:
+                await drain()
+            reporting.cancel()
+            await runtime.service.stop()
+            await bus.stop()
+    finally:
+        await pool.close()
+
+
+def holder_of(instance: str, process_id: str) -> str:
+    """The name of a process that is an instance, or of one that is none."""
+    return f"{instance}/{process_id}" if instance else process_id
+
+
+async def take_over(store: EventStore) -> None:
+    """Free what the process before this one held; if that cannot be done, it runs out."""
+    try:
+        freed = await store.succeed()
+    except StoreUnavailable as problem:
+        log.warning("the leases of the process before have to run out: %s", problem)
+    else:
+        if freed:
+            log.info("the leases of the process before are free: %d", freed)
+
+
+def signalled() -> asyncio.Event:
+    """Set when the process is asked to stop, by SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def run(
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire, stop: asyncio.Event
+) -> None:
+    """Serve until `stop` is set, or until the service ends by itself."""
+    async with running(name, settings, project, wire) as runtime:
+        waiting = [asyncio.create_task(one.wait()) for one in (stop, runtime.ended)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+
+
+async def run_until_signalled(
+    name: str, settings: ServiceSettings, project: Projection, wire: Wire
+) -> None:
+    """Serve until the process is asked to stop."""
+    await run(name, settings, project, wire, signalled())
+
+
+def main(name: str, project: Projection, wiring: Wiring) -> None:
+    """The whole life of a service process; one sentence, if its environment is wrong."""
+    try:
+        settings, wire = ServiceSettings.from_environment(os.environ), wiring(os.environ)
+        configure_logs(name, settings.log_level)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvloop.run(run_until_signalled(name, settings, project, wire))
+    except WrongSetting as problem:
+        sys.exit(str(problem))

@@ -1,0 +1,44 @@
+"""What every service reads from its environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from libs.contracts.environment import address, database_address, one_of, required, word
+from libs.contracts.services import POOL_CONNECTIONS_MAX
+
+LOG_LEVEL = "HEELER_LOG_LEVEL"
+LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
+NATS_SCHEMES = ("nats", "tls", "ws", "wss")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Where the store and the bus are, how much to log, how many connections to Postgres."""
+
+    database_url: str
+    nats_url: str
+    log_level: str = "info"
+    connections_max: int = POOL_CONNECTIONS_MAX
+    instance: str = ""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ServiceSettings:
+        """Read HEELER_DATABASE_URL, HEELER_NATS_URL, HEELER_LOG_LEVEL and HEELER_INSTANCE, which
+        names what this process is until it dies, and nobody else meanwhile: a container, or a part
+        that a supervisor restarts. Raises WrongSetting."""
+        required(environment, "HEELER_NATS_URL")
+        return cls(
+            database_address(environment, "HEELER_DATABASE_URL"),
+            address(environment, "HEELER_NATS_URL", NATS_SCHEMES),
+            log_level(environment),
+            instance=word(environment, "HEELER_INSTANCE"),
+        )
+
+
+def log_level(environment: Mapping[str, str] = os.environ) -> str:
+    """HEELER_LOG_LEVEL in small letters. Raises WrongSetting."""
+    given = {name: value.lower() for name, value in environment.items() if name == LOG_LEVEL}
+    return one_of(given, LOG_LEVEL, LOG_LEVELS, "info")

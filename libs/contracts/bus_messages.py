@@ -1,0 +1,211 @@
+"""What every message is: a command, an event, a delta; and the replies to commands.
+
+Names. A class has one topic (`run.start`), and from the topic come the NATS subject
+(`agent.command.run.start.<org>.<id>`), the topic column in Postgres and the heading in the docs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+from eventsourcing.domain import CanMutateAggregate
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+
+type Json = JsonValue
+type JsonObject = dict[str, JsonValue]
+
+DEFAULT_ORG = "org-00000000-0000-4000-8000-000000000000"
+DEFAULT_USER = "user-00000000-0000-4000-8000-000000000000"
+
+
+class Value(BaseModel):
+    """An immutable part of a message; unknown fields are ignored, so that additions are safe."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Who sent a message, for whom, and what it belongs to. Travels in the headers.
+
+    `traceparent` is the span that it was sent in, as W3C writes it; empty where nobody traces.
+    `sent_at` is when a message that arrived was sent for the first time, by the clock of the bus,
+    as ISO 8601. One clock for all senders; but what is held up before it reaches the bus, by a
+    network or a frozen sender, counts as sent so much later.
+    `fingerprint` says which request a client gave the name `message_id` to; empty where the name is
+    the sender's own, and nobody can give it to something else.
+    """
+
+    message_id: str
+    org: str = DEFAULT_ORG
+    actor: str = DEFAULT_USER
+    correlation_id: str = ""
+    causation_id: str = ""
+    traceparent: str = ""
+    sent_at: str = ""
+    fingerprint: str = ""
+
+    def caused(self, message_id: str) -> Context:
+        """The context of a message that was sent because of this one."""
+        return replace(
+            self,
+            message_id=message_id,
+            causation_id=self.message_id,
+            sent_at="",
+            fingerprint="",
+        )
+
+
+class NewerVersion(Exception):
+    """A topic, or a version of one, that this process does not know: a newer process of the same
+    service does. It is no failure of the message, and is never counted as one."""
+
+
+class Command(Value):
+    """An imperative. It may be refused; handled twice it has the effect of once: its reply is kept
+    for whoever sends it again, unless it says that it keeps none, because it changes nothing.
+
+    An older process ignores a field that it does not know. Where it must not, or where a field may
+    have a value that it cannot read, `schema_version` is raised: then it leaves the command alone.
+    """
+
+    service: ClassVar[str]
+    topic: ClassVar[str]
+    schema_version: ClassVar[int] = 1
+    keeps_reply: ClassVar[bool] = True
+
+    @property
+    def target(self) -> str:
+        """The id that the command is about; the last token of its subject."""
+        raise NotImplementedError
+
+    def subject(self, org: str) -> str:
+        """`<service>.command.<topic>.<org>.<target>`."""
+        return f"{self.service}.command.{self.topic}.{org}.{self.target}"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "topic" in vars(cls):
+            register(COMMANDS, cls.service, cls.topic, cls)
+
+
+class Event(BaseModel, CanMutateAggregate[str]):
+    """A fact about one aggregate, in the past tense. It may not be refused.
+
+    The three originator fields are columns of the log; everything else is the payload.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    service: ClassVar[str]
+    topic: ClassVar[str]
+    schema_version: ClassVar[int] = 1
+    # Whether processes that do not know it may decide as if it had not happened: it changes nothing
+    # of a state that they know. Others leave the aggregate to newer processes.
+    additive: ClassVar[bool] = False
+
+    originator_id: str
+    originator_version: int
+    timestamp: datetime
+
+    def apply(self, aggregate: Any) -> None:
+        """Evolve the aggregate: its `when` says how."""
+        aggregate.when(self)
+
+    @property
+    def about(self) -> str:
+        """The id that stands last in the subject: the aggregate's, unless the event says better."""
+        return self.originator_id
+
+    def payload_json(self) -> str:
+        """The payload as JSON text, without the columns of the log."""
+        return self.model_dump_json(exclude=LOG_COLUMNS)
+
+    @classmethod
+    def upcast(cls, payload: JsonObject, from_version: int) -> JsonObject:
+        """Bring an older payload to `schema_version`, one `upcast_v1_v2` step at a time."""
+        for version in range(from_version, cls.schema_version):
+            payload = getattr(cls, f"upcast_v{version}_v{version + 1}")(payload)
+        return payload
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if "topic" in vars(cls):
+            register(EVENTS, cls.service, cls.topic, cls)
+
+
+LOG_COLUMNS = {"originator_id", "originator_version", "timestamp"}
+
+
+class Accepted(Value):
+    """The command took effect (now or when it was first seen).
+
+    `fingerprint` is that of the context it was sent in: another one under the same name is refused.
+    """
+
+    outcome: Literal["accepted"] = "accepted"
+    result: JsonObject = Field(default_factory=dict)
+    fingerprint: str = Field(default="", exclude_if=lambda fingerprint: not fingerprint)
+
+
+class Rejected(Value):
+    """The command was refused and nothing changed. `code` is one of `REFUSALS`."""
+
+    outcome: Literal["rejected"] = "rejected"
+    code: str
+    reason: str
+
+
+Reply = Annotated[Accepted | Rejected, Field(discriminator="outcome")]
+REPLY: TypeAdapter[Accepted | Rejected] = TypeAdapter(Reply)
+
+NOT_FOUND = "not_found"
+INVALID = "invalid"
+UNPROCESSABLE = "unprocessable"
+CONFLICT = "conflict"
+TOO_LARGE = "too_large"
+UNAVAILABLE = "unavailable"
+PARKED = "parked"
+BUSY = "busy"  # nothing is wrong with the command: there is no room for it now
+REFUSALS = (NOT_FOUND, INVALID, UNPROCESSABLE, CONFLICT, TOO_LARGE, UNAVAILABLE, PARKED, BUSY)
+
+KEY_REUSED = Rejected(
+    code=CONFLICT,
+    reason="This Idempotency-Key came before with another request: use a new one for a new request",
+)
+
+COMMANDS: dict[str, type[Command]] = {}
+EVENTS: dict[str, type[Event]] = {}
+
+
+def register[M](registry: dict[str, type[M]], service: str, topic: str, cls: type[M]) -> None:
+    """Remember which class a name on the bus means; a name means one class."""
+    key = f"{service}.{topic}"
+    known = registry.setdefault(key, cls)
+    assert known.__qualname__ == cls.__qualname__, f"{key} is both {known} and {cls}"
+
+
+MARK_LENGTH = 12  # the last group of a UUID
+
+
+def event_subject(service: str, topic: str, org: str, about: str) -> str:
+    """`<service>.event.<topic>.<org>.<about>`."""
+    return f"{service}.event.{topic}.{org}.{about}"
+
+
+def delta_subject(service: str, aggregate: str, verb: str, org: str, about: str) -> str:
+    """`<service>.delta.<aggregate>.<verb>.<org>.<mark>.<about>`: what a stream shows. `progress`
+    tells what is history already, `token` what is not yet, `*` means both.
+
+    The mark is how the id ends. A process that gives all that it begins the same mark can hear of
+    all of it by one subscription, and of nothing else: see `marked_deltas`.
+    """
+    return f"{service}.delta.{aggregate}.{verb}.{org}.{about[-MARK_LENGTH:]}.{about}"
+
+
+def marked_deltas(service: str, aggregate: str, mark: str) -> str:
+    """The subjects of all deltas about ids that end with a mark."""
+    return f"{service}.delta.{aggregate}.*.*.{mark}.*"

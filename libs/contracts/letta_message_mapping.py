@@ -1,0 +1,95 @@
+"""Stored messages as the V1 messages that clients are served: one may become several."""
+
+from __future__ import annotations
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.conversation import Message, ReasoningPart
+from libs.contracts.letta.messages import (
+    Envelope,
+    ToolCall,
+    ToolReturned,
+    assistant_message,
+    hidden_reasoning_message,
+    otid_of,
+    reasoning_message,
+    system_message,
+    tool_call_message,
+    tool_return_message,
+    user_message,
+)
+
+
+def served_messages(
+    message: Message, *, run_id: str | None, step_id: str | None
+) -> list[JsonObject]:
+    """The V1 messages of a stored one, in the order in which clients see them."""
+    envelope = Envelope(
+        id=message.id,
+        date=message.created_at,
+        otid=message.otid,
+        run_id=run_id,
+        step_id=step_id,
+        sender_id=message.sender_id,
+        name=message.name,
+    )
+    match message.role:
+        case "system":
+            return [system_message(envelope, text_of(message))]
+        case "user":
+            return [user_message(envelope, message.content)]
+        case "tool":
+            returned = ToolReturned(
+                tool_call_id=message.tool_call_id or "",
+                content=text_of(message),
+                status=message.tool_status or "success",
+            )
+            return [tool_return_message(part(envelope, 0), [returned])]
+        case "assistant":
+            return assistant_parts(message, envelope)
+
+
+def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
+    """What the model thought, said and called."""
+    parts: list[JsonObject] = []
+    for thought in message.thoughts:
+        parts.append(served_thought(part(envelope, len(parts)), thought))
+    if message.content is not None:
+        parts.append(assistant_message(part(envelope, len(parts)), message.content))
+    if message.tool_calls:
+        calls = [
+            ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+            for call in message.tool_calls
+        ]
+        parts.append(tool_call_message(part(envelope, len(parts)), calls))
+    return parts
+
+
+def served_thought(envelope: Envelope, thought: ReasoningPart) -> JsonObject:
+    """A stretch of reasoning, as far as one may see it."""
+    if thought.redacted is not None:
+        return hidden_reasoning_message(envelope, "redacted", thought.redacted)
+    if not thought.text:
+        return hidden_reasoning_message(envelope, "omitted")
+    return reasoning_message(envelope, thought.text, signature=thought.signature)
+
+
+def part(envelope: Envelope, index: int) -> Envelope:
+    """The envelope of one part of a message; its otid tells the parts apart."""
+    return Envelope(
+        id=envelope.id,
+        date=envelope.date,
+        otid=otid_of(envelope.id, index),
+        run_id=envelope.run_id,
+        step_id=envelope.step_id,
+        sender_id=envelope.sender_id,
+        name=envelope.name,
+    )
+
+
+def text_of(message: Message) -> str:
+    """The words of a message."""
+    content = message.content
+    if isinstance(content, list):
+        texts = [str(part["text"]) for part in content if isinstance(part, dict) and "text" in part]
+        return "\n".join(texts)
+    return "" if content is None else str(content)

@@ -1,0 +1,111 @@
+"""The registry of services: one declaration for each; all that lists services derives from it.
+
+Streams, permissions, commands about dead letters and health, the AsyncAPI document, migrations, the
+launcher and the process that is all services read it; compose.yaml and what import-linter checks
+are tested against it. A new service is a folder under `services/` and a declaration here.
+
+What follows from the name alone: its subjects `<name>.command.>`, `<name>.event.>` and
+`<name>.delta.>`, its event stream `EVENTS_<NAME>`, its schema `<name>` in Postgres with its event
+log, inbox, leases and dead letters, its role `heeler_<name>`, its user of NATS, and the modules
+`services.<name>.app` (`wiring`), `services.<name>.projections` (`project`, and `READ_MODELS`, which
+a rebuild makes from the events) and `services.<name>.__main__`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What a service is to everybody else.
+
+    `contracts` are the modules with its messages: below `libs.contracts` or, where no other service
+    needs them, `services.<name>.contracts`. `aggregates` are the classes of its domain. `sends`
+    names the services whose commands it sends, `follows` those whose events it hears.
+    `environment` are patterns of the variables that it reads besides those that each service
+    reads. `events_bytes_max` bounds its event stream, which holds what Postgres has anyhow.
+    `connections_shared` is the size of its pool where one process is all services. Who
+    `serves_clients` sends commands to everybody, shows what runs publish, and collects metrics.
+    """
+
+    name: str
+    contracts: tuple[str, ...] = ()
+    aggregates: tuple[str, ...] = ()
+    sends: tuple[str, ...] = ()
+    follows: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    events_bytes_max: int = 128 << 20
+    connections_shared: int = 2
+    serves_clients: bool = False
+
+
+# The connections to Postgres of one process; in one process that is all services they share them.
+POOL_CONNECTIONS_MAX = 8
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+# In the order in which they are started.
+SERVICES = (
+    Service(
+        name="memory",
+        contracts=("libs.contracts.memory",),
+        aggregates=("Block",),
+        sends=("memory",),
+        follows=("agent",),
+        events_bytes_max=1 << 30,
+    ),
+    Service(
+        name="agent",
+        contracts=("libs.contracts.agent", "libs.contracts.conversation"),
+        aggregates=("Agent", "Conversation"),
+        sends=("agent", "memory"),
+        follows=("agent", "memory"),
+        environment=(
+            *("OPENAI_*", "ANTHROPIC_*", "HOME"),  # below the home is .netrc, for proxies
+            *PROXIES,
+            *(name.lower() for name in PROXIES),
+        ),
+        events_bytes_max=1 << 30,
+        connections_shared=4,
+    ),
+    Service(
+        name="api",
+        environment=("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD"),
+        serves_clients=True,
+    ),
+)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all services, in the order in which they are started."""
+    return tuple(service.name for service in SERVICES)
+
+
+def declared(name: str) -> Service:
+    """The declaration of a service. Raises KeyError for a name that is none."""
+    return {service.name: service for service in SERVICES}[name]
+
+
+def database_role(name: str) -> str:
+    """The role of a service in Postgres."""
+    return f"heeler_{name}"
+
+
+def events_stream(name: str) -> str:
+    """The event stream of a service in JetStream."""
+    return f"EVENTS_{name.upper()}"
+
+
+def receivers(service: Service) -> tuple[str, ...]:
+    """The services whose commands a service sends."""
+    return names() if service.serves_clients else service.sends
+
+
+def load_contracts() -> None:
+    """Import the messages of every service, so that all are registered. Safe to repeat."""
+    import_module("libs.contracts.dead_letter_commands")
+    import_module("libs.contracts.health_commands")
+    for service in SERVICES:
+        for module in service.contracts:
+            import_module(module)

@@ -1,0 +1,182 @@
+"""Connections to Postgres: a small pool, lent for one statement or one transaction at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any
+
+import psycopg
+from psycopg.errors import DeadlockDetected
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from libs.contracts.services import POOL_CONNECTIONS_MAX
+from libs.eventstore.ports import StoreRefused, StoreUnavailable
+from libs.telemetry.tracing import statement
+
+log = logging.getLogger(__name__)
+
+# What passes by itself, by SQLSTATE or the beginning of one: the connection is lost (08), the
+# server has no room (53: connections, memory, disk), is stopping or starting (57P), cancelled what
+# took too long (57014), could not read or write a file (58); two transactions crossed (40); it is
+# a standby just now (25006), or a lock was not to be had (55P03). Nothing else is tried again.
+TRANSIENT = ("08", "40", "53", "57P", "57014", "58", "25006", "25P03", "55P03")
+SERVER_GONE = ("08", "57P")
+CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
+# What is to be stored is at fault: it has no such form (22), breaks a rule of its table (23), or is
+# over a limit of Postgres (54), as a text that is too long for an index.
+DATA_AT_FAULT = ("22", "23", "54")
+
+POOL_WAIT_SECONDS_MAX = 5.0
+CONNECT_SECONDS_MAX = 3
+LOST_SECONDS_MAX = 10
+
+# Planning a commit anew each time would cost more than running it. Everything here is found by a
+# key: a plan that was made while a table was small must not read all of it when it has grown, in
+# the order of its rows or of an index, to join it with a few others.
+SESSION_OPTIONS = (
+    "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
+    " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off"
+)
+
+
+class LifoQueue(deque[Any]):
+    """Free connections, of which the one that was used last is taken first. The pool would let all
+    have their turn; but behind each is a process of Postgres, whose caches go cold while it is
+    idle: that cost a tenth of Postgres' CPU."""
+
+    def append(self, connection: Any) -> None:
+        """Take this one next: connections are taken from the left."""
+        self.appendleft(connection)
+
+
+def open_pool(
+    url: str, *, connections_max: int = POOL_CONNECTIONS_MAX
+) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
+    """A small pool of autocommit connections; open it with `async with` or `open()`."""
+    pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
+        url,
+        min_size=1,
+        max_size=connections_max,
+        timeout=POOL_WAIT_SECONDS_MAX,
+        reconnect_timeout=5,
+        open=False,
+        kwargs={
+            "autocommit": True,
+            "prepare_threshold": 0,
+            "connect_timeout": CONNECT_SECONDS_MAX,
+            # A network that swallows everything is noticed; the first of these counts in ms.
+            "tcp_user_timeout": LOST_SECONDS_MAX * 1_000,
+            "keepalives_idle": LOST_SECONDS_MAX // 2,
+            "keepalives_interval": LOST_SECONDS_MAX // 4,
+            "keepalives_count": 2,
+            "options": SESSION_OPTIONS,
+        },
+    )
+    pool._pool = LifoQueue()
+    return pool
+
+
+class Database:
+    """Queries on a pool, with every way of losing Postgres turned into `StoreUnavailable`."""
+
+    def __init__(self, pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]]) -> None:
+        self.pool = pool
+        self.room = asyncio.Semaphore(pool.max_size)
+        self.checking = asyncio.Lock()
+
+    def connection(self) -> Borrowed:
+        """A connection for as long as a query takes; never across a model or tool call."""
+        return Borrowed(self)
+
+    async def borrow(self) -> psycopg.AsyncConnection[Any]:
+        """A free connection. Queueing before the pool costs a third of queueing inside it; and no
+        `async with connection`, since there is no transaction to end on an autocommit one."""
+        try:
+            if self.room.locked():
+                async with asyncio.timeout(POOL_WAIT_SECONDS_MAX):
+                    await self.room.acquire()
+            else:
+                await self.room.acquire()
+            try:
+                return await self.pool.getconn()
+            except BaseException:
+                self.room.release()
+                raise
+        except (TimeoutError, PoolTimeout, PoolClosed) as none:
+            raise StoreUnavailable(f"no connection to Postgres: {none}") from none
+
+    async def give_back(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Let others have a connection."""
+        try:
+            await self.pool.putconn(connection)
+        finally:
+            self.room.release()
+
+    async def drop_broken_connections(self) -> None:
+        """After Postgres died every pooled connection is broken: find out now, not one by one."""
+        if not self.pool.closed and not self.checking.locked():
+            async with self.checking:
+                await self.pool.check()
+
+    async def fetch(self, query: str, parameters: Any = None) -> list[tuple[Any, ...]]:
+        """All rows of a query."""
+        with statement(query):
+            async with self.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                result = cursor.pgresult  # `cursor.description` would describe every column
+                return await cursor.fetchall() if result and result.nfields else []
+
+    async def fetch_one(self, query: str, parameters: Any = None) -> tuple[Any, ...] | None:
+        """The first row of a query, or None."""
+        with statement(query):
+            async with self.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                row: tuple[Any, ...] | None = await cursor.fetchone()
+                return row
+
+
+def is_transient(problem: BaseException | None) -> bool:
+    """Whether it may go well later. Who has no SQLSTATE never came from the server: the connection
+    is lost."""
+    if not isinstance(problem, psycopg.Error):
+        return False
+    if problem.sqlstate is None:
+        return isinstance(problem, CONNECTION_ERRORS)
+    return problem.sqlstate.startswith(TRANSIENT)
+
+
+def refused(problem: psycopg.Error) -> StoreRefused:
+    """What an error means that will be the same each time."""
+    state = problem.sqlstate or ""
+    why = problem.diag.message_primary or type(problem).__name__
+    return StoreRefused(f"{why} (SQLSTATE {state})", by_data=state.startswith(DATA_AT_FAULT))
+
+
+class Borrowed:
+    """`async with`: a connection of a database; what goes wrong inside may mean that it is lost."""
+
+    __slots__ = ("connection", "database")
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def __aenter__(self) -> psycopg.AsyncConnection[Any]:
+        try:
+            self.connection = await self.database.borrow()
+        except CONNECTION_ERRORS as lost:
+            raise await self.unavailable(lost) from lost
+        return self.connection
+
+    async def __aexit__(self, _: object, problem: BaseException | None, __: object) -> None:
+        await self.database.give_back(self.connection)
+        if is_transient(problem) and not isinstance(problem, DeadlockDetected):
+            raise await self.unavailable(problem) from problem
+
+    async def unavailable(self, lost: BaseException | None) -> StoreUnavailable:
+        """The exception to raise; if it is Postgres that went away, after a look at the pool."""
+        state = lost.sqlstate if isinstance(lost, psycopg.Error) else None
+        if state is None or state.startswith(SERVER_GONE):
+            await self.database.drop_broken_connections()
+        return StoreUnavailable(str(lost))

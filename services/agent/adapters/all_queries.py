@@ -1,0 +1,21 @@
+"""All that the agent service reads in SQL, in one object on one database. Who reads only a part
+takes the Protocol of that part."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
+from services.agent.adapters.message_search import MessageSearch, PostgresMessageSearch
+from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
+from services.agent.adapters.run_recovery_queries import PostgresRunQueries, RunQueries
+
+
+class Queries(AgentQueries, BlockQueries, MessageSearch, RunQueries, Protocol):
+    """All reads of the agent service."""
+
+
+class PostgresQueries(
+    PostgresBlockQueries, PostgresAgentQueries, PostgresMessageSearch, PostgresRunQueries
+):
+    """Keeps the contract of `Queries`."""

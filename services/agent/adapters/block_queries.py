@@ -1,0 +1,81 @@
+"""The blocks of an agent, from the view that the memory service publishes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+from libs.eventstore.query_batching import Batched
+from services.agent.domain.model_context import AttachedBlock
+
+# A system message is read, stored and sent as a whole, so the blocks in it have a bound together.
+SEEN_BYTES_MAX = 16 << 20
+NOT_SEEN = (
+    "(not shown: your blocks are too large together; shorten or detach those before this one)"
+)
+SEEN_BLOCKS = """
+select list, id, version, label,
+       case when sum(octet_length(value)) over (
+           partition by list order by place rows unbounded preceding) <= %(bytes)s
+       then value else %(not_seen)s end,
+       description, "limit", read_only
+from (
+    select wanted.list, wanted.place, b.id, b.version, b.label, b.doc->>'value' as value,
+           b.doc->>'description' as description, (b.doc->>'limit')::int as "limit",
+           (b.doc->>'read_only')::boolean as read_only
+    from unnest(%(ids)s::text[], %(orgs)s::text[], %(lists)s::int[]) with ordinality
+        as wanted(id, org, list, place)
+    join memory.block_view b
+        on b.id = wanted.id and b.id = any(%(ids)s::text[]) and b.org = wanted.org
+) seen
+order by list, place"""
+
+
+class BlockQueries(Protocol):
+    """What prompts, handlers and memory tools read of blocks."""
+
+    async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
+        """These blocks as they are now, in this order, without those that are gone."""
+        ...
+
+    async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
+        """The labels of those of these blocks that are there."""
+        ...
+
+
+class PostgresBlockQueries:
+    """Keeps the contract of `BlockQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.seen = Batched(self.seen_by_many, called=lambda _: "SELECT memory.block_view")
+
+    async def seen_by_many(self, wanted: list[tuple[str, list[str]]]) -> list[list[AttachedBlock]]:
+        """The blocks of several agents, in one query."""
+        asked = [(n, org, one) for n, (org, ids) in enumerate(wanted) for one in ids]
+        rows = await self.database.fetch(
+            SEEN_BLOCKS,
+            {
+                "ids": [one for _, _, one in asked],
+                "orgs": [org for _, org, _ in asked],
+                "lists": f"{{{','.join(str(n) for n, _, _ in asked)}}}",
+                "bytes": SEEN_BYTES_MAX,
+                "not_seen": NOT_SEEN,
+            },
+        )
+        found: list[list[AttachedBlock]] = [[] for _ in wanted]
+        for n, *columns in rows:
+            found[n].append(AttachedBlock(*columns))
+        return found
+
+    async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
+        """These blocks as they are now, in this order, without those that are gone."""
+        return await self.seen.answer((org, block_ids)) if block_ids else []
+
+    async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
+        """The labels of those of these blocks that are there."""
+        rows = await self.database.fetch(
+            "select id, label from memory.block_view where id = any(%s) and org = %s",
+            [block_ids, org],
+        )
+        return dict(rows)

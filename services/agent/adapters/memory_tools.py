@@ -1,0 +1,87 @@
+"""The tools of the memory service: edits of blocks, each a command to it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from libs.bus.ports import Bus, request_as_service
+from libs.contracts.bus_messages import Accepted
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory import Cause, Edit, EditBlock, InsertText, ReplaceText
+from libs.contracts.prompt_escaping import unquoted
+from libs.eventstore import failpoints
+from services.agent.adapters.block_queries import BlockQueries
+from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.tools.definition import BaseTool
+
+
+class MemoryReplace(BaseModel):
+    """Arguments of `memory_replace`."""
+
+    label: str
+    old_string: str
+    new_string: str
+
+
+class MemoryInsert(BaseModel):
+    """Arguments of `memory_insert`."""
+
+    label: str
+    new_string: str
+    insert_line: int = -1
+
+
+class MemoryTools:
+    """Keeps the contract of `ToolOwner`."""
+
+    def __init__(self, bus: Bus, queries: BlockQueries) -> None:
+        self.bus = bus
+        self.queries = queries
+        self.runners: dict[str, Runner] = {
+            "memory_replace": self.memory_replace,
+            "memory_insert": self.memory_insert,
+        }
+
+    def runner(self, tool: BaseTool) -> Runner | None:
+        """What carries out calls of a tool; None if memory cannot yet."""
+        return self.runners.get(tool.name)
+
+    async def memory_replace(self, calling: Calling) -> ToolResult:
+        """Replace a text in a memory block."""
+        wanted = MemoryReplace.model_validate_json(calling.call.arguments)
+        edit = ReplaceText(old_text=wanted.old_string, new_text=wanted.new_string)
+        return await self.edit(calling, wanted.label, edit)
+
+    async def memory_insert(self, calling: Calling) -> ToolResult:
+        """Insert lines into a memory block."""
+        wanted = MemoryInsert.model_validate_json(calling.call.arguments)
+        edit = InsertText(new_text=wanted.new_string, after_line=wanted.insert_line)
+        return await self.edit(calling, wanted.label, edit)
+
+    async def edit(self, calling: Calling, label: str, edit: Edit) -> ToolResult:
+        """Send an edit to the memory service; the same call is the same command."""
+        labels = await self.queries.labels(calling.context.org, calling.design.block_ids)
+        # Two blocks may get one label in the same moment (ADR 20): the one attached first counts.
+        order = [one for one in calling.design.block_ids if one in labels]
+        by_label = {labels[one]: one for one in reversed(order)}
+        block_id = by_label.get(label) or by_label.get(unquoted(label))
+        if block_id is None:
+            known = ", ".join(sorted(labels.values())) or "none"
+            return error(f"You have no memory block labelled '{label}'. Yours are: {known}")
+        cause = Cause(
+            agent_id=calling.design.config.id,
+            run_id=calling.run_id,
+            tool_call_id=calling.call.id,
+            tool=calling.call.name,
+        )
+        command_id = derived_id("cmd", calling.step_id, calling.call.id)
+        failpoints.reached("during_tool")
+        reply = await request_as_service(
+            self.bus,
+            EditBlock(block_id=block_id, edit=edit, cause=cause),
+            calling.context.caused(command_id),
+        )
+        if isinstance(reply, Accepted):
+            return ToolResult("success", str(reply.result["value"]))
+        return error(reply.reason)

@@ -1,0 +1,75 @@
+"""The search in an agent's history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from libs.contracts.conversation import main_conversation
+from libs.eventstore.connection_pool import Database
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message that a search found."""
+
+    role: str
+    created_at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What `conversation_search` looks for; None means anything."""
+
+    org: str
+    agent_id: str
+    text: str | None
+    roles: list[str]
+    since: datetime | None
+    until: datetime | None
+    limit: int
+
+
+class MessageSearch(Protocol):
+    """What the tool `conversation_search` reads."""
+
+    async def search_messages(self, search: Search) -> list[FoundMessage]:
+        """Messages of an agent's history, the newest first."""
+        ...
+
+
+class PostgresMessageSearch:
+    """Keeps the contract of `MessageSearch`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def search_messages(self, search: Search) -> list[FoundMessage]:
+        """Messages of an agent's history, the newest first."""
+        pattern = None if search.text is None else f"%{escaped(search.text)}%"
+        rows = await self.database.fetch(
+            "select role, created_at, text from agent.messages"
+            " where conversation_id = %(conversation)s and org = %(org)s"
+            " and role = any(%(roles)s) and text <> ''"
+            " and (%(pattern)s::text is null or text ilike %(pattern)s)"
+            " and (%(since)s::timestamptz is null or created_at >= %(since)s)"
+            " and (%(until)s::timestamptz is null or created_at <= %(until)s)"
+            " order by position desc limit %(limit)s",
+            {
+                "org": search.org,
+                "conversation": main_conversation(search.agent_id),
+                "roles": search.roles,
+                "pattern": pattern,
+                "since": search.since,
+                "until": search.until,
+                "limit": search.limit,
+            },
+        )
+        return [FoundMessage(*row) for row in rows]
+
+
+def escaped(text: str) -> str:
+    """The text for LIKE, its wildcards taken literally."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

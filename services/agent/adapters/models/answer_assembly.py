@@ -1,0 +1,171 @@
+"""An answer put together from the pieces in which it comes, the same for every provider."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
+from services.agent.adapters.models.ports import (
+    ModelDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
+from services.agent.adapters.models.storable_text import ArgumentChunks, TextChunks, storable
+from services.agent.adapters.models.transport import TooLong
+from services.agent.domain.active_run import ModelReply
+from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
+
+CALL_ID_CHARS_MAX = 40
+TOOL_NAME_CHARS_MAX = 64
+FINISH_REASON_CHARS_MAX = 64
+
+# No model says as much in one step. What is said is stored whole, in one event.
+ANSWER_CHARS_MAX = 1_000_000
+CALLS_MAX = 128
+TOKENS_MAX = 2**40
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A tool call whose arguments are still coming."""
+
+    id: str
+    name: str
+    chars: int = 0
+    pieces: ArgumentChunks = field(default_factory=ArgumentChunks)
+    shown: list[str] = field(default_factory=list)
+
+
+class Assembly:
+    """Takes raw pieces and gives the ones to show; the reply is made of exactly those.
+
+    Servers that stand in for a provider are not strict about ids and names of calls, but strict
+    when they read them again, so both are made such that they can be sent back; `seed` keeps made
+    up ids of different answers apart.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed
+        self.text = TextChunks()
+        self.reasoning = TextChunks()
+        self.texts: list[str] = []
+        self.thoughts: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.open: OpenCall | None = None
+        self.parts: list[ReasoningPart] = []
+        self.chars = 0
+
+    def say(self, piece: str) -> list[ModelDelta]:
+        """A piece of text."""
+        return self.said(self.text.add(piece))
+
+    def think(self, piece: str) -> list[ReasoningDelta]:
+        """A piece of reasoning."""
+        return self.thought(self.reasoning.add(piece))
+
+    def think_no_more(self) -> list[ReasoningDelta]:
+        """A stretch of reasoning is whole."""
+        return self.thought(self.reasoning.rest())
+
+    def keep(self, part: ReasoningPart) -> None:
+        """A part of the reasoning, which the provider wants back as it is."""
+        self.count(len(part.text) + len(part.signature or "") + len(part.redacted or ""))
+        self.parts.append(part)
+
+    def open_call(self, call_id: str, name: str) -> list[ModelDelta]:
+        """A call starts; the one before it is whole."""
+        closing = self.close_call()
+        if len(self.calls) >= CALLS_MAX:
+            raise TooLong(f"more than {CALLS_MAX} tool calls")
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:TOOL_NAME_CHARS_MAX] or "unnamed"
+        self.open = OpenCall(self.good_id(call_id, name), name)
+        return [*closing, ToolCallDelta(self.open.id, name)]
+
+    def argue(self, piece: str) -> list[ModelDelta]:
+        """A piece of the arguments of the call that started last."""
+        if self.open is None:
+            raise ValueError("arguments came before their call")
+        call = self.open
+        left = TOOL_ARGUMENTS_CHARS_MAX - call.chars
+        call.chars += len(piece)
+        # The tool says that they were cut; the run goes on.
+        return self.argued(call, call.pieces.add(piece[: max(left, 0)]))
+
+    def close_call(self) -> list[ModelDelta]:
+        """The call that started last is whole."""
+        call, self.open = self.open, None
+        if call is None:
+            return []
+        last = self.argued(call, call.pieces.rest())
+        self.calls.append(ToolCall(id=call.id, name=call.name, arguments="".join(call.shown)))
+        return last
+
+    def close(self) -> list[ModelDelta]:
+        """Everything is whole."""
+        return [
+            *self.think_no_more(),
+            *self.said(self.text.rest()),
+            *self.close_call(),
+        ]
+
+    def reply(self, finish_reason: str, usage: Usage) -> ModelReply:
+        """The sum of all pieces, after `close`."""
+        return ModelReply(
+            text="".join(self.texts),
+            tool_calls=self.calls,
+            finish_reason=storable(str(finish_reason)[:FINISH_REASON_CHARS_MAX]),
+            usage=usage,
+            reasoning="".join(self.thoughts) or None,
+            reasoning_parts=self.parts,
+        )
+
+    def said(self, text: str) -> list[ModelDelta]:
+        """Text to show, if there is any."""
+        if not text:
+            return []
+        self.count(len(text))
+        self.texts.append(text)
+        return [TextDelta(text)]
+
+    def thought(self, text: str) -> list[ReasoningDelta]:
+        """Reasoning to show, if there is any."""
+        if not text:
+            return []
+        self.count(len(text))
+        self.thoughts.append(text)
+        return [ReasoningDelta(text)]
+
+    def argued(self, call: OpenCall, text: str) -> list[ModelDelta]:
+        """Arguments to show, if there are any."""
+        if not text:
+            return []
+        self.count(len(text))
+        call.shown.append(text)
+        return [ToolCallDelta(call.id, arguments=text)]
+
+    def count(self, chars: int) -> None:
+        """Keep account of what is kept. Raises TooLong."""
+        self.chars += chars
+        if self.chars > ANSWER_CHARS_MAX:
+            raise TooLong(f"more than {ANSWER_CHARS_MAX} characters")
+
+    def good_id(self, call_id: str, name: str) -> str:
+        """The id, if it can be sent back and is the only one of its kind, or another."""
+        call_id = storable(call_id)
+        taken = any(one.id == call_id for one in self.calls)
+        if 0 < len(call_id) <= CALL_ID_CHARS_MAX and not taken:
+            return call_id
+        seed = f"{self.seed}{call_id}{len(self.calls)}{name}".encode()
+        return f"call_{sha256(seed).hexdigest()[:24]}"
+
+
+def tokens(counted: object) -> int:
+    """A number of tokens; none is none. Raises ValueError if it can be no such number."""
+    if counted is None:
+        return 0
+    if not isinstance(counted, int) or not 0 <= counted <= TOKENS_MAX:
+        raise ValueError("no number of tokens")
+    return counted

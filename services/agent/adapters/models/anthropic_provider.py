@@ -1,0 +1,91 @@
+"""Anthropic's messages API, and whatever speaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, failure_of, reply_of
+from services.agent.adapters.models.anthropic_request import body_of
+from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
+from services.agent.adapters.models.http_provider import HttpProvider, seed_of
+from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.model_config import llm_config
+from services.agent.domain.model_context import ModelRequest
+
+MODELS_LISTED_MAX = 1_000
+CONTEXT_WINDOW_DEFAULT = 200_000
+CONTEXT_WINDOW_MAX = 2**31
+OUTPUT_TOKENS_DEFAULT = 8_192
+
+# Output tokens by the beginning of a model's name; the longest match counts.
+OUTPUT_TOKENS = {
+    "claude-opus-4": 16_384,
+    "claude-opus-4-6": 21_000,
+    "claude-sonnet-4": 16_384,
+    "claude-sonnet-4-6": 21_000,
+}
+
+# Models that V1 offers under a shorter handle.
+HANDLES = {
+    "claude-3-5-haiku-20241022": "claude-3-5-haiku",
+    "claude-haiku-4-5-20251001": "claude-haiku-4-5",
+}
+
+
+class AnthropicProvider(HttpProvider):
+    """Messages."""
+
+    name = "anthropic"
+    path = "/v1/messages"
+
+    def __init__(
+        self,
+        api_key: str,
+        base_url: str,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        wire = AnthropicWire(base_url, api_key, headers=headers, query=query)
+        super().__init__(base_url, wire, secrets)
+
+    def body(self, request: ModelRequest) -> JsonObject:
+        """The request in the provider's words."""
+        return body_of(request)
+
+    def reply(self, body: Any, request: ModelRequest) -> ModelReply:
+        """A whole answer in our words."""
+        return reply_of(body, seed_of(request))
+
+    def answer(self, request: ModelRequest) -> AnthropicAnswer:
+        """What reads an answer that comes in pieces."""
+        return AnthropicAnswer(seed_of(request))
+
+    def refusal(self, status: int, body: Json, text: str) -> Failure:
+        """An HTTP error in our words."""
+        return failure_of(status, body, text)
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        """What the endpoint lists; Anthropic has no embedding models."""
+        entries = await self.listed("/v1/models", {"limit": MODELS_LISTED_MAX})
+        offered = [entry for entry in entries if entry.get("lifecycle") != "retired"]
+        return sorted(map(self.chat_model, offered), key=lambda one: str(one.handle)), []
+
+    def chat_model(self, entry: JsonObject) -> LLMConfig:
+        """The catalogue's config of a model."""
+        name = str(entry["id"])
+        prefixes = [prefix for prefix in OUTPUT_TOKENS if name.startswith(prefix)]
+        output = OUTPUT_TOKENS[max(prefixes, key=len)] if prefixes else OUTPUT_TOKENS_DEFAULT
+        window = entry.get("max_input_tokens")
+        known = isinstance(window, int) and 0 < window < CONTEXT_WINDOW_MAX
+        config = llm_config(
+            f"{self.name}/{HANDLES.get(name, name)}",
+            endpoint_type="anthropic",
+            endpoint=f"{self.base_url}/v1",
+            context_window=window if known else CONTEXT_WINDOW_DEFAULT,  # type: ignore[arg-type]
+            max_tokens=output,
+        )
+        return config.model_copy(update={"model": name})

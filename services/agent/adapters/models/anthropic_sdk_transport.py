@@ -1,0 +1,125 @@
+"""A provider through its official SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from libs.contracts.bus_messages import JsonObject
+from services.agent.adapters.models.transport import (
+    CALL_SECONDS_MAX,
+    CONNECT_SECONDS_MAX,
+    REQUEST_SECONDS_MAX,
+    Lost,
+    ProviderRequest,
+    Refused,
+    StreamedWire,
+)
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+
+class AnthropicWire(StreamedWire):
+    """A wire by the SDK of Anthropic over its aiohttp transport.
+
+    Bodies go in as they are and answers come out as they came: the SDK's walk through typed
+    messages costs 0.1 ms each, its objects for the events of a stream three times as much as
+    reading the lines. `seconds_max` is how long the provider may be silent, `call_seconds_max` how
+    long an answer may take in all; `headers` and `query` go with every request.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        seconds_max: float = REQUEST_SECONDS_MAX,
+        call_seconds_max: float = CALL_SECONDS_MAX,
+    ) -> None:
+        self.base_url = base_url
+        self.api_key = api_key
+        self.headers = headers
+        self.query = query
+        self.seconds_max = seconds_max
+        self.call_seconds_max = call_seconds_max
+        self.client: AsyncAnthropic | None = None
+        self.opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self.client is not None:
+            await self.client.close()
+
+    async def get(self, path: str, parameters: JsonObject) -> bytes:
+        """What is there; to load the SDK is not part of the time that the provider has."""
+        await self.open()
+        return await super().get(path, parameters)
+
+    async def open(self) -> AsyncAnthropic:
+        """The SDK's client. To import the SDK takes seconds, in which others have work to do."""
+        async with self.opening:
+            if self.client is None:
+                self.client = await asyncio.to_thread(self.opened)
+            return self.client
+
+    @asynccontextmanager
+    async def answered(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The chunks of an answer, which are read inside."""
+        import httpx2
+
+        client = await self.open()
+        ask = client.get if asked.method == "GET" else client.post
+        request: dict[str, Any] = {"options": {"params": asked.parameters}}
+        if asked.content is not None:
+            request["content"] = asked.content
+        with sdk_errors():
+            # Asked for a stream of this type, the SDK does not read the body of an answer.
+            response = await ask(asked.path, cast_to=httpx2.Response, stream=True, **request)
+            assert isinstance(response, httpx2.Response), "it is what was asked for"
+            try:
+                yield response.aiter_bytes()
+            finally:
+                await response.aclose()
+
+    def opened(self) -> AsyncAnthropic:
+        """The SDK's client. It tries once: how often is for all providers the same."""
+        import httpx2
+        from anthropic import AsyncAnthropic, DefaultAioHttpClient
+
+        from services.agent.adapters.models.sdk_error_body_limit import cut_error
+
+        return AsyncAnthropic(
+            api_key=self.api_key,
+            base_url=self.base_url,
+            default_headers=self.headers,
+            default_query=self.query,
+            max_retries=0,
+            timeout=httpx2.Timeout(self.seconds_max, connect=CONNECT_SECONDS_MAX),
+            http_client=DefaultAioHttpClient(event_hooks={"response": [cut_error]}),
+        )
+
+
+@contextmanager
+def sdk_errors() -> Iterator[None]:
+    """Say in the words of the wire what the SDK raises. Its transport calls a refused connection a
+    timeout, of connecting."""
+    import anthropic
+    import httpx2
+
+    try:
+        yield
+    except anthropic.APIStatusError as refused:
+        response = refused.response
+        raise Refused(response.status_code, response.headers, response.text) from None
+    except TimeoutError as silence:
+        raise Lost(silence, late=True) from silence
+    except (anthropic.APIError, httpx2.RequestError) as lost:
+        cause = lost.__cause__ if isinstance(lost, anthropic.APIError) else lost
+        late = isinstance(cause, httpx2.TimeoutException)
+        connected = not isinstance(cause, httpx2.ConnectTimeout)
+        raise Lost(cause or lost, late=late and connected) from lost

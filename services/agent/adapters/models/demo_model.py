@@ -1,0 +1,203 @@
+"""A model for the first conversation: rules, no network, no key. It says what it is, and it really
+calls the memory tools, so what one tells it is there after a restart."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Iterator
+from hashlib import sha256
+
+from libs.contracts.conversation import Message, ToolCall, Usage
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.prompt_escaping import unescaped
+from services.agent.adapters.models.ports import (
+    Finished,
+    ModelDelta,
+    ModelEvent,
+    TextDelta,
+    ToolCallDelta,
+)
+from services.agent.domain.active_run import ModelReply
+from services.agent.domain.model_config import llm_config
+from services.agent.domain.model_context import ModelRequest
+
+HANDLE = "demo/offline"
+CONTEXT_WINDOW = 32_000
+CHARS_PER_TOKEN = 4
+
+WHAT_I_AM = (
+    "I am Heeler's offline demo model: a handful of rules, no language model. I keep facts that "
+    "you tell me in my memory block and find them again when you ask. For real conversations set "
+    "OPENAI_API_KEY (or OPENAI_API_BASE) or ANTHROPIC_API_KEY, and give the agent a model such as "
+    "openai/gpt-4o-mini or anthropic/claude-haiku-4-5."
+)
+FACT = re.compile(
+    r"\b(remember|my name is|call me|i am|i'm|i like|i love|i prefer|i live|i work|i have|"
+    r"i hate|i was born|my \w+ (?:is|are|lives?|works?))\b",
+    re.IGNORECASE,
+)
+QUESTION = re.compile(
+    r"\?\s*$|^\s*(who|what|where|when|which|why|how|do|does|did|is|are|can|could|tell me)\b",
+    re.IGNORECASE,
+)
+IDENTITY = re.compile(r"\b(who|what) are you\b|\bare you (a|an|real|human)\b", re.IGNORECASE)
+LEAD_IN = re.compile(r"^\s*(please\s+)?remember\s*(that\b|:|,)?\s*", re.IGNORECASE)
+BLOCK = re.compile(r"<([\w.\- /]+)>\n<description>.*?<value>\n(.*?)\n</value>", re.DOTALL)
+PIECE = re.compile(r"\s*\S+|\s+")
+WORDS = re.compile(r"[a-z0-9]+")
+COMMON = frozenset(
+    [
+        "a",
+        "about",
+        "am",
+        "an",
+        "and",
+        "are",
+        "at",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "have",
+        "how",
+        "i",
+        "in",
+        "is",
+        "it",
+        "know",
+        "like",
+        "me",
+        "my",
+        "of",
+        "on",
+        "please",
+        "remember",
+        "tell",
+        "that",
+        "the",
+        "to",
+        "was",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "you",
+        "your",
+    ]
+)
+HIDDEN_BLOCKS = frozenset({"persona"})
+
+
+class DemoProvider:
+    """The provider `demo` with its one model, `offline`."""
+
+    name = "demo"
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Answer by rule; whoever wants pieces gets words."""
+        reply = answer(request)
+        if request.stream_tokens:
+            for piece in pieces_of(reply):
+                yield piece
+        yield Finished(reply)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        """The one model."""
+        config = llm_config(
+            HANDLE,
+            endpoint_type="openai",
+            endpoint=None,
+            context_window=CONTEXT_WINDOW,
+            max_tokens=4_096,
+        )
+        return [config], []
+
+
+def answer(request: ModelRequest) -> ModelReply:
+    """What the rules say to the newest message."""
+    newest = request.messages[-1]
+    blocks = known_blocks(request.messages[0])
+    tools = {str(tool["name"]) for tool in request.tools}
+    asked = text_of(next(m for m in reversed(request.messages) if m.role != "tool"))
+    if newest.role == "tool":
+        good = newest.tool_status != "error"
+        text = "I will remember that." if good else f"I could not keep that: {text_of(newest)}"
+        return said(request, text)
+    if IDENTITY.search(asked):
+        return said(request, WHAT_I_AM)
+    if QUESTION.search(asked):
+        return said(request, recall(asked, blocks))
+    writable = next((label for label in ("human", *blocks) if label in blocks), None)
+    if FACT.search(asked) and writable and "memory_insert" in tools:
+        return called(request, writable, LEAD_IN.sub("", asked).strip() or asked)
+    return said(request, f"{WHAT_I_AM} Tell me something about you, then ask me about it.")
+
+
+def pieces_of(reply: ModelReply) -> Iterator[ModelDelta]:
+    """The answer word by word."""
+    for word in PIECE.findall(reply.text):
+        yield TextDelta(word)
+    for call in reply.tool_calls:
+        yield ToolCallDelta(call.id, call.name)
+        for word in PIECE.findall(call.arguments):
+            yield ToolCallDelta(call.id, arguments=word)
+
+
+def known_blocks(system: Message) -> dict[str, str]:
+    """The memory blocks that the system message shows, by label."""
+    return {label: unescaped(value) for label, value in BLOCK.findall(text_of(system))}
+
+
+def recall(question: str, blocks: dict[str, str]) -> str:
+    """The remembered lines that have words with the question in common."""
+    wanted = words(question)
+    lines = [
+        line
+        for label, value in blocks.items()
+        if label not in HIDDEN_BLOCKS
+        for line in value.split("\n")
+        if line.strip()
+    ]
+    ranked = sorted(lines, key=lambda line: -len(wanted & words(line)))
+    found = [line for line in ranked if wanted & words(line)][:3]
+    if found:
+        return "You told me: " + "; ".join(found)
+    if lines:
+        return "All I remember is: " + "; ".join(lines[:5])
+    return "I do not remember anything about that yet. Tell me, and I will."
+
+
+def words(text: str) -> set[str]:
+    """The words that matter, without a plural's s."""
+    return {word.rstrip("s") for word in WORDS.findall(text.lower()) if word not in COMMON}
+
+
+def said(request: ModelRequest, text: str) -> ModelReply:
+    """An answer in words."""
+    return ModelReply(text, [], "stop", usage_of(request, text))
+
+
+def called(request: ModelRequest, label: str, fact: str) -> ModelReply:
+    """A call of `memory_insert`."""
+    arguments = json.dumps({"label": label, "new_string": fact})
+    seed = f"{request.messages[-1].id}{len(request.messages)}"
+    call_id = f"call_{sha256(seed.encode()).hexdigest()[:24]}"
+    call = ToolCall(id=call_id, name="memory_insert", arguments=arguments)
+    return ModelReply("", [call], "tool_calls", usage_of(request, arguments))
+
+
+def usage_of(request: ModelRequest, text: str) -> Usage:
+    """A guess at the tokens, by length."""
+    shown = sum(len(text_of(message)) for message in request.messages)
+    return Usage(
+        prompt_tokens=shown // CHARS_PER_TOKEN, completion_tokens=len(text) // CHARS_PER_TOKEN + 1
+    )

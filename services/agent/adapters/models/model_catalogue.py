@@ -1,0 +1,255 @@
+"""All configured providers, and the models that they offer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from pydantic_core import to_json
+
+from libs.bus.ports import Clock
+from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, Rejected
+from libs.contracts.letta.errors import handle_not_found
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.models import embedding_entry, model_entry
+from libs.eventstore.connection_pool import Database
+from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.models.ports import (
+    Finished,
+    ModelEvent,
+    ModelFailed,
+    Provider,
+    ProviderUnreachable,
+)
+from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.model_context import ModelRequest
+
+log = logging.getLogger(__name__)
+
+REFRESH_SECONDS = 60.0
+RETRY_SECONDS = 5.0
+HANDLES_NAMED_MAX = 200
+# So long a start waits for the lists of providers that the api has nothing of yet.
+FIRST_LISTS_SECONDS_MAX = 15.0
+
+
+@dataclass(slots=True)
+class Offer:
+    """What a provider was last heard to offer."""
+
+    llms: dict[str, LLMConfig] = field(default_factory=dict)
+    embeddings: dict[str, EmbeddingConfig] = field(default_factory=dict)
+    reachable: bool = False
+    heard: bool = False  # whether it ever answered this process
+    asked_at: float = float("-inf")
+    # Held while it is asked: whoever wants to know at the same time waits for the same answer.
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Catalogue:
+    """Answers for all providers, and publishes what they offer in `agent.models`."""
+
+    def __init__(self, providers: list[Provider], database: Database, clock: Clock) -> None:
+        self.providers = {provider.name: provider for provider in providers}
+        self.offers = {provider.name: Offer() for provider in providers}
+        self.database = database
+        self.clock = clock
+        self.unpublished = False
+        self.publishing = asyncio.Lock()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The answer of the model that the request's agent uses; it ends with the whole."""
+        config = request.config.llm_config
+        provider = await self.provider_of(config)
+        if isinstance(provider, Rejected):
+            raise ModelFailed(Failure("llm_not_found", provider.reason))
+        async with aclosing(provider.stream(request)) as events:
+            async for event in events:
+                yield event
+                if isinstance(event, Finished):
+                    return
+        model = config.handle or config.model
+        raise ModelFailed(Failure("llm_empty_response", f"{model} ended without an answer"))
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """The whole answer of the model that the request's agent uses."""
+        async with aclosing(self.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event.reply
+        raise AssertionError("a stream ends with the whole answer, or raises")
+
+    async def provider_of(self, config: LLMConfig) -> Provider | Rejected:
+        """Who answers for a model config: whom its handle names; without a handle, who offers its
+        model by its endpoint type, at its endpoint if several do."""
+        if config.handle:
+            named = self.providers.get(config.handle.partition("/")[0])
+            reason = (
+                f"No provider is configured for the model {config.handle}: set "
+                "`llm_config.handle` to a model of `/v1/models/`"
+            )
+            return named or Rejected(code=INVALID, reason=reason)
+        fitting = self.fitting(config)
+        if not fitting:
+            await asyncio.gather(*(self.ask_if_stale(name) for name in self.providers))
+            fitting = self.fitting(config)
+        if fitting:
+            return self.providers[fitting[0]]
+        wanted = f"the model {config.model} with `model_endpoint_type` {config.model_endpoint_type}"
+        silent = sorted(name for name, offer in self.offers.items() if not offer.reachable)
+        if silent:
+            reason = f"`llm_config`: {', '.join(silent)} cannot be reached to look up {wanted}"
+            return Rejected(code=UNAVAILABLE, reason=f"{reason}: try again")
+        known = sorted(handle for offer in self.offers.values() for handle in offer.llms)
+        reason = (
+            f"`llm_config`: no configured provider offers {wanted}: set `llm_config.handle` to one "
+            f"of {known[:HANDLES_NAMED_MAX]}"
+        )
+        return Rejected(code=INVALID, reason=reason)
+
+    def fitting(self, config: LLMConfig) -> list[str]:
+        """The providers that offer the model of a config that names none, the best first."""
+        found = [
+            (address(one.model_endpoint) != address(config.model_endpoint), name)
+            for name, offer in self.offers.items()
+            for one in offer.llms.values()
+            if one.model == config.model and one.model_endpoint_type == config.model_endpoint_type
+        ]
+        return [name for _, name in sorted(found)]
+
+    async def refusal(self, config: LLMConfig) -> Rejected | None:
+        """Why nobody could answer for a model config, if so."""
+        provider = await self.provider_of(config)
+        return provider if isinstance(provider, Rejected) else None
+
+    async def llm(self, handle: str) -> LLMConfig | Rejected:
+        """The config of a language model."""
+        offer = await self.offer(handle, "llms")
+        return offer if isinstance(offer, Rejected) else offer.llms[handle]
+
+    async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
+        """The config of an embedding model."""
+        offer = await self.offer(handle, "embeddings")
+        return offer if isinstance(offer, Rejected) else offer.embeddings[handle]
+
+    async def offer(self, handle: str, kind: str) -> Offer | Rejected:
+        """The offer that has a handle; asks the provider again before it says no."""
+        name = handle.partition("/")[0]
+        offer = self.offers.get(name)
+        if offer is None:
+            return self.unknown(handle, kind)
+        if handle not in getattr(offer, kind):
+            await self.ask_if_stale(name)
+        if handle in getattr(offer, kind):
+            return offer
+        if not offer.reachable:
+            reason = f"The provider {name} cannot be reached to look up {handle}: try again"
+            return Rejected(code=UNAVAILABLE, reason=reason)
+        return self.unknown(handle, kind)
+
+    def unknown(self, handle: str, kind: str) -> Rejected:
+        """The refusal of a handle that nobody offers, with those that somebody does."""
+        known = sorted(one for offer in self.offers.values() for one in getattr(offer, kind))
+        named = known[:HANDLES_NAMED_MAX]
+        return Rejected(code=NOT_FOUND, reason=str(handle_not_found(handle, named)["detail"]))
+
+    async def start(self) -> None:
+        """Wait until what the api has nothing of yet is published: a provider is asked that was not
+        there at an earlier start. Who does not answer in time is waited for no longer."""
+        try:
+            rows = await self.database.fetch(
+                "select distinct split_part(handle, '/', 1) from agent.models"
+            )
+            fresh = self.providers.keys() - {name for (name,) in rows}
+            async with asyncio.timeout(FIRST_LISTS_SECONDS_MAX):
+                await asyncio.gather(*(self.ask_if_stale(name) for name in sorted(fresh)))
+        except (TimeoutError, StoreUnavailable) as problem:
+            log.warning("the list of models is not complete at the start: %r", problem)
+
+    async def turn(self) -> None:
+        """Ask every provider once, publish, and rest. None waits for another."""
+        await asyncio.gather(*(self.ask_in_line(name) for name in self.providers))
+        everyone = all(offer.reachable for offer in self.offers.values())
+        await self.clock.sleep(REFRESH_SECONDS if everyone else RETRY_SECONDS)
+
+    async def ask_in_line(self, name: str) -> None:
+        """Ask a provider, or wait for whoever does already."""
+        asking = self.offers[name].asking
+        is_asked = asking.locked()
+        async with asking:
+            if not is_asked:
+                await self.ask(name)
+
+    async def ask_if_stale(self, name: str) -> None:
+        """Ask a provider, unless it was asked just now; who is asked is waited for."""
+        offer = self.offers[name]
+        if self.clock.monotonic() - offer.asked_at > RETRY_SECONDS:
+            await self.ask_in_line(name)
+        else:
+            async with offer.asking:
+                return
+
+    async def ask(self, name: str) -> None:
+        """Ask one provider what it offers; what it offered before stays if it does not say."""
+        offer = self.offers[name]
+        offer.asked_at = self.clock.monotonic()
+        try:
+            llms, embeddings = await self.providers[name].models()
+        except ProviderUnreachable as problem:
+            if offer.reachable or not offer.llms:
+                log.warning("provider %s does not list its models: %s", name, problem)
+            offer.reachable = False
+            return
+        new_llms = {str(config.handle): config for config in llms}
+        new_embeddings = {str(config.handle): config for config in embeddings}
+        changed = new_llms != offer.llms or new_embeddings != offer.embeddings
+        self.unpublished = self.unpublished or changed or not offer.reachable
+        offer.reachable = offer.heard = True
+        offer.llms, offer.embeddings = new_llms, new_embeddings
+        async with self.publishing:
+            if self.unpublished:
+                await self.publish()
+                self.unpublished = False
+
+    async def close(self) -> None:
+        """Close what the providers have open."""
+        for provider in self.providers.values():
+            await provider.close()
+
+    async def publish(self) -> None:
+        """Let the api read what is on offer. What is known from an earlier start of a provider
+        that has not answered yet stays."""
+        rows = [
+            {"handle": handle, "kind": "llm", "position": position, "doc": model_entry(config)}
+            for position, (handle, config) in enumerate(
+                pair for offer in self.offers.values() for pair in offer.llms.items()
+            )
+        ] + [
+            {"handle": handle, "kind": "embedding", "position": position,
+             "doc": embedding_entry(config)}
+            for position, (handle, config) in enumerate(
+                pair for offer in self.offers.values() for pair in offer.embeddings.items()
+            )
+        ]  # fmt: skip
+        await self.database.fetch(
+            "with fresh as (select * from jsonb_populate_recordset(null::agent.models, %(rows)s)),"
+            " gone as (delete from agent.models m where not exists ("
+            "   select from fresh f where f.kind = m.kind and f.handle = m.handle)"
+            "  and split_part(m.handle, '/', 1) <> all(%(unheard)s::text[]))"
+            " insert into agent.models select * from fresh"
+            " on conflict (kind, handle) do update"
+            " set position = excluded.position, doc = excluded.doc",
+            {"rows": to_json(rows).decode(), "unheard": self.unheard()},
+        )
+
+    def unheard(self) -> list[str]:
+        """The configured providers that never answered this process."""
+        return [name for name, offer in self.offers.items() if not offer.heard]
+
+
+def address(endpoint: str | None) -> str:
+    """An endpoint as it is compared."""
+    return (endpoint or "").rstrip("/")

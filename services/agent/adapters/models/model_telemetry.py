@@ -1,0 +1,155 @@
+"""What operators see of models: a span for each step, how long it took and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from libs.bus.ports import Clock
+from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.conversation import Message, ToolCall
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta_message_mapping import text_of
+from libs.telemetry import metrics, span_attributes, tracing
+from libs.telemetry.tracing import UNSEEN, Attributes, Span, Value
+from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, Provider
+from services.agent.adapters.run_telemetry import about
+from services.agent.domain.active_run import ModelReply
+from services.agent.domain.model_context import ModelRequest
+
+ANSWERED = "answered"
+ABANDONED = "abandoned"
+
+
+class ObservedProvider:
+    """A provider whose answers are seen."""
+
+    def __init__(self, provider: Provider, clock: Clock) -> None:
+        self.name = provider.name
+        self.provider = provider
+        self.clock = clock
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The same answer. It is over when it is whole, however long the reader takes then."""
+        call = ModelCall(self.name, request, self.clock)
+        try:
+            async with aclosing(self.provider.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, Finished):
+                        call.answered(event.reply)
+                    yield event
+        except ModelFailed as failed:
+            call.over(failed.failure.error_type)
+            raise
+        finally:
+            call.over(ABANDONED)
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        """What the provider offers."""
+        return await self.provider.models()
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self.provider.close()
+
+
+class ModelCall:
+    """One call of a model. Not a `with`: the reader may leave a generator from another context."""
+
+    def __init__(self, provider: str, request: ModelRequest, clock: Clock) -> None:
+        self.provider = provider
+        self.model = request.config.llm_config.model
+        self.clock = clock
+        self.began = clock.monotonic()
+        self.span = chatting(provider, request)
+        self.outcome: str | None = None
+
+    def answered(self, reply: ModelReply) -> None:
+        """The answer is whole."""
+        usage = reply.usage
+        for kind, tokens in (
+            ("input", usage.prompt_tokens),
+            ("output", usage.completion_tokens),
+            ("cached_input", usage.cached_input_tokens),
+            ("reasoning", usage.reasoning_tokens),
+        ):
+            if tokens:
+                metrics.MODEL_TOKENS.labels(self.provider, self.model, kind).inc(tokens)
+        if self.span is not UNSEEN:
+            self.span.note(answer_of(reply))
+        self.over(ANSWERED)
+
+    def over(self, outcome: str) -> None:
+        """The call has come to an end; the first that is told counts."""
+        if self.outcome is not None:
+            return
+        self.outcome = outcome
+        if outcome != ANSWERED:
+            self.span.failed(outcome)
+        self.span.end()
+        metrics.MODEL_CALLS.labels(self.provider, self.model, outcome).inc()
+        seconds = self.clock.monotonic() - self.began
+        metrics.MODEL_SECONDS.labels(self.provider, self.model).observe(seconds)
+
+
+def chatting(provider: str, request: ModelRequest) -> Span:
+    """The span of a model's step."""
+    tracer = tracing.tracer()
+    if tracer is None:
+        return UNSEEN
+    config = request.config.llm_config
+    attributes: dict[str, Value] = {
+        **about.get(),
+        span_attributes.OPERATION: span_attributes.CHAT,
+        span_attributes.PROVIDER: provider,
+        span_attributes.REQUEST_MODEL: config.model,
+        span_attributes.REQUEST_TEMPERATURE: config.temperature,
+    }
+    if config.max_tokens:
+        attributes[span_attributes.REQUEST_TOKENS_MAX] = config.max_tokens
+    if tracer.content:
+        attributes[span_attributes.INPUT_MESSAGES] = json.dumps(list(map(said, request.messages)))
+    return tracer.span(f"{span_attributes.CHAT} {config.model}", "client", attributes)
+
+
+def answer_of(reply: ModelReply) -> Attributes:
+    """What the span of a model's step says when there is an answer."""
+    usage = reply.usage
+    attributes: dict[str, Value] = {
+        span_attributes.FINISH_REASONS: [reply.finish_reason],
+        span_attributes.INPUT_TOKENS: usage.prompt_tokens,
+        span_attributes.OUTPUT_TOKENS: usage.completion_tokens,
+        span_attributes.CACHE_READ_TOKENS: usage.cached_input_tokens,
+        span_attributes.CACHE_CREATION_TOKENS: usage.cache_write_tokens,
+        span_attributes.REASONING_TOKENS: usage.reasoning_tokens,
+    }
+    tracer = tracing.tracer()
+    if tracer is not None and tracer.content:
+        parts = [*texts(reply.text), *map(called, reply.tool_calls)]
+        output = {"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}
+        attributes[span_attributes.OUTPUT_MESSAGES] = json.dumps([output])
+    return attributes
+
+
+def said(message: Message) -> JsonObject:
+    """A message in the words of the conventions."""
+    if message.role == "tool":
+        result: JsonObject = {
+            "type": "tool_call_response",
+            "id": message.tool_call_id,
+            "result": text_of(message),
+        }
+        return {"role": "tool", "parts": [result]}
+    parts: list[Json] = [*texts(text_of(message)), *map(called, message.tool_calls)]
+    return {"role": message.role, "parts": parts}
+
+
+def texts(text: str) -> list[Json]:
+    """What was said, if anything was."""
+    return [{"type": "text", "content": text}] if text else []
+
+
+def called(call: ToolCall) -> JsonObject:
+    """A tool call in the words of the conventions."""
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments}

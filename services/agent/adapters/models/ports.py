@@ -1,0 +1,91 @@
+"""What the agent service asks of language models, whoever provides them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.model_context import ModelRequest
+
+
+class ModelFailed(Exception):
+    """The model gave no usable answer; `failure` says why, for the run that asked."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class ProviderUnreachable(Exception):
+    """A provider does not say which models it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of what the model says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of what the model thinks."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of a tool call. The first of a call brings its `name` and no arguments; the others
+    bring arguments only. `id` is the call's in all of them; a reply's calls come one after the
+    other."""
+
+    id: str
+    name: str | None = None
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The whole answer; the last event of every stream."""
+
+    reply: ModelReply
+
+
+ModelDelta = TextDelta | ReasoningDelta | ToolCallDelta
+ModelEvent = ModelDelta | Finished
+
+
+class Provider(Protocol):
+    """One provider of models: the handles `<name>/<model>`."""
+
+    name: str
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Ask a model: the pieces of its answer as they come, if the request wants them, and last
+        the whole, which is the sum of the pieces. Raises ModelFailed. Whoever stops early closes
+        the stream, and with it the connection to the model."""
+        ...
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        """What the provider offers. Raises ProviderUnreachable."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class Models(Protocol):
+    """All providers behind one door."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """The answer of the model that the request's agent uses, as `Provider.stream`."""
+        ...
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """The whole answer of the model that the request's agent uses. Raises ModelFailed."""
+        ...

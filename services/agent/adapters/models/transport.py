@@ -1,0 +1,235 @@
+"""How requests travel to a provider, and answers come back: JSON over HTTP, whole or as events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+from libs.contracts.bus_messages import Json, JsonObject
+
+# How long a provider may be silent, and how long an answer may take that comes drop by drop.
+REQUEST_SECONDS_MAX = 600.0
+CALL_SECONDS_MAX = 900.0
+CONNECT_SECONDS_MAX = 10.0
+LIST_SECONDS_MAX = 5.0
+
+# Unpacked. An event is some hundred bytes for each token, so streams are longer than what they say.
+ANSWER_BYTES_MAX = 16 * 2**20
+STREAM_BYTES_MAX = 64 * 2**20
+LINE_BYTES_MAX = 8 * 2**20
+LIST_BYTES_MAX = 8 * 2**20
+ERROR_BYTES_MAX = 2**16
+
+# Of an error that is no JSON: a page of a proxy may be long.
+WORDS_MAX = 500
+
+# Statuses that may be gone when it is asked again; so may all from 500 on.
+PASSING_STATUSES = (408, 409, 429)
+
+
+class Refused(Exception):
+    """The provider answered with an HTTP error."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
+        super().__init__(f"{status}: {text[:WORDS_MAX]}")
+        self.status = status
+        self.headers = headers
+        self.text = text
+
+    @property
+    def body(self) -> Json:
+        """What the error says of itself; None if it is no JSON."""
+        with suppress(ValueError):
+            return json.loads(self.text)  # type: ignore[no-any-return]
+        return None
+
+    @property
+    def passing(self) -> bool:
+        """Whether it makes sense to try again: as the provider says, else by the status."""
+        word = self.headers.get("x-should-retry", "")
+        if word in ("true", "false"):
+            return word == "true"
+        return self.status in PASSING_STATUSES or self.status >= 500
+
+    @property
+    def pause(self) -> float | None:
+        """Seconds to wait before another try, if the provider says how long."""
+        with suppress(ValueError):
+            return float(self.headers.get("retry-after-ms", "")) / 1_000
+        said = self.headers.get("retry-after", "")
+        with suppress(ValueError):
+            return float(said)
+        with suppress(ValueError, TypeError, OverflowError):
+            date = parsedate_to_datetime(said)
+            at = date if date.tzinfo else date.replace(tzinfo=UTC)
+            return (at - datetime.now(UTC)).total_seconds()
+        return None
+
+
+class Lost(Exception):
+    """No answer, or none to its end. `late`: somebody was there, but took too long."""
+
+    def __init__(self, cause: BaseException, *, late: bool = False) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")
+        self.late = late
+
+
+class TooLong(Exception):
+    """More was sent than any answer has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """A request, and how much of an answer it may get in how long."""
+
+    method: str
+    path: str
+    bytes_max: int
+    seconds_max: float
+    content: bytes | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Wire(Protocol):
+    """The way to one provider. Every method raises Refused, Lost and TooLong, and tries once."""
+
+    async def post(self, path: str, content: bytes) -> bytes:
+        """The answer to a JSON body, whole."""
+        ...
+
+    def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
+        """The data of the server-sent events that answer a JSON body, as they come. Whoever stops
+        early closes the stream, and with it the connection."""
+        ...
+
+    async def get(self, path: str, parameters: JsonObject) -> bytes:
+        """What is there."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class EventReader:
+    """The data of server-sent events, from chunks as they come; providers put it on one line.
+
+    Lines end where the format says so, not at each character that Unicode calls an end of line:
+    those stand in JSON as they are.
+    """
+
+    def __init__(self) -> None:
+        self.rest = bytearray()
+
+    def read(self, chunk: bytes) -> Iterator[bytes]:
+        """The data of the events that this chunk ends. Raises TooLong."""
+        self.rest += chunk
+        if b"\n" not in chunk:
+            if len(self.rest) > LINE_BYTES_MAX:
+                raise TooLong(f"a line of more than {LINE_BYTES_MAX} bytes")
+            return
+        *lines, self.rest = self.rest.split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield bytes(line[len(b"data:") :].strip())
+
+    def end(self) -> Iterator[bytes]:
+        """What was left when the stream ended: some servers leave out the last end of a line."""
+        return self.read(b"\n")
+
+
+async def bounded(
+    chunks: AsyncIterator[bytes], *, bytes_max: int, deadline: float
+) -> AsyncGenerator[bytes]:
+    """The same chunks, up to a moment on the clock of the event loop. Raises TimeoutError then, and
+    TooLong where they are more than so many bytes."""
+    read = 0
+    while True:
+        async with asyncio.timeout_at(deadline):
+            try:
+                chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+        read += len(chunk)
+        if read > bytes_max:
+            raise TooLong(f"more than {bytes_max} bytes")
+        yield chunk
+
+
+async def beginning(chunks: AsyncIterator[bytes]) -> str:
+    """As much of an error as is worth reading."""
+    read = bytearray()
+    async for chunk in chunks:
+        read += chunk
+        if len(read) >= ERROR_BYTES_MAX:
+            break
+    return read[:ERROR_BYTES_MAX].decode(errors="replace")
+
+
+class StreamedWire(ABC):
+    """Keeps the contract of `Wire`, where answers can be read in chunks."""
+
+    call_seconds_max: float
+
+    @abstractmethod
+    def answered(self, asked: ProviderRequest) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The chunks of an answer, which are read inside. Raises Refused and Lost; whoever calls
+        says how long it may take, and how long it may be."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections."""
+
+    async def post(self, path: str, content: bytes) -> bytes:
+        """The answer to a JSON body, whole."""
+        return await self.whole(
+            ProviderRequest("POST", path, ANSWER_BYTES_MAX, self.call_seconds_max, content)
+        )
+
+    async def get(self, path: str, parameters: JsonObject) -> bytes:
+        """What is there."""
+        return await self.whole(
+            ProviderRequest("GET", path, LIST_BYTES_MAX, LIST_SECONDS_MAX, parameters=parameters)
+        )
+
+    async def whole(self, asked: ProviderRequest) -> bytes:
+        """An answer to its end."""
+        read = bytearray()
+        with late_as_lost():
+            async with asyncio.timeout(asked.seconds_max), self.answered(asked) as chunks:
+                async for chunk in chunks:
+                    read += chunk
+                    if len(read) > asked.bytes_max:
+                        raise TooLong(f"more than {asked.bytes_max} bytes")
+        return bytes(read)
+
+    async def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
+        """The data of the server-sent events that answer a JSON body, as they come."""
+        reader = EventReader()
+        asked = ProviderRequest("POST", path, STREAM_BYTES_MAX, self.call_seconds_max, content)
+        deadline = asyncio.get_running_loop().time() + asked.seconds_max
+        with late_as_lost():
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout_at(deadline):
+                    chunks = await stack.enter_async_context(self.answered(asked))
+                async for chunk in bounded(chunks, bytes_max=asked.bytes_max, deadline=deadline):
+                    for data in reader.read(chunk):
+                        yield data
+                for data in reader.end():
+                    yield data
+
+
+@contextmanager
+def late_as_lost() -> Iterator[None]:
+    """An answer that is not there in time is lost."""
+    try:
+        yield
+    except TimeoutError as silence:
+        raise Lost(silence, late=True) from silence

@@ -1,0 +1,79 @@
+"""Agents whose blocks are gone, and agents whose creation has not ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+
+SWEPT_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Something that should be worked on, and that nobody works on."""
+
+    id: str
+    org: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostBlock:
+    """A block that is gone, and that an agent still sees."""
+
+    agent_id: str
+    block_id: str
+    org: str
+
+
+class AgentQueries(Protocol):
+    """What the sweeps of agents and the policy on deleted blocks read."""
+
+    async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
+        """The agents that a block is attached to."""
+        ...
+
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+        """Blocks that are gone and that these agents, or any, still see; `SWEPT_MAX` at most."""
+        ...
+
+    async def unfinished_creations(self) -> list[Orphan]:
+        """Agents whose making has begun and is not done; `SWEPT_MAX` at most."""
+        ...
+
+
+class PostgresAgentQueries:
+    """Keeps the contract of `AgentQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
+        """The agents that a block is attached to."""
+        rows = await self.database.fetch(
+            "select id from agent.agents where block_ids @> array[%s] and org = %s",
+            [block_id, org],
+        )
+        return [agent_id for (agent_id,) in rows]
+
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+        """Blocks that are gone and that these agents, or any, still see."""
+        chosen = "true" if agent_ids is None else "a.id = any(%(agents)s)"
+        rows = await self.database.fetch(
+            "select a.id, seen.id, a.org from agent.agents a, unnest(a.block_ids) as seen(id)"
+            f" where {chosen} and not exists"
+            " (select from memory.block_view b where b.id = seen.id and b.org = a.org)"
+            " limit %(limit)s",
+            {"agents": agent_ids, "limit": SWEPT_MAX},
+        )
+        return [LostBlock(*row) for row in rows]
+
+    async def unfinished_creations(self) -> list[Orphan]:
+        """Agents whose making has begun and is not done."""
+        rows = await self.database.fetch(
+            "select agent_id, org, actor from agent.creations order by requested_at limit %s",
+            [SWEPT_MAX],
+        )
+        return [Orphan(*row) for row in rows]

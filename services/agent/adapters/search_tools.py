@@ -1,0 +1,93 @@
+"""The agent service's own tools: searches in the history, each a query."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, time, timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from services.agent.adapters.message_search import MessageSearch, Search
+from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.tools.definition import BaseTool
+
+SEARCH_RESULTS_DEFAULT = 5
+SEARCH_RESULTS_MAX = 100
+QUERY_CHARS_MAX = 2_000
+
+
+def one_or_many(value: object) -> object:
+    """Models give one role where a list is asked for."""
+    return [value] if isinstance(value, str) else value
+
+
+class ConversationSearch(BaseModel):
+    """Arguments of `conversation_search`."""
+
+    query: Annotated[str | None, Field(max_length=QUERY_CHARS_MAX)] = None
+    roles: Annotated[list[str] | None, BeforeValidator(one_or_many)] = None
+    limit: int | None = None
+    start_date: str | None = None
+    end_date: str | None = None
+
+
+class SearchTools:
+    """Keeps the contract of `ToolOwner`."""
+
+    def __init__(self, queries: MessageSearch) -> None:
+        self.queries = queries
+        self.runners: dict[str, Runner] = {"conversation_search": self.conversation_search}
+
+    def runner(self, tool: BaseTool) -> Runner | None:
+        """What carries out calls of a tool; None if there is nothing yet that does."""
+        return self.runners.get(tool.name)
+
+    async def conversation_search(self, calling: Calling) -> ToolResult:
+        """Find messages of the agent's history by their text, role and time."""
+        wanted = ConversationSearch.model_validate_json(calling.call.arguments)
+        config = calling.design.config
+        zone = ZoneInfo(config.timezone)
+        try:
+            since = moment(wanted.start_date, zone, end_of_day=False)
+            until = moment(wanted.end_date, zone, end_of_day=True)
+        except (ValueError, OverflowError):
+            return error("start_date and end_date are ISO dates: 2026-01-31 or 2026-01-31T14:30")
+        roles = [role for role in wanted.roles or ["user", "assistant"] if role != "tool"]
+        found = await self.queries.search_messages(
+            Search(
+                org=calling.context.org,
+                agent_id=config.id,
+                text=wanted.query or None,
+                roles=roles,
+                since=since,
+                until=until,
+                limit=min(max(wanted.limit or SEARCH_RESULTS_DEFAULT, 1), SEARCH_RESULTS_MAX),
+            )
+        )
+        if not found:
+            return ToolResult("success", "No results found.")
+        listed = [
+            {
+                "timestamp": one.created_at.astimezone(zone).isoformat(timespec="seconds"),
+                "role": one.role,
+                "content": one.text,
+            }
+            for one in found
+        ]
+        results = json.dumps(listed, ensure_ascii=False)
+        return ToolResult("success", f"Showing {len(found)} results: {results}")
+
+
+def moment(text: str | None, zone: ZoneInfo, *, end_of_day: bool) -> datetime | None:
+    """An ISO time in the agent's zone; a bare date means the beginning or the end of that day."""
+    if not text:
+        return None
+    parsed = datetime.fromisoformat(text)
+    if "T" not in text and ":" not in text and end_of_day:
+        parsed = datetime.combine(parsed, time.min) + timedelta(days=1, microseconds=-1)
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=zone)
+    return parsed.astimezone(UTC)

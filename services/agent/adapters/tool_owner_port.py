@@ -1,0 +1,41 @@
+"""The port to the services that carry tool calls out, and what its adapters share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.bus_messages import Context
+from libs.contracts.conversation import ToolCall
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.tools.definition import BaseTool
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """What a tool knows of the call that it carries out."""
+
+    call: ToolCall
+    design: AgentDesign
+    run_id: str
+    step_id: str
+    context: Context
+
+
+Runner = Callable[[Calling], Awaitable[ToolResult]]
+
+
+class ToolOwner(Protocol):
+    """One owner of tools. Runners raise BusUnavailable or StoreUnavailable during an outage, and
+    pydantic's ValidationError for arguments that do not fit."""
+
+    def runner(self, tool: BaseTool) -> Runner | None:
+        """What carries out calls of a tool; None if the owner cannot yet."""
+        ...
+
+
+def error(text: str) -> ToolResult:
+    """A result that tells the model what went wrong."""
+    return ToolResult("error", text)

@@ -1,0 +1,114 @@
+"""Send each tool call to the service that owns the tool."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from libs.bus.ports import BusUnavailable, Clock
+from libs.contracts.bus_messages import Context
+from libs.contracts.conversation import ToolCall
+from libs.eventstore import failpoints
+from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, error
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.tools.catalogue import (
+    TOOL_ARGUMENTS_CHARS_MAX,
+    TOOL_RETURN_CHARS_MAX,
+    tools_of,
+)
+from services.agent.domain.tools.definition import BaseTool, Owner
+
+log = logging.getLogger(__name__)
+
+PROBLEMS_TOLD_MAX = 10
+OUTAGE_RETRY_SECONDS = 1.0
+
+
+class Tools(Protocol):
+    """The tools of agents."""
+
+    def idempotent(self, name: str, design: AgentDesign) -> bool:
+        """Whether a call of the agent's tool may be made again after a crash."""
+        ...
+
+    async def run(
+        self, call: ToolCall, design: AgentDesign, run_id: str, step_id: str, context: Context
+    ) -> ToolResult:
+        """Carry a call out; whatever goes wrong is a result that the model sees."""
+        ...
+
+
+class ToolRouter:
+    """Keeps the contract of `Tools`, with the catalogue and the owners that there are."""
+
+    def __init__(self, owners: Mapping[Owner, ToolOwner], clock: Clock) -> None:
+        self.owners = owners
+        self.clock = clock
+
+    def runner(self, tool: BaseTool) -> Runner | None:
+        """What carries out calls of a tool; None if its owner is not there, or cannot yet."""
+        owner = self.owners.get(tool.owner)
+        return owner.runner(tool) if owner else None
+
+    def idempotent(self, name: str, design: AgentDesign) -> bool:
+        """Whether a call may be made again after a crash: the catalogue says so. Nothing happens
+        in a call that has no runner, however often."""
+        tool = captured(name, design)
+        return tool is None or tool.idempotent or self.runner(tool) is None
+
+    async def run(
+        self, call: ToolCall, design: AgentDesign, run_id: str, step_id: str, context: Context
+    ) -> ToolResult:
+        """Carry a call out; whatever goes wrong is a result that the model sees."""
+        tool = captured(call.name, design)
+        if tool is None:
+            return error(
+                f"There is no tool named '{call.name}'. Yours are: {', '.join(design.tools)}"
+            )
+        if len(call.arguments) >= TOOL_ARGUMENTS_CHARS_MAX:
+            return error(f"The arguments were cut: {TOOL_ARGUMENTS_CHARS_MAX} characters at most.")
+        runner = self.runner(tool)
+        if runner is None:
+            return error(f"The tool '{call.name}' is not built yet on this server.")
+        calling = Calling(call, design, run_id, step_id, context)
+        give_up_at = self.clock.monotonic() + tool.deadline_seconds
+        while True:
+            try:
+                result = await runner(calling)
+            except ValidationError as invalid:
+                return error(f"The arguments do not fit '{call.name}': {summary(invalid)}")
+            except (BusUnavailable, StoreUnavailable) as outage:
+                log.warning("tool %s waits: %s", call.name, outage)
+                if self.clock.monotonic() > give_up_at:
+                    return error(f"'{call.name}' got no answer, and may or may not have worked.")
+                await self.clock.sleep(OUTAGE_RETRY_SECONDS)
+            else:
+                failpoints.reached("after_tool")
+                return shortened(result)
+
+
+def captured(name: str, design: AgentDesign) -> BaseTool | None:
+    """The tool of this name among those that the agent holds."""
+    return next((tool for tool in tools_of(design.tool_ids) if tool.name == name), None)
+
+
+def shortened(result: ToolResult) -> ToolResult:
+    """The result within the limit of what a tool may return."""
+    if len(result.text) <= TOOL_RETURN_CHARS_MAX:
+        return result
+    kept = result.text[:TOOL_RETURN_CHARS_MAX]
+    note = f"... [{len(result.text) - TOOL_RETURN_CHARS_MAX} characters left out]"
+    return ToolResult(result.status, kept + note)
+
+
+def summary(invalid: ValidationError) -> str:
+    """What is wrong with the arguments, field by field."""
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
+        for problem in invalid.errors(include_input=False)[:PROBLEMS_TOLD_MAX]
+    )

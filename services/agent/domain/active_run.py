@@ -1,0 +1,206 @@
+"""The active run of a conversation: how far it is, and what has to be done next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.conversation import Message, ReasoningPart, ToolCall, Usage
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta.runs import RunConfig
+from libs.contracts.stream_chunks import OPENING_NUMBER, Chunk
+
+PAUSE_SECONDS_MAX = 600.0
+# What the model is shown as the result of a call that has none.
+INTERRUPTED = (
+    "The tool call was interrupted: the server stopped while the tool ran, and whether it took "
+    "effect is not known. Check before you call it again."
+)
+CANCELLED = (
+    "The tool call was interrupted: the user cancelled the run, and whether the tool took effect "
+    "is not known."
+)
+
+
+class PendingCall(BaseModel):
+    """A tool call that the model asked for in this step."""
+
+    call: ToolCall
+    state: Literal["waiting", "started", "finished"] = "waiting"
+
+
+class QueuedRun(BaseModel):
+    """A run that was accepted and waits for those before it."""
+
+    run: RunConfig
+    messages: list[Message]
+    max_steps: int
+    stream_tokens: bool = False
+    agent_type: AgentType = AgentType.letta_v1_agent
+
+    @property
+    def bytes(self) -> int:
+        """About how much its messages take."""
+        return sum(len(str(message.content)) for message in self.messages)
+
+
+class RetriedRun(BaseModel):
+    """A run that a retry started, because its first try had not come yet."""
+
+    run_id: str
+    request_hash: str
+    asked_at: datetime
+
+
+class ActiveRun(BaseModel):
+    """The run that is being answered."""
+
+    run: RunConfig
+    max_steps: int
+    stream_tokens: bool = False
+    agent_type: AgentType = AgentType.letta_v1_agent
+    started_at: datetime
+    steps: int = 0
+    step_id: str = ""
+    calls: list[PendingCall] = []
+    finish_reason: str = ""
+    usage: Usage = Field(default_factory=Usage)
+    context_tokens: int = 0
+    # How long the run took up to its last event, as far as clocks can be trusted that may be set
+    # between two events, or belong to two machines: no pause counts as more than a limit.
+    seconds: float = 0.0
+    last_at: datetime | None = None
+    # The last number in the run stream.
+    told: int = OPENING_NUMBER
+
+    def pass_until(self, at: datetime) -> None:
+        """Let the time pass until something is recorded."""
+        pause = (at - (self.last_at or self.started_at)).total_seconds()
+        self.seconds += min(max(pause, 0.0), PAUSE_SECONDS_MAX)
+        self.last_at = at
+
+    @property
+    def next_step_id(self) -> str:
+        """The id of the step that the model is asked for next: the same however often asked."""
+        return derived_id("step", self.run.id, str(self.steps + 1))
+
+    @property
+    def open_call(self) -> PendingCall | None:
+        """The first tool call that has no result yet."""
+        return next((call for call in self.calls if call.state != "finished"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Ask the model for the step `step_id`."""
+
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartTool:
+    """Record that this call starts."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Run this call, whose start is recorded."""
+
+    step_id: str
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """Record that the run has ended; the reason is one of V1's."""
+
+    stop_reason: str
+
+
+NextAction = AskModel | StartTool | RunTool | EndRun
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
+    from a provider that wants it back."""
+
+    text: str
+    tool_calls: list[ToolCall]
+    finish_reason: str
+    usage: Usage
+    reasoning: str | None = None
+    reasoning_parts: list[ReasoningPart] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """The message of a step, and the chunks that clients received while the model answered: the
+    number of the first, and all of them. Without `chunks` it is sent when recorded."""
+
+    message_id: str
+    since: datetime
+    number: int | None = None
+    chunks: list[Chunk] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool gave back; `text` is what clients see."""
+
+    status: Literal["success", "error"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run cannot go on. `error_type` is one of V1's, e.g. `llm_timeout`."""
+
+    error_type: str
+    message: str
+    detail: str | None = None
+    stop_reason: str = "llm_api_error"
+
+
+def nanoseconds(since: datetime, until: datetime) -> int:
+    """How long something took."""
+    return round((until - since).total_seconds() * 1e9)
+
+
+def mark(active: ActiveRun, old: str, new: str) -> None:
+    """Move the first open call on; calls run in the order in which the model asked."""
+    pending = active.open_call
+    assert pending is not None, "there is an open call"
+    assert pending.state == old, f"only a {old} call becomes {new}"
+    pending.state = new  # type: ignore[assignment]
+
+
+def served_parts(message: Message) -> int:
+    """How many V1 messages a client is served for one message of a step."""
+    if message.role == "tool":
+        return 1
+    return len(message.thoughts) + sum([message.content is not None, bool(message.tool_calls)])
+
+
+def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:
+    """What the model answered, as a message; of its calls those that are carried out."""
+    return Message(
+        id=spoken.message_id,
+        role="assistant",
+        content=reply.text or None,
+        reasoning=None if reply.reasoning_parts else reply.reasoning,
+        reasoning_parts=reply.reasoning_parts,
+        tool_calls=calls,
+        created_at=spoken.since,
+    )
+
+
+def kept_calls(reply: ModelReply, *, parallel: bool) -> list[ToolCall]:
+    """The calls that are carried out: without parallel calls only the first."""
+    return reply.tool_calls if parallel else reply.tool_calls[:1]

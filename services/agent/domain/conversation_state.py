@@ -1,0 +1,181 @@
+"""What is known of a conversation, and how each event changes it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.bus_messages import BUSY, Event, Rejected
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    Message,
+    MessageAppended,
+    ModelReplied,
+    QueuedRunsCancelled,
+    RunAccepted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    SystemPromptRebuilt,
+    ToolCallFinished,
+    ToolCallInterrupted,
+    ToolCallStarted,
+)
+from services.agent.domain.active_run import (
+    ActiveRun,
+    PendingCall,
+    QueuedRun,
+    RetriedRun,
+    mark,
+    served_parts,
+)
+from services.agent.domain.provider_refusals import (
+    ALL_OLDER,
+    REFUSED,
+    Omissions,
+    Refusals,
+    omitted_after,
+    refused_again,
+)
+
+RETRIED_RUNS_KEPT_MAX = 32
+QUEUED_RUNS_MAX = 10_000
+QUEUED_BYTES_MAX = 32 << 20
+
+
+class SystemPrompt(BaseModel):
+    """A system message, and the versions of everything that it was made from."""
+
+    content: str
+    shows: dict[str, int]
+
+
+class ConversationState(BaseModel):
+    """What is known of a conversation."""
+
+    agent_id: str = ""
+    window: list[Message] = []
+    shown: dict[str, int] | None = None
+    queue: list[QueuedRun] = []
+    queued_bytes: int = 0
+    retried: list[RetriedRun] = []
+    turn: ActiveRun | None = None
+    deleted: bool = False
+    omitted: Omissions = Field(default_factory=Omissions)
+    # Since a model answered last; None where it was not refused.
+    refusals: Refusals | None = None
+
+
+def evolved(state: ConversationState, event: Event) -> ConversationState:
+    """The state after an event; it may be the same object, changed."""
+    match event:
+        case MessageAppended():
+            append(state, event)
+        case SystemPromptRebuilt():
+            state.window[0] = event.message
+            state.shown = event.shows
+        case RunAccepted():
+            queued = QueuedRun(
+                run=event.run,
+                messages=event.messages,
+                max_steps=event.max_steps,
+                stream_tokens=event.stream_tokens,
+                agent_type=event.agent_type,
+            )
+            state.queue.append(queued)
+            state.queued_bytes += queued.bytes
+            if event.retry:
+                state.retried = [*state.retried, retried_run(event)][-RETRIED_RUNS_KEPT_MAX:]
+        case RunStarted():
+            waiting = state.queue.pop(0)
+            state.queued_bytes -= waiting.bytes
+            assert waiting.run.id == event.run_id, "runs start in the order of acceptance"
+            state.turn = ActiveRun(
+                run=waiting.run,
+                max_steps=waiting.max_steps,
+                stream_tokens=waiting.stream_tokens,
+                agent_type=waiting.agent_type,
+                started_at=event.timestamp,
+            )
+        case ModelReplied():
+            active = running(state)
+            active.steps += 1
+            active.step_id = event.step_id
+            active.calls = [PendingCall(call=call) for call in event.tool_calls]
+            active.finish_reason = event.finish_reason
+            active.usage = active.usage.plus(event.usage)
+            active.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+            state.refusals = None
+        case ToolCallStarted():
+            mark(running(state), "waiting", "started")
+        case ToolCallFinished() | ToolCallInterrupted():
+            mark(running(state), "started", "finished")
+        case RunCompleted():
+            state.turn = None
+        case RunFailed():
+            state.turn = None
+            if event.error_type in REFUSED:
+                leave_out(state, event)
+        case QueuedRunsCancelled():
+            leave_queue(state, set(event.run_ids))
+        case RunCancelled():
+            leave_queue(state, {event.run_id})
+            if state.turn is not None and state.turn.run.id == event.run_id:
+                state.turn = None
+        case ConversationDeleted():
+            return ConversationState(agent_id=state.agent_id, deleted=True)
+    if state.turn is not None:
+        state.turn.pass_until(event.timestamp)
+    return state
+
+
+def append(state: ConversationState, event: MessageAppended) -> None:
+    """One more message; if it belongs to the running answer, it was in the run stream."""
+    state.agent_id = event.agent_id
+    state.window.append(event.message)
+    state.shown = event.shows or state.shown
+    if state.turn is None or event.sent or event.run_id is None:
+        return
+    parts = served_parts(event.message) if event.pieces is None else len(event.pieces)
+    first = state.turn.told + 1 if event.number is None else event.number
+    assert first > state.turn.told, "numbers only grow"
+    state.turn.told = first + parts - 1
+
+
+def queue_full(state: ConversationState, agent_id: str) -> Rejected | None:
+    """The refusal of one more run, where as many wait as may."""
+    if len(state.queue) >= QUEUED_RUNS_MAX:
+        what = f"{QUEUED_RUNS_MAX} runs wait"
+    elif state.queued_bytes >= QUEUED_BYTES_MAX:
+        what = f"Runs with {QUEUED_BYTES_MAX} bytes of messages wait"
+    else:
+        return None
+    return Rejected(code=BUSY, reason=f"{what} for agent {agent_id}: try again later")
+
+
+def leave_queue(state: ConversationState, run_ids: set[str]) -> None:
+    """Runs do not wait any more."""
+    state.queue = [one for one in state.queue if one.run.id not in run_ids]
+    state.queued_bytes = sum(one.bytes for one in state.queue)
+
+
+def leave_out(state: ConversationState, event: RunFailed) -> None:
+    """Models are not shown again what they refused."""
+    refusals = refused_again(state.refusals, state.omitted)
+    state.omitted = omitted_after(refusals, state.omitted, state.window, event)
+    state.refusals = refusals if refusals.count <= ALL_OLDER else None
+
+
+def running(state: ConversationState) -> ActiveRun:
+    """The active run, where there must be one."""
+    assert state.turn is not None, "a run is active"
+    return state.turn
+
+
+def retried_run(event: RunAccepted) -> RetriedRun:
+    """What is remembered of a run that a retry started."""
+    return RetriedRun(
+        run_id=event.run_id,
+        request_hash=event.request_hash,
+        asked_at=event.asked_at or event.run.created_at,
+    )

@@ -1,0 +1,99 @@
+"""What the model is shown: the system prompt with the blocks as they are now, and the window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from zoneinfo import ZoneInfo
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.conversation import Message
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.blocks import BlockState
+from services.agent.domain.agent_types import PROFILES
+from services.agent.domain.conversation_state import ConversationState, SystemPrompt
+from services.agent.domain.prompts import compile_system_prompt
+from services.agent.domain.provider_refusals import shown
+from services.agent.domain.tool_call_pairing import paired
+
+# How the parts are put together; with another one, every prompt is rebuilt. 2: blocks are escaped.
+PROMPT_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedBlock:
+    """A memory block as an agent sees it now."""
+
+    id: str
+    version: int
+    label: str
+    value: str
+    description: str | None
+    limit: int
+    read_only: bool
+
+
+def first_version(block: BlockState) -> AttachedBlock:
+    """A memory block as it was made."""
+    return AttachedBlock(
+        block.id, 1, block.label or "", block.value, block.description, block.limit, block.read_only
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One question to a model. `tools` are OpenAI function schemas; `stream_tokens` asks for the
+    answer in pieces, which costs more than the whole at once."""
+
+    config: AgentConfig
+    messages: list[Message]
+    tools: list[JsonObject]
+    parallel: bool
+    stream_tokens: bool = False
+
+
+def system_prompt(
+    config: AgentConfig,
+    blocks: list[AttachedBlock],
+    *,
+    previous_messages: int,
+    at: datetime,
+) -> SystemPrompt:
+    """The system message of an agent, and what it was made from."""
+    profile = PROFILES[config.agent_type]
+    numbered = profile.numbers_lines and config.llm_config.model_endpoint_type == "anthropic"
+    content = compile_system_prompt(
+        config.system,
+        blocks if profile.shows_blocks else [],
+        agent_id=config.id,
+        conversation_id=None,
+        previous_message_count=previous_messages,
+        recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
+        line_numbers=numbered,
+    )
+    return SystemPrompt(content=content, shows=shown_versions(config, blocks))
+
+
+def shown_versions(config: AgentConfig, blocks: list[AttachedBlock]) -> dict[str, int]:
+    """What a system message is made from: the agent's own text and how it is put
+    together with the blocks, and each block's version."""
+    text = sha256(config.system.encode()).hexdigest()[:16]
+    return {f"system-{text}": PROMPT_VERSION, **{block.id: block.version for block in blocks}}
+
+
+def rebuilt_prompt(
+    state: ConversationState, config: AgentConfig, blocks: list[AttachedBlock], *, at: datetime
+) -> SystemPrompt | None:
+    """A new system message, if something that it shows has changed since it was made."""
+    if shown_versions(config, blocks) == state.shown:
+        return None
+    return system_prompt(config, blocks, previous_messages=len(state.window) - 1, at=at)
+
+
+def shown_messages(state: ConversationState, rebuilt: SystemPrompt | None) -> list[Message]:
+    """The window as the model sees it: with the newest system message, without what was refused."""
+    window = paired(shown(state.window, state.omitted))
+    if rebuilt is not None:
+        window[0] = window[0].model_copy(update={"content": rebuilt.content})
+    return window

@@ -1,0 +1,123 @@
+"""When a run is attempted no more: how attempts are counted, and what is kept of it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict
+
+from libs.bus.dead_letter_records import FailedMessage
+from libs.bus.suspect_quarantine import Quarantine, Ticket
+from libs.contracts.bus_messages import Context, event_subject
+from libs.contracts.conversation import SERVICE, RunFailed
+from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, DeadLetterStore
+from libs.eventstore.ports import StoreUnavailable
+from services.agent.domain.active_run import ActiveRun, Failure
+from services.agent.domain.conversation import Conversation
+
+# An attempt that fails was a bug here; one that ends with its process may have been killed by
+# anybody.
+FAILURES_MAX = 3
+ATTEMPTS_MAX = 5
+# A run that was attempted so often is a suspect: it is not attempted beside others, nor so soon
+# after the attempt before began, lest a process that it kills is never there for the others.
+UNQUARANTINED_ATTEMPTS_MAX = 2
+REST_SECONDS = 5.0
+REST_SECONDS_MIN = 0.1
+
+
+def attempt_point(active: ActiveRun) -> str:
+    """Up to where a run has got: attempts are counted at this point, and anew behind it."""
+    pending = active.open_call
+    return f"{active.run.id}.{active.steps}.{pending.call.id if pending else 'model'}"
+
+
+def dead_letter_of_run(
+    conversation: Conversation, context: Context, failed: FailedMessage
+) -> DeadLetter:
+    """What is kept of a run that is given up; it cannot be replayed, only read."""
+    active = conversation.running()
+    name = RunFailed.topic
+    return failed.letter(
+        context,
+        org=context.org,
+        kind="run",
+        name=f"{SERVICE}.{name}",
+        subject=event_subject(SERVICE, name, context.org, active.run.id),
+        message_id=active.run.id,
+        payload={
+            "run_id": active.run.id,
+            "agent_id": conversation.state.agent_id,
+            "conversation_id": conversation.id,
+            "steps": active.steps,
+        },
+        payload_text=None,
+        context=asdict(context),
+    )
+
+
+def gave_up(letter: DeadLetter) -> Failure:
+    """Why the run ends, as its client is told."""
+    return Failure(
+        "internal_error",
+        f"The run failed {letter.attempts} times for a reason that the server did not expect, and"
+        f" was given up. Dead letter {letter.id} says more.",
+        stop_reason="error",
+    )
+
+
+class AttemptCount:
+    """How often the run of a conversation was attempted from where it stands, as one attempt sees
+    that. The first attempt is not written down; whoever takes over knows of it."""
+
+    def __init__(self, letters: DeadLetterStore, quarantine: Quarantine) -> None:
+        self.letters = letters
+        self.quarantine = quarantine
+        self.point = ""
+        self.begun: Attempt | None = None
+        self.ticket: Ticket | None = None
+
+    async def begin(self, conversation: Conversation) -> Attempt | None:
+        """Count an attempt that takes a run over, unless the run rests; a suspect waits until
+        it is alone in quarantine."""
+        active = conversation.state.turn
+        if active is None:
+            return None
+        self.point = attempt_point(active)
+        begin = self.letters.begin
+        self.begun = await begin(
+            self.point, known=1, hold_seconds=0.0, unquarantined_max=UNQUARANTINED_ATTEMPTS_MAX
+        )
+        if self.begun.needs_quarantine:
+            self.ticket = self.ticket or await self.quarantine.enter()
+            self.begun = await begin(self.point, known=1, hold_seconds=REST_SECONDS)
+            if self.begun.number:
+                self.quarantine.limit(self.ticket, self.begun.number)
+            else:
+                self.end()
+        return self.begun
+
+    def counts(self, conversation: Conversation) -> bool:
+        """Whether the run still stands where the attempt was begun."""
+        active = conversation.state.turn
+        return active is not None and attempt_point(active) == self.point
+
+    async def failed(self, conversation: Conversation) -> Attempt | None:
+        """Count that the attempt has failed where the run stands now."""
+        active = conversation.state.turn
+        if active is None:
+            return None
+        point = attempt_point(active)
+        number = self.begun.number if self.begun and point == self.point else 1
+        return await self.letters.failed(point, number, 0.0)
+
+    async def uncount(self) -> None:
+        """The attempt was ended from outside and does not count."""
+        if self.begun and self.begun.number:
+            with contextlib.suppress(StoreUnavailable):
+                await self.letters.uncount(self.point)
+
+    def end(self) -> None:
+        """The attempt is over: let the next suspect begin."""
+        if self.ticket:
+            self.ticket.give_back()
+            self.ticket = None

@@ -1,0 +1,179 @@
+"""A conversation under a lease: read as it is stored, decided about by whoever has the lease."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from itertools import count
+
+from libs.contracts.bus_messages import Context, Event
+from libs.contracts.conversation import ToolCallStarted
+from libs.contracts.stream_chunks import OPENING_NUMBER
+from libs.eventstore.failed_messages.ports import DeadLetter, park
+from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.domain.active_run import ActiveRun
+from services.agent.domain.conversation import Conversation
+from services.agent.engine.ports import EnginePorts
+from services.agent.engine.run_stream import RunStreamPublisher
+
+log = logging.getLogger(__name__)
+
+STORE_RETRY_SECONDS = (0.1, 0.3, 1.0, 2.0)
+
+
+class LeasedConversation:
+    """The conversation as one attempt sees it.
+
+    Meanwhile this process accepts and cancels runs of it. So the state is the one in the cache,
+    which all decisions made here share, each under the lock of the conversation; what is read of it
+    may be different after anything that was waited for.
+    """
+
+    def __init__(
+        self,
+        ports: EnginePorts,
+        fence: Fence,
+        context: Context,
+        publisher: RunStreamPublisher,
+    ) -> None:
+        self.ports = ports
+        self.fence = fence
+        self.context = context
+        self.publisher = publisher
+        self.conversation = Conversation.blank(fence.key)
+        self.released = False
+        # Calls that started under this lease, or may have: only this attempt can have made them,
+        # so they were not interrupted.
+        self.started_here: set[tuple[str, str]] = set()
+
+    @property
+    def active(self) -> ActiveRun | None:
+        """The active run."""
+        return self.conversation.state.turn
+
+    @property
+    def run_id(self) -> str:
+        """The id of the active run; empty if there is none."""
+        active = self.conversation.state.turn
+        return active.run.id if active else ""
+
+    def lock(self) -> AbstractAsyncContextManager[None]:
+        """Be the only one in this process who decides about the conversation; a run that is under
+        way goes before those that want to be accepted."""
+        return self.ports.locks.hold(self.fence.key, first=True)
+
+    def see(self, conversation: Conversation) -> None:
+        """Go on from here."""
+        self.conversation = conversation
+        active = conversation.state.turn
+        self.publisher.last_number = active.told if active else OPENING_NUMBER
+
+    async def resume(self, known: Conversation | None = None) -> None:
+        """See the conversation as it is stored, or as it is `known`."""
+        self.see(known or await self.reloaded())
+        self.ports.repository.keep(self.conversation)
+
+    async def refresh(self) -> None:
+        """See the conversation as the last decision made here left it."""
+        async with self.lock():
+            known = self.known()
+            if known is not None:
+                self.see(known)
+            else:
+                await self.resume()
+
+    async def reloaded(self) -> Conversation:
+        """The conversation as it is stored, once the store answers."""
+        load, org = self.ports.repository.load, self.context.org
+        return await self.once_answered(lambda: load(Conversation, self.fence.key, org=org))
+
+    def known(self) -> Conversation | None:
+        """The conversation as the last decision made here left it, if that is still here."""
+        cached = self.ports.repository.cached
+        return cached(Conversation, self.fence.key, org=self.context.org)
+
+    async def once_answered[T](self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the store says, however long it is away: the lease says whether it is still ours
+        to do something with it."""
+        for attempt in count():
+            try:
+                return await ask()
+            except StoreUnavailable:
+                await self.pause(attempt)
+        raise AssertionError("counting never ends")
+
+    async def pause(self, attempt: int) -> None:
+        """Wait for the store to come back."""
+        last = len(STORE_RETRY_SECONDS) - 1
+        await self.ports.clock.sleep(STORE_RETRY_SECONDS[min(attempt, last)])
+
+    async def record(
+        self, decide: Callable[[Conversation], None], letter: DeadLetter | None = None
+    ) -> None:
+        """Make a fact durable, deciding again as often as somebody else wrote first. With a
+        letter, that is parked in the same commit, unless its run has ended otherwise by now."""
+        attempt = 0
+        while letter is None or letter.message_id == self.run_id:
+            work = self.ports.repository.work(self.context)
+            if letter is not None:
+                park(letter, work.rows)
+            try:
+                async with self.lock():
+                    await self.decide(work, decide)
+            except VersionConflict:
+                await self.resume()
+            except StoreUnavailable as problem:
+                log.warning("the commit's outcome is unknown: %s", problem)
+                self.note_started(work.events)
+                await self.pause(attempt)
+                attempt += 1
+                await self.resume()
+            else:
+                self.ports.committed()
+                self.note_started(work.events)
+                for event in work.events:
+                    await self.publisher.recorded(event)
+                return
+
+    async def decide(self, work: UnitOfWork, decide: Callable[[Conversation], None]) -> None:
+        """One decision about the conversation, under its lease. If it is refused the conversation
+        has to be read again: it has left the cache, changed as it is.
+
+        Where nothing has happened the lease is looked at all the same: what was committed before
+        with an unknown outcome may have given it back. But it is not given back then: with no event
+        at a version nobody would notice that another process has begun a run meanwhile, which
+        relies on it.
+        """
+        repository = self.ports.repository
+        known = repository.claim(Conversation, self.fence.key, org=self.context.org)
+        self.conversation = known or await self.reloaded()
+        before = self.conversation.version
+        decide(self.conversation)
+        work.adopt(self.conversation)
+        idle = self.active is None and self.conversation.version > before
+        await work.commit(fence=self.fence, release_lease=idle)
+        repository.keep(self.conversation)
+        self.released = idle
+
+    def note_started(self, events: list[Event]) -> None:
+        """Remember which calls started."""
+        for event in events:
+            if isinstance(event, ToolCallStarted):
+                self.started_here.add((event.step_id, event.tool_call_id))
+
+    async def let_go(self) -> bool:
+        """Release the lease where there turned out to be nothing to do; returns whether a run was
+        accepted before it was gone, which relies on it. One that is accepted after takes the lease
+        itself."""
+        work = self.ports.repository.work(self.context)
+        await work.commit(fence=self.fence, release_lease=True)
+        return (await self.reloaded()).state.turn is not None
+
+    async def give_back(self) -> None:
+        """Let somebody else take over at once."""
+        try:
+            await self.ports.repository.store.release_lease(self.fence)
+        except StoreUnavailable:
+            log.warning("the lease of %s will run out by itself", self.fence.key)

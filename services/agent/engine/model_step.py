@@ -1,0 +1,114 @@
+"""Ask a model for one step, and tell its answer while it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+
+from libs.bus.ports import Clock, Ids
+from libs.contracts.letta.messages import Envelope
+from libs.contracts.letta_message_mapping import assistant_parts
+from services.agent.adapters.models.ports import Finished, Models
+from services.agent.domain.active_run import (
+    ActiveRun,
+    ModelReply,
+    Spoken,
+    kept_calls,
+    spoken_message,
+)
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agent_types import loop_of
+from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversation_state import SystemPrompt
+from services.agent.domain.model_context import (
+    AttachedBlock,
+    ModelRequest,
+    rebuilt_prompt,
+    shown_messages,
+)
+from services.agent.engine.chunk_assembly import StepChunks
+from services.agent.engine.run_stream import RunStreamPublisher
+
+CHUNKS_MAX = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """What a model is asked for a step; it holds for the conversation at `version`. `rebuilt` is
+    the system message that it shows, if that is a new one."""
+
+    version: int
+    request: ModelRequest
+    rebuilt: SystemPrompt | None
+
+
+def step_request(
+    conversation: Conversation, design: AgentDesign, blocks: list[AttachedBlock], *, at: datetime
+) -> StepRequest:
+    """What the model is asked next by an agent whose blocks are these."""
+    state, run = conversation.state, conversation.running()
+    rebuilt = rebuilt_prompt(state, design.config, blocks, at=at)
+    offered = loop_of(run.agent_type).offered_tools(design, run)
+    request = ModelRequest(
+        config=design.config,
+        messages=shown_messages(state, rebuilt),
+        tools=offered.schemas,
+        parallel=offered.parallel,
+        stream_tokens=run.stream_tokens,
+    )
+    return StepRequest(conversation.version, request, rebuilt)
+
+
+class ModelStep:
+    """Asks the models for the steps of one conversation."""
+
+    def __init__(
+        self, models: Models, publisher: RunStreamPublisher, clock: Clock, ids: Ids
+    ) -> None:
+        self.models = models
+        self.publisher = publisher
+        self.clock = clock
+        self.ids = ids
+
+    async def answer(
+        self, request: ModelRequest, active: ActiveRun, step_id: str, *, number: int
+    ) -> tuple[ModelReply, Spoken]:
+        """The model's answer to a step, streamed from `number` on if tokens were asked for. Raises
+        ModelFailed."""
+        message_id = self.ids.new("message")
+        if not request.stream_tokens:
+            reply = await self.models.reply(request)
+            return reply, Spoken(message_id, self.clock.now())
+        since = self.clock.now()
+        envelope = Envelope(id=message_id, date=since, run_id=active.run.id, step_id=step_id)
+        step = StepChunks(envelope, parallel=request.parallel)
+        spoken = Spoken(message_id, since, number, step.chunks)
+        reply = await self.streamed_reply(request, active, step, spoken)
+        return reply, spoken
+
+    async def streamed_reply(
+        self, request: ModelRequest, active: ActiveRun, step: StepChunks, spoken: Spoken
+    ) -> ModelReply:
+        """The model's reply, streamed chunk by chunk."""
+        assert spoken.number is not None, "what is streamed has a number"
+        self.publisher.last_number, after = spoken.number - 1, active.told
+        async with aclosing(self.models.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    calls = kept_calls(event.reply, parallel=request.parallel)
+                    message = spoken_message(spoken, event.reply, calls)
+                    chunks = step.rest(assistant_parts(message, step.envelope))
+                else:
+                    # The rest is sent at the end: each chunk is remembered with the message.
+                    chunks = step.of(event) if len(step.chunks) < CHUNKS_MAX else []
+                for chunk in chunks:
+                    await self.publisher.chunk(active.run.id, chunk, after=after)
+                    after = self.publisher.last_number
+                    if after == spoken.number:
+                        # It may be sent before the others are looked at, which came with it.
+                        await asyncio.sleep(0)
+                if isinstance(event, Finished):
+                    return event.reply
+        raise AssertionError("a model's stream ends with the whole answer, or fails")

@@ -1,0 +1,46 @@
+"""What the engine needs: the store, the bus, models, tools, and what is this process's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from libs.bus.aggregate_locks import AggregateLocks
+from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.suspect_quarantine import Quarantine
+from libs.contracts.bus_messages import Context
+from libs.eventstore.unit_of_work import Repository
+from services.agent.adapters.all_queries import Queries
+from services.agent.adapters.models.ports import Models
+from services.agent.adapters.tool_router import Tools
+from services.agent.settings import RUN_SECONDS_MAX
+
+
+@dataclass(slots=True, kw_only=True)
+class EnginePorts:
+    """Shared by all attempts of a process. `committed` is called after each commit."""
+
+    repository: Repository
+    models: Models
+    tools: Tools
+    queries: Queries
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    committed: Callable[[], None]
+    quarantine: Quarantine
+    locks: AggregateLocks = field(default_factory=AggregateLocks)
+    run_seconds_max: float = RUN_SECONDS_MAX
+
+
+class Scheduler(Protocol):
+    """Who begins attempts, as an attempt knows it."""
+
+    def begin(self, conversation_id: str, epoch: int | None, context: Context) -> None:
+        """Begin another attempt, under a lease of this epoch; without one, somebody else does."""
+        ...
+
+    def leave(self, conversation_id: str) -> None:
+        """Leave a conversation to newer processes for a while."""
+        ...

@@ -1,0 +1,335 @@
+"""One process's attempt at a run: ask the model, have tools called, record each fact."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Container, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+from libs.bus.dead_letter_records import DIED, FailedMessage, Problem, problem_of
+from libs.bus.json_logs import correlation
+from libs.bus.ports import fresh_ids
+from libs.bus.unknown_version_backoff import log_once
+from libs.contracts.bus_messages import Context, NewerVersion
+from libs.contracts.conversation import ToolCall
+from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH
+from libs.eventstore import failpoints
+from libs.eventstore.failed_messages.ports import Attempt
+from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.run_telemetry import RunSpans
+from services.agent.domain.active_run import (
+    ActiveRun,
+    AskModel,
+    EndRun,
+    RunTool,
+    StartTool,
+)
+from services.agent.domain.agent import Agent, AgentDesign
+from services.agent.domain.conversation import Conversation
+from services.agent.engine.attempt_limits import (
+    ATTEMPTS_MAX,
+    FAILURES_MAX,
+    REST_SECONDS_MIN,
+    UNQUARANTINED_ATTEMPTS_MAX,
+    AttemptCount,
+    dead_letter_of_run,
+    gave_up,
+)
+from services.agent.engine.leased_conversation import LeasedConversation
+from services.agent.engine.model_step import ModelStep, StepRequest, step_request
+from services.agent.engine.ports import EnginePorts, Scheduler
+from services.agent.engine.run_deadline import RunDeadline
+from services.agent.engine.run_stream import RunStreamPublisher
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedStep:
+    """What was read of an agent after the message came that starts its run, and what its model
+    is asked then, prepared while the start is being committed."""
+
+    design: AgentDesign
+    question: asyncio.Future[StepRequest]
+
+
+class RunAttempt:
+    """An attempt at the runs of one conversation, for as long as one of them is active. Follows
+    the loop of their agent's type."""
+
+    def __init__(
+        self,
+        ports: EnginePorts,
+        scheduler: Scheduler,
+        fence: Fence,
+        context: Context,
+        fresh: PreparedStep | None,
+    ) -> None:
+        self.ports = ports
+        self.scheduler = scheduler
+        self.fence = fence
+        self.context = context
+        self.working: asyncio.Task[Any] | None = None
+        self.working_on = ""
+        publisher = RunStreamPublisher(ports.bus, context.org)
+        self.leased = LeasedConversation(ports, fence, context, publisher)
+        self.model_step = ModelStep(ports.models, publisher, ports.clock, ports.ids)
+        self.deadline = RunDeadline(ports.clock, ports.run_seconds_max)
+        self.taken_over_run = ""
+        self.now = ports.clock.now
+        self.attempts = AttemptCount(ports.repository.store.letters, ports.quarantine)
+        self.fresh_design = fresh.design if fresh else None
+        self.fresh_question = fresh.question if fresh else None
+
+    async def run(self) -> None:
+        """Until no run is active. A process edge: a bug is logged and the run left to the
+        sweeper. The lease is given back in any case: this process would renew it for ever, and
+        nobody else could answer."""
+        correlation.set(self.context.correlation_id)
+        try:
+            fresh = self.just_committed()
+            await self.leased.resume(fresh)
+            if fresh is None:
+                await self.count_attempt()
+                self.taken_over_run = self.leased.run_id
+            with RunSpans(self.context, self.ports.queries) as spans:
+                await self.show(spans)
+                while await self.act():
+                    await self.show(spans)
+            if not self.leased.released and await self.leased.let_go():
+                epoch = await self.ports.repository.store.take_lease(self.fence.key)
+                self.scheduler.begin(self.fence.key, epoch, self.context)
+        except StaleLease:
+            log.info("the run of %s was taken over elsewhere", self.fence.key)
+        except asyncio.CancelledError:
+            await self.attempts.uncount()
+            await self.leased.give_back()
+            raise
+        except NewerVersion as unknown:
+            log_once(unknown)
+            await self.attempts.uncount()
+            self.scheduler.leave(self.fence.key)
+            await self.leased.give_back()
+        except Exception as bug:
+            log.exception("the attempt at %s failed", self.fence.key)
+            await self.give_up_or_back(bug)
+        finally:
+            self.attempts.end()
+
+    async def count_attempt(self) -> None:
+        """Count an attempt that takes a run over from where it stands: the process of the attempt
+        before may have died of it. A run that ends its processes again and again is given up."""
+        leased = self.leased
+        while True:
+            begun = await leased.once_answered(lambda: self.attempts.begin(leased.conversation))
+            if begun is None or 0 < begun.number <= UNQUARANTINED_ATTEMPTS_MAX:
+                return
+            if not begun.number:
+                await self.ports.clock.sleep(max(begun.wait_seconds, REST_SECONDS_MIN))
+            await leased.resume()  # it had to wait, and may have been cancelled meanwhile
+            if begun.number and self.attempts.counts(leased.conversation):
+                break
+        if begun.number > ATTEMPTS_MAX:
+            await self.give_up(DIED, replace(begun, number=ATTEMPTS_MAX))
+
+    async def show(self, spans: RunSpans) -> None:
+        """Let traces see which run is active."""
+        await spans.follow(self.fence.key, self.leased.run_id, self.fresh_design)
+
+    def just_committed(self) -> Conversation | None:
+        """The conversation as the commit that took the lease left it, if it is still here. A
+        cached one is good enough then, and only then: whoever takes a run over must see what
+        the attempt before recorded."""
+        if self.fresh_design is None:
+            return None
+        known = self.leased.known()
+        return known if known and known.state.turn else None
+
+    async def give_up_or_back(self, bug: Exception) -> None:
+        """A bug may be a passing one: let the run be retried, but not for ever."""
+        try:
+            leased = self.leased
+            await leased.resume()
+            failure = await leased.once_answered(lambda: self.attempts.failed(leased.conversation))
+            hopeless = isinstance(bug, StoreRefused)
+            if failure is not None and (hopeless or failure.number >= FAILURES_MAX):
+                await self.give_up(problem_of(bug), failure)
+        except StaleLease:
+            log.info("the run of %s was taken over elsewhere", self.fence.key)
+            return
+        except NewerVersion as unknown:
+            log_once(unknown)
+            self.scheduler.leave(self.fence.key)
+        except Exception:
+            log.exception("giving up %s failed", self.fence.key)
+        if not self.leased.released:
+            await self.leased.give_back()
+
+    async def give_up(self, problem: Problem, failure: Attempt) -> None:
+        """End the run, and keep what is known of it as a dead letter, in one commit."""
+        if not self.leased.run_id:
+            return
+        now = self.now()
+        failed = FailedMessage("agent", problem, failure.number, failure.first_at, now)
+        letter = dead_letter_of_run(self.leased.conversation, self.context, failed)
+        log.warning("run %s is given up as %s", letter.message_id, letter.id)
+        message_ids = fresh_ids(self.ports.ids, "message")
+        await self.leased.record(
+            lambda conversation: conversation.abort(
+                gave_up(letter), message_ids=message_ids, at=self.now()
+            ),
+            letter,
+        )
+
+    async def act(self) -> bool:
+        """Do what has to be done next; returns whether there was anything. Who has given the lease
+        back sees that a run has started, too; that is for who has taken it since."""
+        if self.leased.released:
+            return False
+        await self.leased.refresh()
+        run = self.leased.active
+        if run is not None and self.deadline.seconds_left(run) <= 0:
+            await self.end_late()
+            return True
+        match self.leased.conversation.next_action():
+            case AskModel(step_id):
+                await self.ask_model(step_id)
+            case StartTool() | EndRun():
+                await self.leased.record(lambda conversation: conversation.go_on(at=self.now()))
+            case RunTool(step_id, call):
+                await self.run_tool(step_id, call)
+            case None:
+                return False
+        return True
+
+    async def end_late(self) -> None:
+        """End a run that takes too long, wherever it stands."""
+        failure, ids = self.deadline.failure(), fresh_ids(self.ports.ids, "message")
+        log.warning("run %s: %s", self.leased.run_id, failure.message)
+        await self.leased.record(
+            lambda conversation: conversation.abort(failure, message_ids=ids, at=self.now())
+        )
+
+    async def ask_model(self, step_id: str) -> None:
+        """Ask the model for a step and record its answer, or why there is none."""
+        design = await self.design_of(self.leased.conversation.state.agent_id)
+        if design is None:
+            await self.leased.resume()
+            return
+        question = await self.question_about(design, step_id)
+        run = self.leased.active
+        if question is None or run is None:
+            return
+        request = question.request
+        failpoints.met("ask_model", lambda: str(request.messages))
+        try:
+            asking = self.model_step.answer(request, run, step_id, number=self.next_number(run))
+            answer = await self.unless_cancelled(self.deadline.hold(asking, run))
+        except ModelFailed as failed:
+            failure = failed.failure
+            log.warning("the model failed: %s", failure.message)
+            await self.leased.record(
+                lambda conversation: conversation.fail(step_id, failure, at=self.now())
+            )
+            return
+        if answer is None:
+            await self.leased.resume()
+            return
+        failpoints.reached("after_model_reply")
+        reply, spoken = answer
+        await self.leased.record(
+            lambda conversation: conversation.model_replied(
+                step_id,
+                design.config.llm_config.handle or design.config.llm_config.model,
+                reply,
+                spoken=spoken,
+                parallel=request.parallel,
+                rebuilt=question.rebuilt,
+                at=self.now(),
+            )
+        )
+
+    def next_number(self, run: ActiveRun) -> int:
+        """The number of the first chunk of a step: beyond those of an attempt that is lost."""
+        if run.run.id != self.taken_over_run:
+            return run.told + 1
+        return max(run.told, self.fence.epoch * NUMBERS_OF_AN_EPOCH) + 1
+
+    async def unless_cancelled[T](self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of something that takes long; None if the run was cancelled meanwhile."""
+        task = asyncio.create_task(work)
+        self.working, self.working_on = task, self.leased.run_id
+        try:
+            return await task
+        except asyncio.CancelledError:
+            attempt = asyncio.current_task()
+            if attempt is not None and attempt.cancelling():
+                raise
+            return None
+        finally:
+            self.working, self.working_on = None, ""
+
+    def interrupt(self, run_ids: Container[str]) -> None:
+        """Stop waiting for the model or a tool, if it is one of these runs."""
+        if self.working is not None and self.working_on in run_ids:
+            self.working.cancel()
+
+    async def question_about(self, design: AgentDesign, step_id: str) -> StepRequest | None:
+        """What the model is asked for this step: as it was prepared, if that is still it; None if
+        there is something else to do by now."""
+        early, self.fresh_question = self.fresh_question, None
+        if early is not None:
+            with contextlib.suppress(StoreUnavailable, VersionConflict):
+                prepared = await early
+                if prepared.version == self.leased.conversation.version:
+                    return prepared
+        org, seen_blocks = self.context.org, self.ports.queries.seen_blocks
+        blocks = await self.leased.once_answered(lambda: seen_blocks(org, design.block_ids))
+        if self.leased.conversation.next_action() != AskModel(step_id):
+            return None
+        return step_request(self.leased.conversation, design, blocks, at=self.now())
+
+    async def design_of(self, agent_id: str) -> AgentDesign | None:
+        """The agent as it is now; None if it is gone."""
+        if self.fresh_design is not None:
+            design, self.fresh_design = self.fresh_design, None
+            return design
+        load, org = self.ports.repository.load, self.context.org
+        agent = await self.leased.once_answered(lambda: load(Agent, agent_id, org=org))
+        self.ports.repository.keep(agent)
+        return agent.design
+
+    async def run_tool(self, step_id: str, call: ToolCall) -> None:
+        """Have a call carried out whose start is recorded, and record its result. Where its start
+        was recorded under another lease, nobody knows what came of it."""
+        message_id = self.ports.ids.new("message")
+        run_id = self.leased.run_id
+        design = await self.design_of(self.leased.conversation.state.agent_id)
+        if design is None:
+            await self.leased.resume()
+            return
+        if self.leased.run_id != run_id:
+            return  # it was cancelled meanwhile
+        recovering = (step_id, call.id) not in self.leased.started_here
+        if recovering and not self.ports.tools.idempotent(call.name, design):
+            await self.leased.record(
+                lambda conversation: conversation.tool_interrupted(
+                    step_id, call, message_id=message_id, at=self.now()
+                )
+            )
+            return
+        result = await self.unless_cancelled(
+            self.ports.tools.run(call, design, run_id, step_id, self.context)
+        )
+        if result is None:
+            await self.leased.resume()
+            return
+        await self.leased.record(
+            lambda conversation: conversation.tool_returned(
+                step_id, call, result, message_id=message_id, at=self.now()
+            )
+        )

@@ -1,0 +1,83 @@
+"""Publish what happens in a run: numbered, and waited for by nobody."""
+
+from __future__ import annotations
+
+import json
+
+from libs.bus.ports import Bus
+from libs.contracts.bus_messages import Event, JsonObject, delta_subject
+from libs.contracts.conversation import MessageAppended, RunCompleted, RunFailed, RunStarted
+from libs.contracts.letta_message_mapping import served_messages
+from libs.contracts.stream_chunks import OPENING_NUMBER
+from services.agent.projections import ended_fields, error_of
+
+DELTA_BYTES_MAX = 512 * 1024
+
+
+class RunStreamPublisher:
+    """Publishes the runs of one conversation. `last_number` is the last one that was used.
+
+    A delta says which number it comes `after`: who knows that one has missed nothing. That is the
+    number before, unless a step was taken over and what was published of the first attempt is void.
+    """
+
+    def __init__(self, bus: Bus, org: str) -> None:
+        self.bus = bus
+        self.org = org
+        self.last_number = OPENING_NUMBER
+
+    async def recorded(self, event: Event) -> None:
+        """Publish what was just recorded, unless its chunks have been already."""
+        match event:
+            case MessageAppended(run_id=str(run_id), sent=False, number=int(number)):
+                if event.pieces is None:
+                    self.last_number = number - 1
+                    for doc in served_messages(event.message, run_id=run_id, step_id=event.step_id):
+                        await self.next(run_id, {"message": doc})
+                else:
+                    self.last_number = number + len(event.pieces) - 1
+                    await self.replace_chunks(run_id, self.last_number)
+            case RunCompleted():
+                await self.next(event.run_id, {"end": ended_fields(event)})
+            case RunFailed():
+                end = {**ended_fields(event), "error": error_of(event)}
+                await self.next(event.run_id, {"end": end})
+            case RunStarted():
+                self.last_number = OPENING_NUMBER
+            case _:
+                pass
+
+    async def chunk(self, run_id: str, doc: JsonObject, *, after: int | None = None) -> None:
+        """Publish a chunk of a message that is not recorded yet."""
+        await self.next(run_id, {"piece": doc}, verb="token", after=after)
+
+    async def next(
+        self, run_id: str, what: JsonObject, *, verb: str = "progress", after: int | None = None
+    ) -> None:
+        """Publish something under the next number. What is too large for the bus is read from the
+        rows: at once if it is recorded, else when its step is, as any gap among tokens."""
+        delta = {
+            "number": self.last_number + 1,
+            "after": self.last_number if after is None else after,
+            **what,
+        }
+        self.last_number += 1
+        payload = json.dumps(delta).encode()
+        if len(payload) > DELTA_BYTES_MAX:
+            await self.look(run_id, self.last_number)
+        else:
+            await self.publish(verb, run_id, payload)
+
+    async def look(self, run_id: str, number: int) -> None:
+        """Bid the followers of a run to look at its rows, unless they know up to this number."""
+        await self.publish("progress", run_id, json.dumps({"look": number}).encode())
+
+    async def replace_chunks(self, run_id: str, number: int) -> None:
+        """The same, where the bus has kept the chunks of what is recorded: it need not any more."""
+        subject = delta_subject("agent", "run", "token", self.org, run_id)
+        payload = json.dumps({"look": number}).encode()
+        await self.bus.publish_delta(subject, payload, replaces_kept=True)
+
+    async def publish(self, verb: str, run_id: str, payload: bytes) -> None:
+        """Send a delta of a run."""
+        await self.bus.publish_delta(delta_subject("agent", "run", verb, self.org, run_id), payload)

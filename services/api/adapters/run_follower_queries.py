@@ -1,0 +1,68 @@
+"""Where a run stands and what it has answered, from the views that the agent service publishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from libs.contracts.stream_chunks import Chunk
+from libs.eventstore.connection_pool import Database
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """One stored message of an answer: the V1 messages that it is served as, and how it was
+    streamed (see `libs.contracts.stream_chunks`)."""
+
+    docs: list[dict[str, Any]]
+    number: int | None
+    pieces: list[Chunk] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """Where a run stands; stop reason, usage and error are there when it has ended."""
+
+    status: str
+    stop_reason: str | None
+    usage: dict[str, Any] | None
+    error: dict[str, Any] | None
+    background: bool
+    stream_tokens: bool
+
+
+class RunQueries(Protocol):
+    """What a run's follower reads."""
+
+    async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
+        """What a run has answered so far, in order."""
+        ...
+
+    async def run_end(self, org: str, run_id: str) -> RunRow | None:
+        """Where a run stands; None for one that is not there."""
+        ...
+
+
+class PostgresRunQueries:
+    """Keeps the contract of `RunQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def run_answer(self, org: str, run_id: str) -> list[AnswerPart]:
+        """What a run has answered so far, in order."""
+        rows = await self.database.fetch(
+            "select docs, number, pieces from agent.message_view"
+            " where run_id = %s and org = %s and not sent order by position",
+            [run_id, org],
+        )
+        return [AnswerPart(*row) for row in rows]
+
+    async def run_end(self, org: str, run_id: str) -> RunRow | None:
+        """Where a run stands; None for one that is not there."""
+        row = await self.database.fetch_one(
+            "select status, stop_reason, usage, error, background, stream_tokens"
+            " from agent.run_view where id = %s and org = %s",
+            [run_id, org],
+        )
+        return RunRow(*row) if row else None

@@ -1,0 +1,159 @@
+"""Whether clients get what they need: looked at again and again, answered at once.
+
+A service is asked as a client asks it: by a command, which it answers after it has written to its
+store. What it says of its relay and its consumers is compared with what it said before: somebody
+who has work and does none is ill, however well it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from nats.errors import Error as NatsError
+
+from libs.bus.nats_bus import NatsBus
+from libs.bus.ports import BusUnavailable, Clock, Ids, outgoing
+from libs.contracts.bus_messages import BUSY, Accepted, Context, Json
+from libs.contracts.health_commands import health_command
+from libs.contracts.services import names
+from libs.eventstore.connection_pool import Database
+from libs.eventstore.ports import StoreUnavailable
+from services.api.adapters.dead_letter_queries import OPEN_LETTERS
+
+LOOK_EVERY_SECONDS = 0.5
+ASK_EVERY_SECONDS = 2.0
+ASKED_SECONDS_MAX = 3.0
+ANSWER_SECONDS_MAX = 1.0
+STALE_SECONDS = 5.0
+# A command may have to wait, behind a restart or a lot of others, without anybody being ill.
+UNANSWERED_SECONDS_MAX = 6.0
+STANDSTILL_SECONDS_MAX = 10.0
+
+OK = "ok"
+DOWN = "down"
+UNANSWERED = "commands are not answered"
+
+
+@dataclass(slots=True)
+class HealthReport:
+    """What the last look found, and when."""
+
+    parts: dict[str, str]
+    at: float
+    dead_letters: int | None = None
+
+
+@dataclass(slots=True)
+class LogProgress:
+    """How far somebody is with a log, and since when."""
+
+    done: int
+    at: float
+
+
+@dataclass(slots=True)
+class ServiceHealth:
+    """What a service answered to the question of its health, over time."""
+
+    answered_at: float
+    standing: dict[str, LogProgress] = field(default_factory=dict)
+    behind: dict[str, int] = field(default_factory=dict)
+
+    def heard(self, progress: dict[str, Json], now: float) -> None:
+        """The service answered."""
+        self.answered_at = now
+        for name, one in progress.items():
+            assert isinstance(one, dict), "a service says how far it is with each log"
+            done, waiting = int(str(one["done"])), int(str(one["waiting"]))
+            known = self.standing.get(name)
+            if known is None or done != known.done or not waiting:
+                self.standing[name] = LogProgress(done, now)
+            self.behind[name] = waiting
+
+    def problem(self, now: float) -> str:
+        """What ails it, or that nothing does."""
+        if now - self.answered_at > UNANSWERED_SECONDS_MAX:
+            return UNANSWERED
+        for name, standing in self.standing.items():
+            if now - standing.at > STANDSTILL_SECONDS_MAX:
+                return f"the {name} stands still with {self.behind[name]} events waiting"
+        return OK
+
+
+class Health:
+    """Looks at Postgres, NATS and the services, and remembers what it saw."""
+
+    def __init__(self, database: Database, bus: NatsBus, clock: Clock, ids: Ids) -> None:
+        self.database = database
+        self.bus = bus
+        self.clock = clock
+        self.ids = ids
+        self.asker = ids.new("health")
+        self.seen = HealthReport({}, float("-inf"))
+        self.parked: int | None = None
+        # Nobody is ill before it was asked for the first time.
+        began = clock.monotonic()
+        self.services = {name: ServiceHealth(began) for name in names()}
+
+    async def turn(self) -> None:
+        """Look at everything once, and rest."""
+        parts = ["postgres", "nats", *names()]
+        looks = [self.postgres(), self.nats(), *(self.service(name) for name in names())]
+        found = dict(zip(parts, await asyncio.gather(*looks), strict=True))
+        self.seen = HealthReport(found, self.clock.monotonic(), self.parked)
+        await self.clock.sleep(LOOK_EVERY_SECONDS)
+
+    async def postgres(self) -> str:
+        """Whether Postgres answers a query; the query counts the dead letters."""
+        self.parked = None
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                row = await self.database.fetch_one(OPEN_LETTERS)
+        except (StoreUnavailable, TimeoutError):
+            return DOWN
+        assert row is not None
+        self.parked = int(row[0])
+        return OK
+
+    async def nats(self) -> str:
+        """Whether NATS brings back what is sent to it."""
+        return OK if await self.bus.answers(ANSWER_SECONDS_MAX) else DOWN
+
+    async def service(self, name: str) -> str:
+        """Whether a process of a service is there, and what its answers say."""
+        try:
+            await self.bus.client.request(f"$SRV.PING.{name}", b"", timeout=ANSWER_SECONDS_MAX)
+        except (NatsError, TimeoutError):
+            return DOWN
+        return self.services[name].problem(self.clock.monotonic())
+
+    async def ask(self, name: str) -> None:
+        """Ask a service how it is, and rest: shortly if it did not answer. That there is no room
+        for the question now is an answer, too."""
+        question = outgoing(health_command(name, self.asker), Context(self.ids.new("check")))
+        try:
+            reply = await self.bus.resend(question, seconds_max=ASKED_SECONDS_MAX)
+        except BusUnavailable:
+            await self.clock.sleep(LOOK_EVERY_SECONDS)
+            return
+        if isinstance(reply, Accepted):
+            self.services[name].heard(reply.result, self.clock.monotonic())
+        elif reply.code == BUSY:
+            self.services[name].heard({}, self.clock.monotonic())
+        await self.clock.sleep(ASK_EVERY_SECONDS)
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What was seen last; nothing is known to be well if nobody looked lately."""
+        return {"postgres": DOWN, "nats": DOWN} if self.stale else self.seen.parts
+
+    @property
+    def dead_letters(self) -> int | None:
+        """How many messages were given up and not replayed; None if that is not known."""
+        return None if self.stale else self.seen.dead_letters
+
+    @property
+    def stale(self) -> bool:
+        """Whether nobody looked lately."""
+        return self.clock.monotonic() - self.seen.at > STALE_SECONDS

@@ -1,0 +1,135 @@
+"""Who may come in: whoever has the password; without one, only what is on this machine.
+
+A page in a browser on this machine can be made to send requests here by any web site (DNS
+rebinding), so without a password the Host and the Origin must be local.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from functools import lru_cache
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
+
+from libs.contracts.bus_messages import JsonObject
+from services.api.http.concurrency_limits import TURN, ConcurrencyLimits
+from services.api.http.error_responses import Problem
+from services.api.http.health import HEALTH_PATHS
+from services.api.http.password_limits import PasswordLimits, Proof
+from services.api.http.request_parsing import AnyRequest
+from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
+
+OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
+METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
+UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
+
+AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
+AnyConnection = ASGIConnection[BaseRouteHandler, object, object, object]  # type: ignore[type-var]
+
+
+async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
+    """Let a request in when it has come whole and it is its turn, or raise the answer why not."""
+    check(connection)
+    if connection.scope["path"].rstrip("/") not in OPEN_PATHS:
+        await wait_for_turn(cast(AnyRequest, connection))
+
+
+async def wait_for_turn(request: AnyRequest) -> None:
+    """Wait for those that ask the same of the same thing, and came earlier."""
+    size = 0 if request.method in METHODS_WITHOUT_BODY else len(await request.body())
+    limits: ConcurrencyLimits = request.app.state.concurrency_limits
+    key = f"{request.method} {request.scope['path']}"
+    request.scope["state"][TURN] = await limits.turn(key, size, lambda: hung_up(request))
+
+
+async def hung_up(request: AnyRequest) -> None:
+    """Return when the client is gone."""
+    await request.body()
+    await request.receive()
+
+
+def check(connection: AnyRequestLike) -> None:
+    """The same, for what has no handler."""
+    host = host_of(connection)
+    if connection.scope["path"].rstrip("/") in OPEN_PATHS:
+        return
+    password: str | None = connection.app.state.password
+    if password is None:
+        check_local(connection, host)
+    else:
+        check_password(connection, password)
+
+
+def check_password(connection: AnyRequestLike, password: str) -> None:
+    """Only who has the password; who guesses it too often is not told whether it was right."""
+    limits: PasswordLimits = connection.app.state.password_limits
+    now = connection.app.state.clock.monotonic()
+    client = connection.scope["client"]
+    address = client[0] if client else ""
+    proof = connection.scope["state"].get("proof") or Proof()
+    seconds = limits.wait_seconds(address, now)
+    given = passwords(connection)
+    if any(given) and seconds and not proof.given:
+        detail = f"Too many wrong passwords came from {address or 'there'}: wait {seconds:.0f} s"
+        raise Problem(429, {"detail": detail}, {"Retry-After": str(math.ceil(seconds))})
+    proof.given = any(same(one, password) for one in given)
+    if proof.given:
+        return
+    if any(given):
+        limits.guessed_wrong(address, now)
+    raise Problem(401, UNAUTHORIZED)
+
+
+def passwords(connection: AnyRequestLike) -> list[str]:
+    """The passwords that a request brings, in either of V1's headers."""
+    bearer = connection.headers.get("authorization", "")
+    bare = connection.headers.get("x-bare-password", "")
+    return [
+        bearer.removeprefix("Bearer ") if bearer.startswith("Bearer ") else "",
+        bare.removeprefix("password ") if bare.startswith("password ") else "",
+    ]
+
+
+def same(given: str, password: str) -> bool:
+    """Compare in constant time. Headers come as Latin-1, whatever the client meant."""
+    return hmac.compare_digest(given.encode("latin-1", "replace"), password.encode())
+
+
+def check_local(connection: AnyRequestLike, host: str) -> None:
+    """Only local names may be used to reach a server without a password."""
+    origin = connection.headers.get("origin")
+    origin_host = host_name(origin.partition("//")[2]) or "" if origin else host
+    for name, value, sent in (("Host", host, host), ("Origin", origin_host, origin)):
+        if not is_loopback(value):
+            detail = (
+                f"The {name} '{sent}' is not this machine, and the server has no password: set "
+                "HEELER_PASSWORD to let others in, or use 127.0.0.1"
+            )
+            raise Problem(403, {"detail": detail})
+
+
+def host_of(connection: AnyRequestLike) -> str:
+    """The name by which this server was reached; that of this machine if there is none. Raises
+    the answer to a Host that no client sends: what comes after may rely on it."""
+    hosts = connection.headers.getall("host", [])
+    name = host_name(hosts[0]) if hosts else "localhost"
+    if name is None or len(hosts) > 1:
+        raise Problem(
+            400, {"detail": "The header Host must come once, and be a name or an address"}
+        )
+    return name
+
+
+@lru_cache(maxsize=HOSTS_KNOWN_MAX)
+def host_name(authority: str) -> str | None:
+    """The host of `host:port`; None if it is malformed."""
+    try:
+        parts = urlsplit(f"//{authority}")
+        _ = parts.port  # raises what is no number
+    except ValueError:
+        return None
+    return parts.hostname or ""

@@ -1,0 +1,26 @@
+"""Slashes that a client encodes belong to a name, such as a block's label, and divide no path."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote
+
+from services.api.http.request_parsing import AnyRequest
+
+ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
+
+
+def routed_path(scope: Any) -> str:
+    """The path that a request is routed by: decoded but for its encoded slashes."""
+    raw = scope.get("raw_path", b"")
+    if not ENCODED_SLASH.search(raw):
+        return str(scope["path"])
+    # Encoded twice, so that what is decoded below is the escape.
+    return unquote(ENCODED_SLASH.sub(b"%252F", raw).decode("ascii"))
+
+
+def last_segment(request: AnyRequest) -> str:
+    """The last segment of the path as the client meant it, with its slashes."""
+    segments = request.scope["raw_path"].decode("ascii").rstrip("/").split("/")
+    return unquote(segments[-1])

@@ -1,0 +1,167 @@
+"""Every way of saying no, in the words of V1, in one place."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from litestar import Request, Response
+from litestar.exceptions import (
+    HTTPException,
+    MethodNotAllowedException,
+    NotFoundException,
+)
+from litestar.status_codes import HTTP_413_REQUEST_ENTITY_TOO_LARGE
+from pydantic import ValidationError
+
+from libs.bus.ports import BusUnavailable
+from libs.contracts.bus_messages import (
+    BUSY,
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    PARKED,
+    REFUSALS,
+    TOO_LARGE,
+    UNAVAILABLE,
+    UNPROCESSABLE,
+    JsonObject,
+    Rejected,
+)
+from libs.contracts.letta import errors
+from libs.eventstore.ports import StoreUnavailable
+from services.api.http.not_implemented import missing_operation, path_pattern
+
+log = logging.getLogger(__name__)
+
+BODY_BYTES_MAX = 6 * 1024 * 1024
+RETRY_AFTER_SECONDS = "1"
+
+# A refusal's code to a status: the only place where the two meet.
+STATUS = {
+    NOT_FOUND: 404,
+    INVALID: 400,
+    UNPROCESSABLE: 422,
+    CONFLICT: 409,
+    TOO_LARGE: 413,
+    UNAVAILABLE: 503,
+    PARKED: 500,
+    BUSY: 429,
+}
+assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
+
+# A failed run's error type to a status.
+RUN_STATUS = {
+    "run_not_found": 404,
+    "llm_bad_request": 400,
+    "context_window_exceeded": 400,
+    "llm_authentication": 401,
+    "llm_insufficient_credits": 402,
+    "llm_permission_denied": 403,
+    "llm_not_found": 404,
+    "llm_unprocessable_entity": 422,
+    "llm_rate_limit": 429,
+    "llm_connection_error": 502,
+    "llm_provider_overloaded": 503,
+    "llm_timeout": 504,
+}
+
+
+class Problem(Exception):
+    """An answer that is not the wanted one."""
+
+    def __init__(
+        self, status: int, body: JsonObject, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(str(body))
+        self.status = status
+        self.body = body
+        self.headers = dict(headers or {})
+
+
+def refused(rejected: Rejected) -> Problem:
+    """A command's refusal."""
+    later = rejected.code in (UNAVAILABLE, BUSY)
+    headers = {"Retry-After": RETRY_AFTER_SECONDS} if later else {}
+    if rejected.code in (CONFLICT, PARKED):
+        headers["x-should-retry"] = "false"
+    return Problem(STATUS[rejected.code], {"detail": rejected.reason}, headers)
+
+
+def run_failed(error: JsonObject) -> Problem:
+    """A run that ended with an error; sending the same request again would not help, since it
+    is answered with the same run."""
+    kind = str(error["error_type"])
+    detail = error.get("detail")
+    body = errors.llm_failure(kind, str(error["message"]), str(detail) if detail else None)
+    return Problem(RUN_STATUS.get(kind, 500), body, {"x-should-retry": "false"})
+
+
+def answer(status: int, body: JsonObject, headers: Mapping[str, str]) -> Response[bytes]:
+    """A JSON response."""
+    return Response(
+        json.dumps(body).encode(),
+        status_code=status,
+        media_type="application/json",
+        headers=dict(headers),
+    )
+
+
+def on_exception(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
+    """Whatever went wrong, as V1 says it. A process edge: a bug is logged here, once."""
+    problem = as_problem(request, exception)
+    return answer(problem.status, problem.body, problem.headers)
+
+
+def as_problem(request: Request, exception: Exception) -> Problem:  # type: ignore[type-arg]
+    """An exception as an answer."""
+    match exception:
+        case Problem():
+            return exception
+        case errors.InvalidArgument():
+            return Problem(400, exception.body)
+        case ValidationError():
+            return Problem(422, errors.validation_detail(exception, "body"))
+        case StoreUnavailable() | BusUnavailable():
+            log.warning("unavailable: %s", exception)
+            detail = "The server cannot reach its database or its bus right now: try again"
+            return Problem(503, {"detail": detail}, {"Retry-After": RETRY_AFTER_SECONDS})
+        case NotFoundException() | MethodNotAllowedException():
+            return no_route(request, exception)
+        case HTTPException(status_code=413):
+            return too_large()
+        case HTTPException():
+            return Problem(exception.status_code, {"detail": exception.detail})
+        case _:
+            log.exception("%s %s failed", request.method, request.url.path, exc_info=exception)
+            return Problem(500, errors.UNKNOWN)
+
+
+def too_large() -> Problem:
+    """A body over the limit."""
+    detail = f"The request body is larger than {BODY_BYTES_MAX} bytes: send less at once"
+    return Problem(HTTP_413_REQUEST_ENTITY_TOO_LARGE, {"detail": detail})
+
+
+def no_route(request: Request, exception: HTTPException) -> Problem:  # type: ignore[type-arg]
+    """A path that is not served: known to V1 and not built yet, or not known at all."""
+    known = missing_operation(request.method, request.url.path)
+    if known is not None:
+        return Problem(*known)
+    if isinstance(exception, MethodNotAllowedException):
+        return Problem(405, {"detail": "Method Not Allowed"}, {"Allow": allowed(request)})
+    return Problem(404, {"detail": "Not Found"})
+
+
+def allowed(request: Request) -> str:  # type: ignore[type-arg]
+    """The methods that a path has."""
+    bare = request.url.path.rstrip("/")
+    methods = {
+        method
+        for handler in request.app.state.handlers
+        for path in handler.paths
+        if path_pattern(path).fullmatch(bare)
+        for method in handler.http_methods
+    }
+    return ", ".join(sorted(methods))

@@ -1,0 +1,149 @@
+"""What every handler has at hand, and what every handler does in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from litestar import Response
+
+from libs.bus.ports import Bus, Clock, Ids
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta import errors
+from services.api.adapters.message_queries import MessageQueries
+from services.api.adapters.resource_query_builder import (
+    Filter,
+    Resource,
+    ResourceQueries,
+    Slice,
+    UnknownCursor,
+    filter_of,
+)
+from services.api.adapters.retry_exclusions import ClientRetries
+from services.api.adapters.run_follower import RunInbox
+from services.api.adapters.run_follower_queries import RunQueries
+from services.api.http.error_responses import Problem, refused
+from services.api.http.request_parsing import AnyRequest, Page, Query, context_of, valid_id
+
+COMMAND_SECONDS_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The adapters of the api."""
+
+    reads: ResourceQueries
+    messages: MessageQueries
+    runs: RunQueries
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    inbox: RunInbox
+    first_tries: ClientRetries
+
+    def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
+        """A fresh id, or with an Idempotency-Key the same one each time."""
+        key = request.headers.get("idempotency-key")
+        return derived_id(prefix, ORG, *scope, key) if key else self.ids.new(prefix)
+
+    async def send(
+        self,
+        request: AnyRequest,
+        command: Command,
+        *,
+        message_id: str = "",
+        keyed: bool = True,
+        seconds_max: float = COMMAND_SECONDS_MAX,
+    ) -> Accepted:
+        """Send a command; raises the answer that its refusal is, and with an Idempotency-Key that
+        came before with another request a 409. A command that tells its requests apart itself is
+        not `keyed`."""
+        name = message_id or self.new_id(request, "cmd", request.method, request.url.path)
+        context = context_of(request, name, await fingerprint(request) if keyed else "")
+        reply = await self.bus.request(command, context, seconds_max=seconds_max)
+        if isinstance(reply, Rejected):
+            raise refused(reply)
+        return reply
+
+
+ORG = DEFAULT_ORG
+
+
+async def fingerprint(request: AnyRequest) -> str:
+    """What tells a request from others with the same Idempotency-Key; empty without a key."""
+    if not request.headers.get("idempotency-key"):
+        return ""
+    digest = sha256(f"{request.method} {request.url.path.rstrip('/')}\n".encode())
+    digest.update(await request.body())
+    return digest.hexdigest()
+
+
+def api_of(request: AnyRequest) -> Api:
+    """The adapters, from the application."""
+    api: Api = request.app.state.api
+    return api
+
+
+def raw(body: bytes) -> Response[bytes]:
+    """JSON as it came from the database."""
+    return Response(body, status_code=200, media_type="application/json")
+
+
+async def listed(
+    request: AnyRequest,
+    resource: Resource,
+    page: Page,
+    found: Filter | None = None,
+    *,
+    key: str = "created_at",
+    document: str = "",
+) -> Response[bytes]:
+    """A page of a resource: of the rows that the query parameters ask for, or of those `found`."""
+    found = filter_of(page, ORG) if found is None else found
+    reads = api_of(request).reads
+    return raw(await reads.page(resource, found, slice_of(page), key=key, document=document))
+
+
+async def counted(request: AnyRequest, resource: Resource, asked: Query) -> Response[bytes]:
+    """How many rows the query parameters ask for."""
+    count = await api_of(request).reads.count(resource, filter_of(asked, ORG))
+    return raw(str(count).encode())
+
+
+async def retrieved(
+    request: AnyRequest, resource: Resource, resource_id: str, *, document: str = ""
+) -> Response[bytes]:
+    """One row as JSON, or the 404 that says what is not there."""
+    return raw(await document_of(request, resource, resource_id, document=document))
+
+
+async def document_of(
+    request: AnyRequest, resource: Resource, resource_id: str, *, document: str = ""
+) -> bytes:
+    """The document of one row, or another expression on it; raises the 404 that names it."""
+    reads = api_of(request).reads
+    known = valid_id(resource.kind, resource_id)
+    body = await reads.one(resource, ORG, known, document)
+    if body is None:
+        raise missing(resource.kind, resource_id)
+    return body
+
+
+def missing(kind: str, name: str) -> Problem:
+    """The 404 that says what is not there."""
+    return Problem(404, errors.not_found(kind, name))
+
+
+def slice_of(page: Page) -> Slice:
+    """The part of a list that a client asked for."""
+    return Slice(page.before, page.after, page.limit, page.order)
+
+
+def unknown_cursor(problem: UnknownCursor) -> Problem:
+    """The 400 for a cursor that names nothing."""
+    detail = (
+        f"The cursor `{problem.name}` names nothing in this list: {problem.value}. "
+        "Use the id of an item of the list, or leave it out to start from the beginning."
+    )
+    return Problem(400, {"detail": detail})

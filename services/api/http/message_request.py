@@ -1,0 +1,157 @@
+"""A request to an agent: read, checked, named, and begun as a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from libs.contracts.bus_messages import Accepted
+from libs.contracts.conversation import Message, StartRun, main_conversation
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta import all_request_bodies, errors
+from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest, MessageCreate
+from libs.contracts.letta.runs import run_config
+from services.api.adapters.run_follower import RunFollower
+from services.api.http.concurrency_limits import end_turn
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import ORG, api_of
+from services.api.http.request_parsing import AnyRequest, body_of, valid_id, whole_number
+
+UNBUILT_FIELDS = (
+    "client_tools",
+    "client_skills",
+    "override_model",
+    "override_system",
+    "return_logprobs",
+    "top_logprobs",
+    "return_token_ids",
+    "callback_url",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRequest[R: LettaRequest]:
+    """A message request, read and given its ids."""
+
+    command: StartRun
+    request: R
+    named_by_client: bool
+
+    def look_first(self, follower: RunFollower) -> bool:
+        """Whether the run that answers may have begun before this request came."""
+        return self.named_by_client or follower.run_id != self.command.run.id
+
+
+async def read_request[R: LettaRequest](
+    request: AnyRequest, agent_id: str, model: type[R]
+) -> MessageRequest[R]:
+    """The request, valid and with the id of the run that will answer it."""
+    api = api_of(request)
+    valid_id("agent", agent_id)
+    body = await body_of(request, model)
+    if not body.sent:
+        raise Problem(422, errors.MESSAGES_EMPTY)
+    if not all(isinstance(one, MessageCreate) for one in body.sent):
+        detail = (
+            "`messages`: approvals and tool returns are not built yet: send messages of "
+            "`type` message"
+        )
+        raise Problem(422, {"detail": detail})
+    if not 1 <= body.max_steps <= STEPS_MAX:
+        raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
+    for field in UNBUILT_FIELDS:
+        if getattr(body, field, None):
+            detail = f"`{field}` is not built yet: leave the field out"
+            raise Problem(422, {"detail": detail})
+    name = named_run(request, agent_id, body)
+    run_id = name or api.inbox.new_run()
+    now = api.clock.now()
+    in_the_background = isinstance(body, all_request_bodies.LettaAsyncRequest)
+    run = run_config(
+        body,
+        id=run_id,
+        agent_id=agent_id,
+        created_at=now,
+        background=in_the_background or getattr(body, "background", False),
+        metadata={"run_type": "send_message_async" if in_the_background else "send_message"},
+    )
+    request_hash = sha256(await request.body()).hexdigest()
+    key = (agent_id, request_hash)
+    if not is_retry(request):
+        api.first_tries.came(key)
+    command = StartRun(
+        agent_id=agent_id,
+        conversation_id=main_conversation(agent_id),
+        run=run,
+        messages=[stored(run_id, n, one, now) for n, one in enumerate(body.sent)],
+        max_steps=body.max_steps,
+        request_hash=request_hash,
+        retry=name is None and is_retry(request),
+        earlier_runs=api.first_tries.excluded(key),
+        stream_tokens=getattr(body, "stream_tokens", False),
+    )
+    return MessageRequest(command, body, named_by_client=name is not None or command.retry)
+
+
+def named_run(request: AnyRequest, agent_id: str, body: LettaRequest) -> str | None:
+    """The run's id where the client names its request: by a key, or by its messages' otids."""
+    key = request.headers.get("idempotency-key")
+    if key:
+        return derived_id("run", ORG, agent_id, "key", key)
+    otids = [one.otid for one in body.sent]
+    if otids and all(otids):
+        return derived_id("run", ORG, agent_id, "otids", *map(str, otids))
+    return None
+
+
+def is_retry(request: AnyRequest) -> bool:
+    """Whether an SDK says that it lost the answer and asks again."""
+    return bool(whole_number(request.headers.get("x-stainless-retry-count", "")))
+
+
+def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:
+    """A message as it will stand in the history."""
+    return Message(
+        id=derived_id("message", run_id, str(index)),
+        role=sent.role.value,
+        content=sent.model_dump(mode="json")["content"],
+        created_at=now,
+        otid=sent.otid or derived_id("otid", run_id, str(index)).removeprefix("otid-"),
+        name=sent.name,
+        sender_id=sent.sender_id,
+    )
+
+
+async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
+    """Start the run; returns the id of the run that answers, which may be an earlier one."""
+    reply: Accepted = await api_of(request).send(
+        request, asked.command, message_id=asked.command.run.id, keyed=False
+    )
+    end_turn(request.scope["state"])  # the run may take long
+    if reply.result["request_hash"] != asked.command.request_hash:
+        detail = (
+            "This Idempotency-Key (or these otids) came before with another request: use a new "
+            "one for a new request"
+        )
+        raise Problem(409, {"detail": detail}, {"x-should-retry": "false"})
+    run_id = str(reply.result["run_id"])
+    api_of(request).first_tries.began((asked.command.agent_id, asked.command.request_hash), run_id)
+    return run_id
+
+
+async def begun(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:
+    """Start the run, and follow the run that answers: maybe an earlier one."""
+    api = api_of(request)
+    inbox = None if asked.named_by_client else api.inbox
+    follower = RunFollower(api.runs, api.bus, ORG, asked.command.run.id, inbox=inbox)
+    await follower.__aenter__()
+    try:
+        run_id = await started(request, asked)
+    except BaseException:
+        await follower.__aexit__()
+        raise
+    if run_id == follower.run_id:
+        return follower
+    await follower.__aexit__()
+    return await RunFollower(api.runs, api.bus, ORG, run_id).__aenter__()

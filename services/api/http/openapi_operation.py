@@ -1,0 +1,29 @@
+"""What an operation takes and gives, said once beside its handler, for the OpenAPI document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The models of an operation, where it has them."""
+
+    query: type[BaseModel] | None = None
+    body: type[BaseModel] | None = None
+    gives: str = ""
+    streams: bool = False
+
+
+def returns(
+    gives: str,
+    *,
+    query: type[BaseModel] | None = None,
+    body: type[BaseModel] | None = None,
+    streams: bool = False,
+) -> dict[str, Any]:
+    """The `opt` of a route handler."""
+    return {"description": Description(query, body, gives, streams)}

@@ -1,0 +1,139 @@
+"""Read what a client sent: bodies, query parameters, ids; and say what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Literal, TypeAliasType, get_args, get_origin
+
+from litestar import Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from libs.contracts.bus_messages import DEFAULT_ORG, DEFAULT_USER, Context, Json, JsonObject
+from libs.contracts.letta import errors, limits
+from libs.contracts.letta.limits import Name
+from services.api.http.error_responses import Problem
+
+AnyRequest = Request[object, object, object]  # type: ignore[type-var]
+
+PAGE_ITEMS_MAX = 1_000
+NUL_ESCAPED = b"\\u0000"
+REQUEST_ID = re.compile(r"[!-~]{1,255}")
+WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+class Query(BaseModel):
+    """Query parameters; unknown ones are ignored, as in V1."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Page(Query):
+    """Which part of a list: cursors are ids and do not belong to the page themselves."""
+
+    before: Name | None = None
+    after: Name | None = None
+    limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
+    order: Literal["asc", "desc"] = "desc"
+
+
+async def body_of[M: BaseModel](request: AnyRequest, model: type[M]) -> M:
+    """The body as a model; raises the 422 that says which field is wrong."""
+    return parsed(await request.body(), model)
+
+
+def parsed[M: BaseModel](raw: bytes, model: type[M]) -> M:
+    """JSON as a model."""
+    if not raw:
+        raise Problem(422, errors.missing_body())
+    try:
+        data = from_json(raw, allow_inf_nan=False)
+    except ValueError:
+        raise Problem(422, why_malformed(raw)) from None
+    problem = limits.unreadable(data)
+    if problem:
+        raise Problem(422, errors.unreadable_value(*problem))
+    if NUL_ESCAPED in raw:
+        data = without_nul(data)
+    try:
+        return model.model_validate(data)
+    except ValidationError as invalid:
+        raise Problem(422, errors.validation_detail(invalid, "body")) from None
+
+
+def why_malformed(raw: bytes) -> JsonObject:
+    """Where a body stops being JSON."""
+    try:
+        json.loads(raw)
+    except json.JSONDecodeError as malformed:
+        return errors.malformed_json(malformed)
+    except (ValueError, RecursionError):
+        pass
+    why = (
+        "Not UTF-8, half of a surrogate pair, NaN or Infinity, a number of thousands of digits, "
+        "or nested too deeply"
+    )
+    return errors.malformed_json(json.JSONDecodeError(why, "", 0))
+
+
+def without_nul(data: Json) -> Json:
+    """The same data without the character that Postgres cannot keep, as V1 drops it."""
+    match data:
+        case str():
+            return data.replace("\x00", "")
+        case list():
+            return [without_nul(item) for item in data]
+        case dict():
+            return {without_nul(key): without_nul(value) for key, value in data.items()}  # type: ignore[misc]
+    return data
+
+
+def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
+    """The query parameters as a model; raises the 422 that says which one is wrong."""
+    given = request.query_params
+    values = {
+        name: given.getall(name) if is_list(field.annotation) else given.getall(name)[-1]
+        for name, field in model.model_fields.items()
+        if name in given
+    }
+    for name, value in values.items():
+        if "\x00" in "".join(value):
+            raise Problem(422, {"detail": f"`{name}`: no text has a NUL character: leave it out"})
+    try:
+        return model.model_validate(values)
+    except ValidationError as invalid:
+        raise Problem(422, errors.validation_detail(invalid, "query")) from None
+
+
+def is_list(annotation: object) -> bool:
+    """Whether a parameter may be given several times."""
+    if isinstance(annotation, TypeAliasType):
+        annotation = annotation.__value__
+    return get_origin(annotation) is list or any(map(is_list, get_args(annotation)))
+
+
+def valid_id(prefix: str, value: str) -> str:
+    """An id of the right kind; raises the 422 that says what it should look like."""
+    problem = errors.check_id(prefix, value)
+    if problem:
+        raise Problem(422, problem)
+    return value
+
+
+def context_of(request: AnyRequest, message_id: str, fingerprint: str = "") -> Context:
+    """In whose name a command is sent. A request id that could not stand in a header of the bus is
+    not worth a refusal: some proxy made it up."""
+    request_id = request.headers.get("x-request-id", "")
+    return Context(
+        message_id=message_id,
+        org=DEFAULT_ORG,
+        actor=DEFAULT_USER,
+        fingerprint=fingerprint,
+        correlation_id=request_id if REQUEST_ID.fullmatch(request_id) else message_id,
+    )
+
+
+def whole_number(header: str) -> int | None:
+    """The number in a header; None where there is none, or one of more digits than are counted."""
+    return int(header) if WHOLE_NUMBER.fullmatch(header) else None

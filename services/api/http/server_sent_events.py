@@ -1,0 +1,143 @@
+"""Runs as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from litestar.response import Stream
+from litestar.types import Receive, Scope, Send
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta import message_responses
+from libs.contracts.letta.enums import MessageType, StopReasonType
+from libs.contracts.letta.messages import Envelope, only_types
+from libs.contracts.stream_chunks import NUMBER_MAX, OPENING_NUMBER
+from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import Api, api_of
+from services.api.http.request_parsing import AnyRequest, whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How a run is shown to one client. `numbered`: the events carry a `seq_id`, as those of a
+    background run do. `look_first`: the run may be an older one."""
+
+    numbered: bool
+    pings: bool = True
+    look_first: bool = False
+    types: Sequence[MessageType] | None = None
+
+
+def last_event(request: AnyRequest) -> int:
+    """The number of the last event that the client has seen, as its headers say; 0 if they do
+    not."""
+    value = request.headers.get("last-event-id", "")
+    if not value:
+        return 0
+    number = whole_number(value)
+    if number is None or number > NUMBER_MAX:
+        detail = "`Last-Event-ID` must be the `id` of an event of this stream: a number"
+        raise Problem(422, {"detail": detail})
+    return number
+
+
+class RunStream(Stream):
+    """A run's events as an answer. When that is over, the follower is ended: also if the client
+    left before the first event, or reads none."""
+
+    def __init__(self, events: AsyncGenerator[bytes], follower: RunFollower) -> None:
+        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        super().__init__(events, media_type="text/event-stream; charset=utf-8", headers=headers)
+        self.events = events
+        self.follower = follower
+
+    def to_asgi_response(self, *args: Any, **named: Any) -> Any:
+        """The answer, to be sent once."""
+        sent = super().to_asgi_response(*args, **named)
+
+        async def send_and_end(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await sent(scope, receive, send)
+            finally:
+                await self.events.aclose()
+                await self.follower.__aexit__()
+
+        return send_and_end
+
+
+def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> RunStream:
+    """The answer that a stream is; the follower listens already."""
+    return RunStream(sse(request, follower, showing), follower)
+
+
+async def sse(
+    request: AnyRequest, follower: RunFollower, showing: Showing
+) -> AsyncGenerator[bytes]:
+    """The events of a run: a ping with the run's id, the messages, the stop reason, the usage,
+    `[DONE]`."""
+    api = api_of(request)
+    stopping = request.app.state.stopping
+    ping_seconds: float = request.app.state.ping_seconds
+    try:
+        if follower.told < OPENING_NUMBER:
+            follower.told = OPENING_NUMBER
+            yield numbered(OPENING_NUMBER, ping(api, follower, showing))
+        spoke_at = api.clock.monotonic()
+        async for event in follower.events(look_first=showing.look_first):
+            if isinstance(event, StreamedChunk):
+                spoke_at = api.clock.monotonic()
+                for message in only_types([event.message], showing.types):
+                    seq_id = {"seq_id": event.number} if showing.numbered else {}
+                    yield numbered(event.number, {**message, **seq_id})
+            elif isinstance(event, Ended):
+                for chunk in closing(follower.run_id, event):
+                    yield chunk
+                return
+            elif showing.pings and api.clock.monotonic() - spoke_at >= ping_seconds:
+                spoke_at = api.clock.monotonic()
+                yield data(ping(api, follower, showing))
+            if stopping.is_set():
+                return
+    finally:
+        await follower.__aexit__()
+
+
+def closing(run_id: str, end: Ended) -> list[bytes]:
+    """The last events of a stream."""
+    chunks = [data(message_responses.stop_reason(StopReasonType(end.stop_reason)))]
+    if end.error:
+        problem = message_responses.error_message(
+            run_id,
+            str(end.error["error_type"]),
+            str(end.error["message"]),
+            detail=end.error.get("detail"),
+        )
+        chunks.append(b"event: error\n" + data(problem))
+    elif end.status != "cancelled":
+        chunks.append(data(end.usage))
+    return [*chunks, b"data: [DONE]\n\n"]
+
+
+def ping(api: Api, follower: RunFollower, showing: Showing) -> JsonObject:
+    """A keepalive that carries the run's id, and where events are numbered the last number."""
+    envelope = Envelope(
+        id=api.ids.new("ping"),
+        date=api.clock.now(),
+        run_id=follower.run_id,
+        seq_id=follower.told if showing.numbered else None,
+    )
+    return message_responses.ping(envelope)
+
+
+def numbered(number: int, document: JsonObject) -> bytes:
+    """One event that a client can resume after."""
+    return b"id: %d\n" % number + data(document)
+
+
+def data(document: JsonObject) -> bytes:
+    """One event without a name: SDKs pass over named ones."""
+    return b"data: " + json.dumps(document).encode() + b"\n\n"

@@ -1,0 +1,105 @@
+"""The blocks of an agent: the same under both names that V1 has for them."""
+
+from __future__ import annotations
+
+from litestar import Response, get, patch
+from pydantic_core import from_json
+
+from libs.contracts.agent import AttachBlock, DetachBlock
+from libs.contracts.letta import all_request_bodies, errors
+from libs.contracts.memory import UpdateBlock
+from services.api.adapters.resource_query_builder import filter_of
+from services.api.http.encoded_slashes import last_segment
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import (
+    ORG,
+    api_of,
+    listed,
+    missing,
+    raw,
+    retrieved,
+)
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
+from services.api.http.state_size import sized_block
+from services.api.resources.agents import AGENTS, MEMORY
+from services.api.resources.blocks import BLOCKS
+
+PATHS = ["/v1/agents/{agent_id:str}/core-memory/blocks", "/v1/agents/{agent_id:str}/blocks"]
+ATTACHED = "(select a.block_ids from agent.agent_view a where a.id = %(agent)s and a.org = %(org)s)"
+IS_ATTACHED = f"v.id = any({ATTACHED}::text[])"
+
+
+class AgentBlockPage(Page):
+    """A page of an agent's blocks."""
+
+
+@get("/v1/agents/{agent_id:str}/core-memory", opt=returns("memory"))
+async def retrieve_memory(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Retrieve the memory of an agent."""
+    return await retrieved(request, AGENTS, agent_id, document=MEMORY)
+
+
+@get(PATHS, opt=returns("blocks", query=AgentBlockPage))
+async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """List the blocks of an agent."""
+    page = query_of(request, AgentBlockPage)
+    if not await api_of(request).reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
+        raise missing("agent", agent_id)
+    attached = filter_of(page, ORG).add(IS_ATTACHED, agent=agent_id)
+    return await listed(request, BLOCKS, page, attached)
+
+
+@get([f"{path}/{{label:str}}" for path in PATHS], opt=returns("block"))
+async def retrieve_agent_block(request: AnyRequest, agent_id: str, label: str) -> Response[bytes]:
+    """Retrieve a block of an agent by its label, or by its id."""
+    return raw(await agent_block(request, agent_id, last_segment(request)))
+
+
+@patch(
+    [f"{path}/{{label:str}}" for path in PATHS],
+    opt=returns("block", body=all_request_bodies.BlockUpdate),
+)
+async def update_agent_block(request: AnyRequest, agent_id: str, label: str) -> Response[bytes]:
+    """Change a block of an agent by its label, or by its id."""
+    body = await body_of(request, all_request_bodies.BlockUpdate)
+    changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
+    block = from_json(await agent_block(request, agent_id, last_segment(request)))
+    await api_of(request).send(request, UpdateBlock(block_id=block["id"], changes=changes))
+    return raw(await agent_block(request, agent_id, block["id"]))
+
+
+@patch([f"{path}/attach/{{block_id:str}}" for path in PATHS], opt=returns("agent"))
+async def attach_block(request: AnyRequest, agent_id: str, block_id: str) -> Response[bytes]:
+    """Attach a block to an agent."""
+    valid_id("agent", agent_id)
+    valid_id("block", block_id)
+    await api_of(request).send(request, AttachBlock(agent_id=agent_id, block_id=block_id))
+    return await retrieved(request, AGENTS, agent_id)
+
+
+@patch([f"{path}/detach/{{block_id:str}}" for path in PATHS], opt=returns("agent"))
+async def detach_block(request: AnyRequest, agent_id: str, block_id: str) -> Response[bytes]:
+    """Detach a block from an agent."""
+    valid_id("agent", agent_id)
+    valid_id("block", block_id)
+    await api_of(request).send(request, DetachBlock(agent_id=agent_id, block_id=block_id))
+    return await retrieved(request, AGENTS, agent_id)
+
+
+async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> bytes:
+    """The block of an agent that has this label or id; of several, the one attached first, which
+    the model's tools edit too. Raises the 404 that names it."""
+    reads = api_of(request).reads
+    valid_id("agent", agent_id)
+    block = None
+    if "\x00" not in label_or_id:  # Postgres keeps no NUL, nor does it like to be asked for one
+        named = filter_of(Page(), ORG).add(IS_ATTACHED, agent=agent_id)
+        named.add("(v.label = %(name)s or v.id = %(name)s)", name=label_or_id)
+        order = f"array_position({ATTACHED}, v.id)"
+        block = await reads.first(BLOCKS, named, order=order)
+    if block is None:
+        if not await reads.exists(AGENTS, ORG, agent_id):
+            raise missing("agent", agent_id)
+        raise Problem(404, errors.block_label_not_found(label_or_id, agent_id))
+    return block

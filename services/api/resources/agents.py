@@ -1,0 +1,229 @@
+"""Agents, and the tools that each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, patch, post
+from pydantic import Field
+from pydantic_core import from_json, to_json
+
+from libs.contracts.agent import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.limits import NAMES_MAX, Name, Names, SearchText
+from services.api.adapters.resource_query_builder import Resource, Where, contains, slice_of_items
+from services.api.http.client_versions import is_legacy
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import (
+    api_of,
+    counted,
+    document_of,
+    listed,
+    raw,
+    retrieved,
+    slice_of,
+)
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.http.state_size import sized_agent, sized_creation
+
+# What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
+# the client asks for them, its relationships.
+MESSAGE_IDS = (
+    "array_to_json(array(select m.id from agent.message_view m"
+    " where m.conversation_id = v.conversation_id and m.org = v.org and m.in_context"
+    " order by m.position))::text"
+)
+RUNS_OF_AGENT = "from agent.run_view r where r.agent_id = v.id and r.org = v.org"
+LAST_RUN = (
+    "coalesce((select jsonb_build_object('last_stop_reason', r.stop_reason, 'last_run_completion',"
+    " r.doc->'completed_at', 'last_run_duration_ms',"
+    f" (r.doc->>'total_duration_ns')::bigint / 1000000) {RUNS_OF_AGENT}"
+    " and r.stop_reason is not null order by r.created_at desc, r.id desc limit 1), '{}')"
+)
+# Blocks are text, as what else a client wrote: `jsonb` would change the form of its numbers.
+BLOCKS = (
+    "(select '[' || coalesce(string_agg(b.document, ', ' order by array_position(v.block_ids,"
+    " b.id)), '') || ']' from memory.block_view b"
+    " where b.id = any(v.block_ids) and b.org = v.org)"
+)
+WITH_BLOCKS = (
+    "left(((v.doc->'memory') - 'blocks')::text, -1) || ', \"blocks\": ' || x.blocks || '}'"
+)
+MEMORY = f"(select {WITH_BLOCKS} from (select {BLOCKS} as blocks) x)"
+BLOCKS_AND_MEMORY = (
+    f"(select '\"blocks\": ' || x.blocks || ', \"memory\": ' || {WITH_BLOCKS} || ', '"
+    f" from (select {BLOCKS} as blocks) x)"
+)
+RELATIONSHIPS = {
+    "agent.tools": "jsonb_build_object('tools', v.tools)",
+    "agent.tags": "jsonb_build_object('tags', to_jsonb(v.tags))",
+}
+ALL_RELATIONSHIPS = frozenset({"agent.blocks", *RELATIONSHIPS})
+
+
+def document_with(relationships: Iterable[str]) -> str:
+    """The SQL expression of a V1 agent with the relationships that were asked for."""
+    wanted = frozenset(relationships)
+    shown = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
+    own, blocks = "v.doc", "''"
+    if "agent.blocks" in wanted:
+        own, blocks = "(v.doc - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
+    rest = " || ".join([own, LAST_RUN, *shown])
+    # What is large is text, so that it is neither put together nor printed.
+    return (
+        f"'{{' || v.body || ', \"message_ids\": ' || {MESSAGE_IDS} || ', ' || {blocks}"
+        f" || substr(({rest})::text, 2)"
+    )
+
+
+AGENTS = Resource(
+    kind="agent",
+    view="agent.agent_view",
+    document=document_with(ALL_RELATIONSHIPS),
+    sort_keys={
+        "created_at": "v.created_at",
+        "updated_at": "v.updated_at",
+        "last_run_completion": (
+            f"coalesce((select max((r.doc->>'completed_at')::timestamptz) {RUNS_OF_AGENT}),"
+            " 'epoch'::timestamptz)"
+        ),
+    },
+    created_view="agent.created_agent_view",
+    created_sort_keys={"created_at": "v.created_at", "updated_at": "v.updated_at"},
+)
+
+SECRET_FIELDS = ("secrets", "tool_exec_environment_variables")
+
+Relationship = Literal[
+    "agent.blocks",
+    "agent.identities",
+    "agent.managed_group",
+    "agent.pending_approval",
+    "agent.secrets",
+    "agent.sources",
+    "agent.tags",
+    "agent.tools",
+]
+
+
+class Including(Query):
+    """Which relationships to show."""
+
+    include: Annotated[list[Relationship], Field(default_factory=list, max_length=NAMES_MAX)]
+    include_relationships: Names | None = None
+
+
+class AgentFilters(Query):
+    """Which agents."""
+
+    name: Annotated[Name | None, Where("v.name = {}")] = None
+    tags: Annotated[Names | None, Where("v.tags && {}")] = None
+    match_all_tags: Annotated[bool, Where("({tags}::text[] is null or v.tags @> {tags})")] = False
+    query_text: Annotated[SearchText | None, contains("v.name", "v.doc->>'description'")] = None
+    project_id: Annotated[Name | None, Where("v.doc->>'project_id' = {}")] = None
+    template_id: Annotated[Name | None, Where("v.doc->>'template_id' = {}")] = None
+    base_template_id: Annotated[Name | None, Where("v.doc->>'base_template_id' = {}")] = None
+    identity_id: Annotated[Name | None, Where("false")] = None
+    identifier_keys: Annotated[Names | None, Where("false")] = None
+    created_by_id: Annotated[Name | None, Where("v.doc->>'created_by_id' = {}")] = None
+    last_stop_reason: Annotated[
+        Name | None,
+        Where(
+            f"{{}} = (select r.stop_reason {RUNS_OF_AGENT}"
+            " order by r.created_at desc, r.id desc limit 1)"
+        ),
+    ] = None
+
+
+class AgentPage(Page, Including, AgentFilters):
+    """A page of agents."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
+    order_by: Literal["created_at", "updated_at", "last_run_completion"] = "created_at"
+
+
+class ToolPage(Page):
+    """A page of an agent's tools."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
+    order: Literal["asc", "desc"] = "asc"
+
+
+@post("/v1/agents", status_code=200, opt=returns("agent", body=all_request_bodies.CreateAgent))
+async def create_agent(request: AnyRequest) -> Response[bytes]:
+    """Create an agent."""
+    api = api_of(request)
+    body = await body_of(request, all_request_bodies.CreateAgent)
+    refuse_secrets(body)
+    agent_id = api.new_id(request, "agent")
+    wanted = sized_creation(body.model_dump(mode="json", exclude_unset=True))
+    command = CreateAgent(agent_id=agent_id, request=wanted)
+    await api.send(request, command, message_id=f"create-{agent_id}")
+    return await retrieved(request, AGENTS, agent_id)
+
+
+def refuse_secrets(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> None:
+    """Refuse secrets before there is a command: the bus would store them with it."""
+    for field in SECRET_FIELDS:
+        if getattr(body, field):
+            detail = f"`{field}`: tool secrets are not built yet: leave the field out"
+            raise Problem(400, {"detail": detail})
+
+
+@get("/v1/agents", opt=returns("agents", query=AgentPage))
+async def list_agents(request: AnyRequest) -> Response[bytes]:
+    """List agents, the newest first."""
+    page = query_of(request, AgentPage)
+    shown = document_with(relationships(request, page))
+    return await listed(request, AGENTS, page, key=page.order_by, document=shown)
+
+
+@get("/v1/agents/count", opt=returns("number of agents", query=AgentFilters))
+async def count_agents(request: AnyRequest) -> Response[bytes]:
+    """Count agents."""
+    return await counted(request, AGENTS, query_of(request, AgentFilters))
+
+
+@get("/v1/agents/{agent_id:str}", opt=returns("agent", query=Including))
+async def retrieve_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Retrieve an agent."""
+    shown = document_with(relationships(request, query_of(request, Including)))
+    return await retrieved(request, AGENTS, agent_id, document=shown)
+
+
+@patch("/v1/agents/{agent_id:str}", opt=returns("agent", body=all_request_bodies.UpdateAgent))
+async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Change the given fields of an agent."""
+    valid_id("agent", agent_id)
+    body = await body_of(request, all_request_bodies.UpdateAgent)
+    refuse_secrets(body)
+    changes = sized_agent(body.model_dump(mode="json", exclude_unset=True))
+    await api_of(request).send(request, UpdateAgent(agent_id=agent_id, request=changes))
+    return await retrieved(request, AGENTS, agent_id)
+
+
+@delete("/v1/agents/{agent_id:str}", status_code=200, opt=returns("message"))
+async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
+    """Delete an agent with its messages, its runs, and the blocks that only it has."""
+    await api_of(request).send(request, DeleteAgent(agent_id=valid_id("agent", agent_id)))
+    return {"message": f"Agent id={agent_id} successfully deleted"}
+
+
+@get("/v1/agents/{agent_id:str}/tools", opt=returns("tools", query=ToolPage))
+async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """List the tools of an agent."""
+    page = query_of(request, ToolPage)
+    tools = from_json(await document_of(request, AGENTS, agent_id, document="v.tools"))
+    return raw(to_json(slice_of_items(tools, slice_of(page))))
+
+
+def relationships(request: AnyRequest, asked: Including) -> Iterable[str]:
+    """What to show: what the client names, and to clients before SDK 1.0 everything."""
+    if asked.include_relationships is not None:
+        return [f"agent.{name}" for name in asked.include_relationships]
+    if asked.include or not is_legacy(request):
+        return asked.include
+    return ALL_RELATIONSHIPS

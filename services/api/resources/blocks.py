@@ -1,0 +1,130 @@
+"""Memory blocks on their own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, patch, post
+from pydantic import Field
+
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.blocks import created_block
+from libs.contracts.letta.limits import Integer, Integers, Name, Names, SearchText
+from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
+from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
+from services.api.http.handler_helpers import (
+    ORG,
+    api_of,
+    counted,
+    document_of,
+    listed,
+    raw,
+    retrieved,
+)
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.http.state_size import sized_block
+from services.api.resources.agents import AGENTS, Including, document_with, relationships
+
+BLOCKS = Resource(
+    kind="block",
+    view="memory.block_view",
+    document="v.document",
+    created_view="memory.created_block_view",
+)
+AGENT_COUNT = (
+    "(select count(*) from agent.agent_view a where a.block_ids @> array[v.id] and a.org = v.org)"
+)
+
+
+class BlockFilters(Query):
+    """Which blocks."""
+
+    label: Annotated[Name | None, Where("v.label = {}")] = None
+    templates_only: Annotated[bool, Where("(v.doc->>'is_template')::boolean")] = False
+    name: Annotated[Name | None, Where("v.doc->>'template_name' = {}")] = None
+    tags: Annotated[Names | None, Where("v.doc->'tags' ?| {}")] = None
+    match_all_tags: Annotated[
+        bool, Where("({tags}::text[] is null or v.doc->'tags' ?& {tags})")
+    ] = False
+    project_id: Annotated[Name | None, Where("v.doc->>'project_id' = {}")] = None
+
+
+class BlockPage(Page, BlockFilters):
+    """A page of blocks."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
+    order_by: Literal["created_at"] = "created_at"
+    identity_id: Annotated[Name | None, Where("false")] = None
+    identifier_keys: Annotated[Names | None, Where("false")] = None
+    label_search: Annotated[SearchText | None, contains("v.label")] = None
+    description_search: Annotated[SearchText | None, contains("v.doc->>'description'")] = None
+    value_search: Annotated[SearchText | None, contains("v.doc->>'value'")] = None
+    connected_to_agents_count_gt: Annotated[Integer | None, Where(f"{AGENT_COUNT} > {{}}")] = None
+    connected_to_agents_count_lt: Annotated[Integer | None, Where(f"{AGENT_COUNT} < {{}}")] = None
+    connected_to_agents_count_eq: Annotated[
+        Integers | None, Where(f"{AGENT_COUNT} = any({{}})")
+    ] = None
+
+
+class AttachedAgentPage(Page, Including):
+    """A page of the agents that a block is attached to."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
+
+
+@post("/v1/blocks", status_code=200, opt=returns("block", body=all_request_bodies.CreateBlock))
+async def create_block(request: AnyRequest) -> Response[bytes]:
+    """Create a memory block."""
+    api = api_of(request)
+    body = await body_of(request, all_request_bodies.CreateBlock)
+    sized_block(body.model_dump(mode="json"))
+    block_id = api.new_id(request, "block")
+    command = CreateBlocks(blocks=[created_block(body, block_id)])
+    await api.send(request, command, message_id=f"create-{block_id}")
+    return await retrieved(request, BLOCKS, block_id)
+
+
+@get("/v1/blocks", opt=returns("blocks", query=BlockPage))
+async def list_blocks(request: AnyRequest) -> Response[bytes]:
+    """List memory blocks, the newest first."""
+    return await listed(request, BLOCKS, query_of(request, BlockPage))
+
+
+@get("/v1/blocks/count", opt=returns("number of blocks", query=BlockFilters))
+async def count_blocks(request: AnyRequest) -> Response[bytes]:
+    """Count memory blocks."""
+    return await counted(request, BLOCKS, query_of(request, BlockFilters))
+
+
+@get("/v1/blocks/{block_id:str}", opt=returns("block"))
+async def retrieve_block(request: AnyRequest, block_id: str) -> Response[bytes]:
+    """Retrieve a memory block."""
+    return await retrieved(request, BLOCKS, block_id)
+
+
+@patch("/v1/blocks/{block_id:str}", opt=returns("block", body=all_request_bodies.BlockUpdate))
+async def update_block(request: AnyRequest, block_id: str) -> Response[bytes]:
+    """Change the given fields of a memory block, for every agent that sees it."""
+    valid_id("block", block_id)
+    body = await body_of(request, all_request_bodies.BlockUpdate)
+    changes = sized_block(body.model_dump(mode="json", exclude_unset=True))
+    await api_of(request).send(request, UpdateBlock(block_id=block_id, changes=changes))
+    return await retrieved(request, BLOCKS, block_id)
+
+
+@delete("/v1/blocks/{block_id:str}", status_code=200, opt=returns("nothing"))
+async def delete_block(request: AnyRequest, block_id: str) -> Response[bytes]:
+    """Delete a memory block; no agent sees it any more."""
+    await api_of(request).send(request, DeleteBlock(block_id=valid_id("block", block_id)))
+    return raw(b"null")
+
+
+@get("/v1/blocks/{block_id:str}/agents", opt=returns("agents", query=AttachedAgentPage))
+async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[bytes]:
+    """List the agents that a block is attached to."""
+    await document_of(request, BLOCKS, block_id)
+    page = query_of(request, AttachedAgentPage)
+    attached = filter_of(page, ORG).add("v.block_ids @> array[%(block)s]", block=block_id)
+    shown = document_with(relationships(request, page))
+    return await listed(request, AGENTS, page, attached, document=shown)

@@ -1,0 +1,157 @@
+"""Messages to an agent, answered at once or as a stream; and its history."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from litestar import Response, get, post
+from litestar.response import Stream
+from pydantic import BaseModel, Field
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.conversation import CancelRuns, main_conversation
+from libs.contracts.letta import all_request_bodies, message_responses
+from libs.contracts.letta.enums import StopReasonType
+from libs.contracts.letta.limits import Name, Names
+from libs.contracts.letta.message_requests import MessageTypes
+from libs.contracts.letta.messages import only_types
+from services.api.adapters.message_queries import History
+from services.api.adapters.run_follower import Ended, StreamedChunk
+from services.api.http.client_versions import is_legacy
+from services.api.http.error_responses import Problem, run_failed
+from services.api.http.handler_helpers import ORG, api_of, missing, raw, retrieved, slice_of
+from services.api.http.message_request import MessageRequest, begun, read_request, started
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of, valid_id
+from services.api.http.server_sent_events import Showing, events_of, last_event
+from services.api.resources.agents import AGENTS
+from services.api.resources.runs import RUNS
+
+StreamableRequest = MessageRequest[all_request_bodies.LettaStreamingRequest]
+
+
+class MessagePage(Page):
+    """A page of an agent's messages."""
+
+    order: Literal["asc", "desc"] = "desc"
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
+    conversation_id: Name | None = None
+    include_return_message_types: MessageTypes | None = None
+
+
+class RunsToCancel(BaseModel):
+    """Which runs are to be cancelled; null means all that have not ended."""
+
+    run_ids: Names | None = None
+
+
+@get("/v1/agents/{agent_id:str}/messages", opt=returns("messages", query=MessagePage))
+async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """List the messages of an agent."""
+    api = api_of(request)
+    page = query_of(request, MessagePage)
+    if not await api.reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
+        raise missing("agent", agent_id)
+    main = main_conversation(agent_id)
+    asked = main if page.conversation_id in (None, "default", agent_id) else page.conversation_id
+    history = History(ORG, agent_id, asked, page.include_return_message_types)
+    return raw(await api.messages.messages(history, slice_of(page)))
+
+
+@post(
+    "/v1/agents/{agent_id:str}/messages",
+    status_code=200,
+    opt=returns("the agent's messages", body=all_request_bodies.LettaStreamingRequest),
+)
+async def send_message(request: AnyRequest, agent_id: str) -> Response[bytes] | Stream:
+    """Send messages to an agent and get its answer, whole or (`streaming`) as it comes."""
+    asked = await read_request(request, agent_id, all_request_bodies.LettaStreamingRequest)
+    if asked.request.streaming:
+        if is_legacy(request):
+            detail = "streaming=true is for SDK 1.0 or newer: use /messages/stream instead"
+            raise Problem(422, {"detail": detail})
+        return await stream(request, asked)
+    if asked.request.stream_tokens or asked.request.background:
+        detail = "`stream_tokens` and `background` need `streaming`: set it to true, or drop them"
+        raise Problem(422, {"detail": detail})
+    return raw(json.dumps(await whole_answer(request, asked)).encode())
+
+
+@post(
+    "/v1/agents/{agent_id:str}/messages/stream",
+    status_code=200,
+    opt=returns("events", body=all_request_bodies.LettaStreamingRequest, streams=True),
+)
+async def stream_message(request: AnyRequest, agent_id: str) -> Stream:
+    """Send messages to an agent and get its answer as server-sent events."""
+    return await stream(
+        request, await read_request(request, agent_id, all_request_bodies.LettaStreamingRequest)
+    )
+
+
+@post(
+    "/v1/agents/{agent_id:str}/messages/async",
+    status_code=200,
+    opt=returns("the run", body=all_request_bodies.LettaAsyncRequest),
+)
+async def send_message_async(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Send messages to an agent and get the run that will answer them, without waiting for it."""
+    asked = await read_request(request, agent_id, all_request_bodies.LettaAsyncRequest)
+    return await retrieved(request, RUNS, await started(request, asked))
+
+
+@post(
+    "/v1/agents/{agent_id:str}/messages/cancel",
+    status_code=200,
+    opt=returns("what became of each run", body=RunsToCancel),
+)
+async def cancel_runs(request: AnyRequest, agent_id: str) -> JsonObject:
+    """Cancel runs of an agent, wherever they stand: those that are named, or all."""
+    asked = parsed(await request.body() or b"{}", RunsToCancel)
+    command = CancelRuns(
+        agent_id=valid_id("agent", agent_id),
+        conversation_id=main_conversation(agent_id),
+        run_ids=asked.run_ids,
+    )
+    return (await api_of(request).send(request, command)).result
+
+
+async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObject:
+    """Start the run and wait for its end."""
+    follower = await begun(request, asked)
+    try:
+        messages: list[JsonObject] = []
+        in_pieces = False
+        async for event in follower.events(look_first=asked.look_first(follower)):
+            if isinstance(event, StreamedChunk):
+                messages.append(event.message)
+                in_pieces = in_pieces or event.is_piece
+            elif isinstance(event, Ended):
+                if event.error:
+                    raise run_failed(event.error)
+                if in_pieces:
+                    messages = await follower.messages()
+                shown = only_types(messages, asked.request.include_return_message_types)
+                reason = StopReasonType(event.stop_reason)
+                return message_responses.letta_response(shown, reason, event.usage)
+    finally:
+        await follower.__aexit__()
+    raise AssertionError("following a run ends with its end")
+
+
+async def stream(request: AnyRequest, asked: StreamableRequest) -> Stream:
+    """Start the run and answer with its events. What is refused is refused before the stream."""
+    seen = last_event(request)
+    follower = await begun(request, asked)
+    again = asked.look_first(follower)
+    # A run that begins with this request has told nothing that could have been seen.
+    follower.told = seen if again else 0
+    body = asked.request
+    showing = Showing(
+        numbered=body.background,
+        pings=body.include_pings,
+        look_first=again,
+        types=body.include_return_message_types,
+    )
+    return events_of(request, follower, showing)

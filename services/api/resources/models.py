@@ -1,0 +1,45 @@
+"""The models of the configured providers, which belong to no organisation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, get
+
+from libs.contracts.letta.limits import Name, Names
+from services.api.adapters.resource_query_builder import Resource, Where, filter_of
+from services.api.http.handler_helpers import api_of, raw
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Query, query_of
+
+MODELS = Resource(kind="model", view="agent.model_view", document="v.doc")
+
+
+class ModelFilters(Query):
+    """Which models."""
+
+    provider_category: Annotated[Names | None, Where("v.doc->>'provider_category' = any({})")] = (
+        None
+    )
+    provider_name: Annotated[Name | None, Where("v.doc->>'provider_name' = {}")] = None
+    provider_type: Annotated[Name | None, Where("v.doc->>'provider_type' = {}")] = None
+
+
+@get("/v1/models", opt=returns("models", query=ModelFilters))
+async def list_models(request: AnyRequest) -> Response[bytes]:
+    """List the language models of the configured providers."""
+    return await models(request, "llm", query_of(request, ModelFilters))
+
+
+@get(["/v1/models/embedding", "/v1/models/embeddings"], opt=returns("embedding models"))
+async def list_embedding_models(request: AnyRequest) -> Response[bytes]:
+    """List the embedding models of the configured providers."""
+    return await models(request, "embedding", ModelFilters())
+
+
+async def models(
+    request: AnyRequest, kind: Literal["llm", "embedding"], asked: ModelFilters
+) -> Response[bytes]:
+    """The models of a kind, in the order of the providers."""
+    found = filter_of(asked, org=None).add("v.kind = %(kind)s", kind=kind)
+    return raw(await api_of(request).reads.all(MODELS, found, order="v.position"))

@@ -1,0 +1,132 @@
+"""Runs, and the streams of those in the background."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from litestar import Response, get, post
+from litestar.response import Stream
+from pydantic import Field
+
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.limits import Name, Names
+from services.api.adapters.resource_query_builder import Resource, Where, filter_of
+from services.api.adapters.run_follower import RunFollower
+from services.api.adapters.run_follower_queries import RunRow
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import ORG, api_of, listed, missing, raw, retrieved
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import (
+    PAGE_ITEMS_MAX,
+    AnyRequest,
+    Page,
+    parsed,
+    query_of,
+    valid_id,
+)
+from services.api.http.server_sent_events import Showing, events_of, last_event
+
+RUNS = Resource(
+    kind="run",
+    view="agent.run_view",
+    document="v.doc",
+    sort_keys={
+        "created_at": "v.created_at",
+        "duration": "coalesce((v.doc->>'total_duration_ns')::bigint, 0)",
+    },
+    created_view="agent.created_run_view",
+)
+# Written out, as in the index of these runs: a plan that knows no values cannot use it otherwise.
+ACTIVE = "v.status in ('created', 'running')"
+
+
+class RunFilters(Page):
+    """A page of runs of these agents."""
+
+    limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
+    agent_id: Annotated[Name | None, Where("v.agent_id = {}")] = None
+    agent_ids: Annotated[Names | None, Where("v.agent_id = any({})")] = None
+    background: Annotated[bool | None, Where("v.background = {}")] = None
+
+
+class RunPage(RunFilters):
+    """A page of runs."""
+
+    order_by: Literal["created_at", "duration"] = "created_at"
+    conversation_id: Annotated[Name | None, Where("v.conversation_id = {}")] = None
+    statuses: Annotated[Names | None, Where("v.status = any({})")] = None
+    stop_reason: Annotated[Name | None, Where("v.stop_reason = {}")] = None
+    active: Annotated[bool, Where(ACTIVE)] = False
+
+
+class ActiveRunPage(RunFilters):
+    """A page of the runs that have not ended; without a limit the largest."""
+
+    limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = PAGE_ITEMS_MAX
+
+
+@get("/v1/runs", opt=returns("runs", query=RunPage))
+async def list_runs(request: AnyRequest) -> Response[bytes]:
+    """List runs, the newest first."""
+    page = query_of(request, RunPage)
+    return await listed(request, RUNS, page, key=page.order_by)
+
+
+@get("/v1/runs/active", opt=returns("runs", query=ActiveRunPage))
+async def list_active_runs(request: AnyRequest) -> Response[bytes]:
+    """List the runs that have not ended, the newest first."""
+    page = query_of(request, ActiveRunPage)
+    return await listed(request, RUNS, page, filter_of(page, ORG).add(ACTIVE))
+
+
+@get("/v1/runs/{run_id:str}", opt=returns("run"))
+async def retrieve_run(request: AnyRequest, run_id: str) -> Response[bytes]:
+    """Retrieve a run."""
+    return await retrieved(request, RUNS, run_id)
+
+
+@get("/v1/runs/{run_id:str}/usage", opt=returns("usage"))
+async def retrieve_usage(request: AnyRequest, run_id: str) -> Response[bytes]:
+    """Retrieve the token usage of a run."""
+    usage = (await run_row(request, run_id)).usage or {}
+    body = {
+        "completion_tokens": usage.get("completion_tokens", 0),
+        "prompt_tokens": usage.get("prompt_tokens", 0),
+        "total_tokens": usage.get("total_tokens", 0),
+        "prompt_tokens_details": None,
+        "completion_tokens_details": None,
+    }
+    return raw(json.dumps(body).encode())
+
+
+@post(
+    "/v1/runs/{run_id:str}/stream",
+    status_code=200,
+    opt=returns("events", body=all_request_bodies.RetrieveStreamRequest, streams=True),
+)
+async def resume_stream(request: AnyRequest, run_id: str) -> Stream:
+    """Go on reading the stream of a background run: after `starting_after` or `Last-Event-ID`,
+    or from its beginning."""
+    api = api_of(request)
+    asked = parsed(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
+    row = await run_row(request, run_id)
+    if not row.background:
+        detail = (
+            "Only a run that was started with `background` can be resumed; "
+            "list the agent's messages to see the answer of this one"
+        )
+        raise Problem(400, {"detail": detail})
+    seen = last_event(request) or asked.starting_after
+    follower = RunFollower(api.runs, api.bus, ORG, run_id, told=seen)
+    await follower.__aenter__()
+    showing = Showing(numbered=True, pings=bool(asked.include_pings), look_first=True)
+    return events_of(request, follower, showing)
+
+
+async def run_row(request: AnyRequest, run_id: str) -> RunRow:
+    """Where a run stands; raises the 404 that names it."""
+    row = await api_of(request).runs.run_end(ORG, valid_id("run", run_id))
+    if row is None:
+        raise missing("run", run_id)
+    return row

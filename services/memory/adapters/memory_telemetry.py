@@ -1,0 +1,52 @@
+"""What traces see of memory: each command as the operation that the conventions call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.memory import CreateBlocks, DeleteBlock, EditBlock, UpdateBlock
+from libs.eventstore.unit_of_work import UnitOfWork
+from libs.telemetry import span_attributes, tracing
+
+OPERATIONS: Mapping[type[Command], str] = {
+    CreateBlocks: span_attributes.CREATE_MEMORY,
+    UpdateBlock: span_attributes.UPDATE_MEMORY,
+    EditBlock: span_attributes.UPDATE_MEMORY,
+    DeleteBlock: span_attributes.DELETE_MEMORY,
+}
+
+
+def observed(handlers: Mapping[type[Command], Handler]) -> Mapping[type[Command], Handler]:
+    """The same handlers, which say in the span of their command what it does to which block."""
+    return {kind: saying(OPERATIONS[kind], handler) for kind, handler in handlers.items()}
+
+
+def saying(operation: str, handler: Handler) -> Handler:
+    """A handler that says which operation it carries out."""
+
+    async def handle(command: Command, work: UnitOfWork) -> Accepted | Rejected:
+        if tracing.tracer() is not None:
+            records = len(command.blocks) if isinstance(command, CreateBlocks) else 1
+            tracing.note(
+                {
+                    span_attributes.OPERATION: operation,
+                    span_attributes.MEMORY_RECORD_ID: command.target,
+                    span_attributes.MEMORY_RECORD_COUNT: records,
+                }
+            )
+            if isinstance(command, EditBlock):
+                tracing.note(cause_of(command))
+        return await handler(command, work)
+
+    return handle
+
+
+def cause_of(command: EditBlock) -> tracing.Attributes:
+    """The tool call that asked for an edit."""
+    return {
+        span_attributes.AGENT_ID: command.cause.agent_id,
+        span_attributes.RUN_ID: command.cause.run_id,
+        span_attributes.TOOL_CALL_ID: command.cause.tool_call_id,
+    }

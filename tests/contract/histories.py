@@ -1,0 +1,128 @@
+"""A history of each aggregate, in which each of its events happens, made of the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from libs.contracts.agent import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    BlockAttached,
+    BlockDetached,
+)
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    MessageAppended,
+    ModelReplied,
+    QueuedRunsCancelled,
+    RunAccepted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    SystemPromptRebuilt,
+    ToolCallFinished,
+    ToolCallInterrupted,
+    ToolCallStarted,
+)
+from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
+from services.agent.domain.agent import Agent
+from services.agent.domain.conversation import Conversation
+from services.memory.domain import Block
+from tests.contract.examples import (
+    AT,
+    CALL,
+    EVENTS,
+    RETURNED,
+    RUN_CONFIG,
+    SAID,
+    SYSTEM,
+    message,
+)
+
+FAILING, CUT, WAITING = "run-failing", "run-cut", "run-waiting"
+EXAMPLES = {type(event): event for event in EVENTS}
+SECOND_CALL = CALL.model_copy(update={"id": "call_2"})
+
+
+def one[E: Event](kind: type[E], **fields: Any) -> E:
+    """The example of an event, with some other fields."""
+    return EXAMPLES[kind].model_copy(update=fields)  # type: ignore[return-value]
+
+
+def accepted(run_id: str, **fields: Any) -> RunAccepted:
+    run = RUN_CONFIG.model_copy(update={"id": run_id})
+    return one(RunAccepted, run_id=run_id, run=run, **fields)
+
+
+CONVERSATION = [
+    one(MessageAppended, message=SYSTEM, run_id=None, number=None, pieces=None, shows={"b": 1}),
+    accepted(RUN_CONFIG.id, retry=True),
+    accepted(FAILING),
+    one(RunStarted),
+    one(MessageAppended, message=SAID, number=None, pieces=None, sent=True),
+    one(ModelReplied, tool_calls=[CALL, SECOND_CALL]),
+    one(MessageAppended),
+    one(ToolCallStarted),
+    one(ToolCallFinished),
+    one(MessageAppended, message=RETURNED, number=None, pieces=None),
+    one(ToolCallStarted, tool_call_id=SECOND_CALL.id),
+    one(ToolCallInterrupted, tool_call_id=SECOND_CALL.id),
+    one(SystemPromptRebuilt),
+    one(ModelReplied, tool_calls=[], finish_reason="stop"),
+    one(RunCompleted),
+    one(RunStarted, run_id=FAILING),
+    one(
+        MessageAppended,
+        message=message(5, role="user", content="What no model takes"),
+        run_id=FAILING,
+        number=None,
+        pieces=None,
+        sent=True,
+    ),
+    one(RunFailed, run_id=FAILING, error_type="llm_bad_request"),
+    accepted(CUT),
+    accepted(WAITING),
+    one(RunStarted, run_id=CUT),
+    one(QueuedRunsCancelled, run_ids=[WAITING]),
+    one(RunCancelled, run_id=CUT),
+    one(ConversationDeleted),
+]
+AGENT = [
+    one(AgentRequested),
+    one(AgentCreated),
+    one(AgentUpdated),
+    one(BlockAttached),
+    one(BlockDetached),
+    one(AgentDeleted),
+]
+ABANDONED = [one(AgentRequested), one(AgentAbandoned)]
+BLOCK = [one(BlockCreated), one(BlockChanged), one(BlockDeleted)]
+
+HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
+    "Agent": (Agent, [*AGENT]),
+    "Agent.abandoned": (Agent, [*ABANDONED]),
+    "Conversation": (Conversation, [*CONVERSATION]),
+    "Block": (Block, [*BLOCK]),
+}
+
+
+def numbered(events: list[Event]) -> Iterator[Event]:
+    """The events one after the other, a second apart."""
+    for version, event in zip(count(1), events):
+        at = AT + timedelta(seconds=version)
+        yield event.model_copy(update={"originator_version": version, "timestamp": at})
+
+
+def state_of(aggregate: Aggregate[Any]) -> JsonObject:
+    """The state of an aggregate, as a snapshot would hold it."""
+    state: JsonObject = aggregate.state.model_dump(mode="json")
+    return state

@@ -1,0 +1,48 @@
+"""The blocks that an agent sees, as Postgres gives them: in their order, and not without bound."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import psycopg
+import pytest
+
+from deploy.migrate import migrate_all
+from libs.eventstore.connection_pool import Database, open_pool
+from services.agent.adapters import block_queries
+from services.agent.adapters.block_queries import NOT_SEEN, PostgresBlockQueries
+from tests.servers import PostgresServer
+
+PASSWORDS = dict.fromkeys(("memory", "agent", "api"), "secret")
+BLOCK = "insert into memory.blocks values (%s, 'org-1', now(), %s, %s, %s)"
+
+
+async def test_blocks_are_seen_in_order_and_together_within_a_bound(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """500 blocks of a megabyte would be a system message of 500, read and stored at each step."""
+    monkeypatch.setattr(block_queries, "SEEN_BYTES_MAX", 25)
+    url = postgres_server.create_database("seen_blocks")
+    migrate_all(url, PASSWORDS)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for number in range(1, 5):
+            state = {"value": f"ä{number}" * 3, "description": None, "limit": 9, "read_only": False}
+            row = [f"block-{number}", number, f"label-{number}", json.dumps(state)]
+            connection.execute(BLOCK, row)
+    async with open_pool(url) as pool:
+        asked = PostgresBlockQueries(Database(pool))
+        lists = [["block-3", "block-1", "gone", "block-2", "block-4"], ["block-4"], ["gone"]]
+        found = await asyncio.gather(*(asked.seen_blocks("org-1", one) for one in lists))
+    told = [[(one.id, one.version, one.label, one.value) for one in blocks] for blocks in found]
+    assert told == [
+        [
+            ("block-3", 3, "label-3", "ä3ä3ä3"),
+            ("block-1", 1, "label-1", "ä1ä1ä1"),
+            ("block-2", 2, "label-2", NOT_SEEN),
+            ("block-4", 4, "label-4", NOT_SEEN),
+        ],
+        [("block-4", 4, "label-4", "ä4ä4ä4")],
+        [],
+    ]
+    assert (found[1][0].limit, found[1][0].read_only, found[1][0].description) == (9, False, None)

@@ -1,0 +1,189 @@
+"""The read models of the services themselves can be rebuilt: by the migration, and by a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from deploy.migrate import migrate_all
+from deploy.rebuild import owners, read_models
+from libs.contracts.agent import AgentCreated, AgentRequested
+from libs.contracts.bus_messages import DEFAULT_ORG, Event
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    MessageAppended,
+    QueuedRunsCancelled,
+    RunAccepted,
+    RunCompleted,
+    RunStarted,
+)
+from libs.contracts.memory import BlockChanged, BlockCreated
+from libs.contracts.services import names
+from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.ports import Commit, NewEvent
+from libs.eventstore.postgres import PostgresEventStore
+from tests.contract.examples import AGENT, BLOCK, CONVERSATION, EVENTS, RUN
+from tests.servers import PostgresServer
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PASSWORDS = {"memory": "m", "agent": "a", "api": "p"}
+# What happens to one aggregate after the other, by the examples of the events.
+STORIES: dict[str, list[list[type[Event]]]] = {
+    "memory": [[BlockCreated, BlockChanged], [BlockCreated]],
+    "agent": [
+        [AgentRequested, AgentCreated],
+        [AgentRequested],
+        [MessageAppended, RunAccepted, RunStarted, MessageAppended, RunCompleted],
+        [RunAccepted, QueuedRunsCancelled],
+        [MessageAppended, RunAccepted, ConversationDeleted],
+    ],
+}
+ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0001f600", "": [{}]}
+
+
+@pytest.fixture
+def url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A database of its own with all tables."""
+    url = postgres_server.create_database("rebuilt_services")
+    migrate_all(url, PASSWORDS)
+    yield url
+    with psycopg.connect(url, autocommit=True) as connection:
+        for service in names():
+            connection.execute(f"drop schema {service} cascade".encode())
+
+
+def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
+    """Examples of these events, a tenth of a second apart, as the events of one aggregate."""
+    for version, kind in enumerate(kinds, 1):
+        [example, *_] = [one for one in EVENTS if type(one) is kind]
+        text = example.model_dump_json().replace("message-66666666", f"message-6666666{number}")
+        for known in (AGENT, BLOCK, CONVERSATION, RUN):
+            text = text.replace(known, f"{known[:-1]}{number}")
+        event = kind.model_validate_json(text).model_copy(
+            update={
+                "originator_version": version,
+                "timestamp": example.timestamp + timedelta(seconds=version / 10),
+            }
+        )
+        if isinstance(event, BlockCreated):
+            block = event.block.model_copy(update={"metadata": ODD})
+            event = event.model_copy(update={"block": block})
+        yield event
+
+
+async def live(url: str, service: str) -> None:
+    """Commit the stories as the service does, each event by itself."""
+    models = read_models(service)
+    async with open_pool(url) as pool:
+        store = PostgresEventStore(Database(pool), service, "test")
+        for number, kinds in enumerate(STORIES[service]):
+            for event in story(number, kinds):
+                commit = Commit([stored(event)])
+                models.project(event, DEFAULT_ORG, commit.rows)
+                await store.commit(commit)
+
+
+def stored(event: Event) -> NewEvent:
+    return NewEvent(
+        event.originator_id,
+        event.originator_version,
+        event.topic,
+        event.schema_version,
+        DEFAULT_ORG,
+        event.about,
+        event.payload_json(),
+        {"actor": "", "command_id": "c-1"},
+        event.timestamp,
+    )
+
+
+def command(url: str, module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "HEELER_ADMIN_DATABASE_URL": url,
+        "HEELER_SERVICE_PASSWORDS": json.dumps(PASSWORDS),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", module, *words],
+        cwd=CHECKOUT,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def dump(url: str, service: str) -> dict[str, list[Any]]:
+    with psycopg.connect(url) as connection:
+        found = {}
+        for table in read_models(service).tables:
+            query = f"select t::text from {service}.{table.name} t order by {', '.join(table.key)}"
+            found[table.name] = connection.execute(query.encode()).fetchall()
+        return found
+
+
+@pytest.mark.parametrize("service", owners())
+async def test_what_commits_wrote_and_what_a_rebuild_writes_is_the_same_to_the_byte(
+    service: str, url: str
+) -> None:
+    await live(url, service)
+    before = dump(url, service)
+    assert all(before.values()), "every read model has rows"
+    assert command(url, "deploy.rebuild", "--check").returncode == 0
+
+    names = ", ".join(f"{service}.{table}" for table in before)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"truncate {names}".encode())
+    check = command(url, "deploy.rebuild", "--check", "--service", service)
+    assert (check.returncode, "rows that differ: " in check.stdout) == (1, True)
+    done = command(url, "deploy.rebuild", "--service", service)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = ", ".join(f"{len(rows)} in {table}" for table, rows in sorted(before.items()))
+    assert f"rows changed: {rows};" in done.stdout
+    assert dump(url, service) == before
+
+
+@pytest.mark.parametrize("service", owners())
+def test_every_read_model_is_found_by_its_aggregate(service: str, url: str) -> None:
+    query = (
+        "select 1 from pg_index i join pg_attribute a on a.attrelid = i.indrelid"
+        " and a.attnum = i.indkey[0] where i.indrelid = %s::regclass and a.attname = %s"
+        " and i.indpred is null"
+    )
+    with psycopg.connect(url) as connection:
+        for table in read_models(service).tables:
+            name = f"{service}.{table.name}"
+            assert connection.execute(query, [name, table.aggregate]).fetchone(), name
+
+
+async def test_a_rebuild_that_a_migration_asks_for_is_done_before_the_services_start(
+    url: str,
+) -> None:
+    await live(url, "memory")
+    before = dump(url, "memory")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("update memory.blocks set metadata = null")
+        connection.execute("insert into memory.rebuilds values ('blocks')")
+        done = command(url, "deploy.migrate")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "rows changed: 2 in blocks" in done.stdout
+        assert connection.execute("select * from memory.rebuilds").fetchall() == []
+        assert "rows changed" not in command(url, "deploy.migrate").stdout
+    assert dump(url, "memory") == before
+
+
+def test_a_table_that_is_no_read_model_is_refused(url: str) -> None:
+    done = command(url, "deploy.rebuild", "--service", "agent", "--table", "models")
+    assert done.returncode == 1
+    assert "agent has no read model 'models', but agents, creations, messages, runs" in done.stderr
+    unnamed = command(url, "deploy.rebuild", "--table", "messages")
+    assert (unnamed.returncode, "name the service" in unnamed.stderr) == (2, True)

@@ -1,0 +1,1 @@
+"""A service as somebody adds it: copied to `services/counter` of a copy of the project."""

@@ -1,0 +1,6 @@
+"""Start the counter service."""
+
+from libs.bus.entrypoint import start
+
+if __name__ == "__main__":
+    start("counter")

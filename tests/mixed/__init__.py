@@ -1,0 +1,1 @@
+"""Processes of this release beside those of another checkout, on one home."""

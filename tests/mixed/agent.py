@@ -1,0 +1,39 @@
+"""The agent service of a newer release: it writes an event topic that no other release knows."""
+
+from __future__ import annotations
+
+import runpy
+from typing import ClassVar
+
+from libs.contracts.bus_messages import Accepted, Event, Rejected
+from libs.contracts.conversation import SERVICE, StartRun, main_conversation
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.domain.conversation import Conversation
+from services.agent.handlers import Handlers
+
+NOTED = "Note this: "
+
+
+class ConversationNoted(Event):
+    """Somebody asked for a note."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "conversation.noted"
+    additive: ClassVar[bool] = True
+
+
+accept = Handlers.start_run
+
+
+async def start_run(handlers: Handlers, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
+    """Accept a message; where it asks for a note, record one."""
+    reply = await accept(handlers, command, work)
+    conversation = work.loaded.get(main_conversation(command.agent_id))
+    asks = isinstance(reply, Accepted) and NOTED in command.model_dump_json()
+    if asks and isinstance(conversation, Conversation) and conversation.pending_events:
+        conversation.happened(ConversationNoted, at=handlers.clock.now())
+    return reply
+
+
+Handlers.start_run = start_run  # type: ignore[method-assign, assignment]
+runpy.run_module("services.agent", run_name="__main__", alter_sys=True)

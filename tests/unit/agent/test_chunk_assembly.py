@@ -1,0 +1,120 @@
+"""An answer in pieces: told live and told again from the history, it is the same to the byte."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.conversation import Message, ReasoningPart, ToolCall
+from libs.contracts.letta.messages import Envelope
+from libs.contracts.letta_message_mapping import assistant_parts
+from libs.contracts.stream_chunks import streamed_docs
+from services.agent.adapters.models.ports import (
+    ModelDelta,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
+from services.agent.engine.chunk_assembly import StepChunks
+from tests.unit.given import NOW
+
+ENVELOPE = Envelope(
+    id="message-11111111-1111-4111-8111-111111111180", date=NOW, run_id="run-1", step_id="step-1"
+)
+texts = st.text(max_size=30)
+calls = st.lists(
+    st.builds(ToolCall, id=st.uuids().map(str), name=texts, arguments=texts), max_size=3
+)
+
+
+def cut(data: st.DataObject, text: str) -> list[str]:
+    """A text in some pieces, none of them empty."""
+    places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=4)) | {0, len(text)})
+    return [text[a:b] for a, b in pairwise(places)]
+
+
+def deltas(data: st.DataObject, message: Message) -> list[ModelDelta]:
+    """The message as a provider gives it, piece by piece."""
+    thoughts = "".join(one.text for one in message.thoughts)
+    pieces: list[ModelDelta] = [ReasoningDelta(one) for one in cut(data, thoughts)]
+    pieces += [TextDelta(one) for one in cut(data, str(message.content or ""))]
+    for call in message.tool_calls:
+        pieces.append(ToolCallDelta(call.id, call.name))
+        pieces += [ToolCallDelta(call.id, None, one) for one in cut(data, call.arguments)]
+    return pieces
+
+
+def said(**fields: Any) -> Message:
+    return Message(id=ENVELOPE.id, role="assistant", created_at=NOW, **fields)
+
+
+thought = st.one_of(
+    st.builds(ReasoningPart, text=texts.filter(bool), signature=texts.filter(bool)),
+    st.builds(ReasoningPart, redacted=texts.filter(bool)),
+)
+messages = st.builds(
+    said,
+    reasoning_parts=st.lists(thought, max_size=3),
+    content=texts.map(lambda text: text or None),
+    tool_calls=calls,
+)
+
+
+@given(data=st.data(), message=messages, heard=st.integers(0, 20))
+def test_what_was_told_live_is_what_the_history_tells(
+    data: st.DataObject, message: Message, heard: int
+) -> None:
+    docs = assistant_parts(message, ENVELOPE)
+    step = StepChunks(ENVELOPE, parallel=True)
+    live: list[JsonObject] = []
+    for delta in deltas(data, message)[:heard]:
+        live += step.of(delta)
+    live += step.rest(docs)
+    assert live == streamed_docs(docs, step.chunks)
+    assert len(live) == len(step.chunks)
+    assert joined(live, "reasoning") == "".join(one.text for one in message.thoughts)
+    signatures = [one["signature"] for one in live if one.get("signature")]
+    assert signatures == [one.signature for one in message.thoughts if one.signature]
+    hidden = [one for one in live if one["message_type"] == "hidden_reasoning_message"]
+    assert hidden == [one for one in docs if one["message_type"] == "hidden_reasoning_message"]
+    assert joined(live, "content") == (message.content or "")
+    for call in message.tool_calls:
+        mine = [one["tool_calls"] for one in live if called(one) == call.id]
+        assert mine[0] == {"name": call.name, "tool_call_id": call.id}
+        assert "".join(one["arguments"] for one in mine[1:]) == call.arguments
+
+
+def test_a_call_that_is_not_carried_out_is_not_told() -> None:
+    step = StepChunks(ENVELOPE, parallel=False)
+    assert step.of(ToolCallDelta("call_1", "look"))
+    assert step.of(ToolCallDelta("call_1", None, "{}"))
+    assert step.of(ToolCallDelta("call_2", "look")) == []
+    assert step.of(ToolCallDelta("call_2", None, "{}")) == []
+    assert step.chunks == [("name", 0), ("arguments", 2)]
+
+
+def test_the_parts_of_a_message_have_the_otids_of_its_history() -> None:
+    message = said(
+        reasoning="Hm", content="Hi", tool_calls=[ToolCall(id="c", name="look", arguments="{}")]
+    )
+    step = StepChunks(ENVELOPE, parallel=True)
+    live = [
+        *step.of(ReasoningDelta("Hm")),
+        *step.of(TextDelta("Hi")),
+        *step.of(ToolCallDelta("c", "look")),
+    ]
+    history = assistant_parts(message, ENVELOPE)
+    assert [one["otid"] for one in live] == [one["otid"] for one in history]
+
+
+def joined(docs: list[JsonObject], key: str) -> str:
+    return "".join(str(one[key]) for one in docs if key in one)
+
+
+def called(doc: JsonObject) -> Any:
+    calls = doc.get("tool_calls")
+    return calls["tool_call_id"] if isinstance(calls, dict) else None

@@ -1,0 +1,39 @@
+"""The api on the runtime of every service: what fails while it starts is what is told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from libs.bus.clock_and_ids import RandomIds, SystemClock
+from libs.bus.ports import BusUnavailable
+from libs.bus.service_runner import Runtime
+from services.api.app import wiring
+
+
+class DeafBus:
+    """A bus that cannot be listened to."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def refuse(*_: object, **__: object) -> None:
+            raise BusUnavailable(name)
+
+        return refuse
+
+
+async def test_an_api_that_cannot_hear_the_bus_ends_with_that_as_the_reason() -> None:
+    async def handle(handlers: object) -> None:
+        assert handlers == {}
+
+    service = cast(Any, SimpleNamespace(handle=handle))
+    runtime = Runtime(service, cast(Any, None), cast(Any, DeafBus()), SystemClock(), RandomIds())
+    drain = await wiring({"HEELER_PORT": "1"})(runtime)
+    assert drain is not None
+    [begin] = runtime.begin
+
+    with pytest.raises(BusUnavailable):
+        await begin()
+    await drain()
+    assert not runtime.ended.is_set()

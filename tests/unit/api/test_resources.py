@@ -1,0 +1,86 @@
+"""What a resource declares fits together, and its routes are served."""
+
+from __future__ import annotations
+
+import string
+from typing import get_args
+
+import pytest
+from litestar.handlers import HTTPRouteHandler
+from pydantic import BaseModel
+
+from services.api import resources
+from services.api.adapters.resource_query_builder import (
+    Resource,
+    conditions_of,
+    filter_of,
+    placeholders,
+)
+from services.api.app import HANDLERS, route_handlers
+from services.api.http.request_parsing import Page, Query
+from services.api.resources.agents import AGENTS, AgentFilters, AgentPage
+from services.api.resources.blocks import BLOCKS, BlockFilters, BlockPage
+from services.api.resources.dead_letters import DEAD_LETTERS, DeadLetterPage
+from services.api.resources.models import ModelFilters
+from services.api.resources.runs import RUNS, ActiveRunPage, RunPage
+
+PAGES: list[tuple[Resource, type[Page]]] = [
+    (AGENTS, AgentPage),
+    (BLOCKS, BlockPage),
+    (RUNS, RunPage),
+    (RUNS, ActiveRunPage),
+    (DEAD_LETTERS, DeadLetterPage),
+]
+ASKED: list[type[Query]] = [AgentFilters, BlockFilters, ModelFilters, *(one for _, one in PAGES)]
+# What is no condition on a row.
+OTHERS = {*Page.model_fields, "order_by", "include", "include_relationships"}
+
+
+def test_every_route_is_collected_once() -> None:
+    paths = [(path, str(one.http_methods)) for one in HANDLERS for path in one.paths]
+    assert len(paths) == len(set(paths))
+    there = {one.fn.__module__.rpartition(".")[2] for one in route_handlers(resources)}
+    assert there >= {"agents", "agent_blocks", "blocks", "dead_letters", "messages", "runs"}
+    assert all(isinstance(one, HTTPRouteHandler) for one in HANDLERS)
+
+
+@pytest.mark.parametrize(("resource", "page"), PAGES, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_list_is_ordered_by_sort_keys_of_its_resource(
+    resource: Resource, page: type[BaseModel]
+) -> None:
+    field = page.model_fields.get("order_by")
+    keys = set(get_args(field.annotation)) if field else {"created_at"}
+    assert keys <= resource.sort_keys.keys()
+    assert resource.created_sort_keys.keys() <= resource.sort_keys.keys()
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_every_query_parameter_is_a_condition(asked: type[Query]) -> None:
+    conditions = dict(conditions_of(asked))
+    assert conditions.keys() == asked.model_fields.keys() - OTHERS
+    for where in conditions.values():
+        assert placeholders(where.sql) - {""} <= asked.model_fields.keys()
+        assert set(string.Formatter().parse(where.sql))
+
+
+def test_what_is_not_asked_is_no_condition() -> None:
+    assert filter_of(AgentPage(include=[]), "org-1").sql == "v.org = %(org)s"
+    assert filter_of(ModelFilters(), None).sql == "true"
+
+
+def test_conditions_name_their_values() -> None:
+    found = filter_of(AgentFilters(tags=["a"], match_all_tags=True, query_text="50%"), "org-1")
+    assert found.conditions == [
+        "v.org = %(org)s",
+        "v.tags && %(tags)s",
+        "(%(tags)s::text[] is null or v.tags @> %(tags)s)",
+        "(v.name ilike %(query_text)s or v.doc->>'description' ilike %(query_text)s)",
+    ]
+    assert found.values == {"org": "org-1", "tags": ["a"], "query_text": "%50\\%%"}
+
+
+def test_a_condition_on_no_is_one_too() -> None:
+    assert "v.background = %(background)s" in filter_of(RunPage(background=False), "org-1").sql
+    assert "in ('created', 'running')" in filter_of(RunPage(active=True), "org-1").sql
+    assert "created" not in filter_of(RunPage(active=False), "org-1").sql
+    assert filter_of(BlockPage(identity_id="i"), "org-1").conditions[-1] == "false"

@@ -1,0 +1,102 @@
+"""No field of a request body is accepted and ignored without the compatibility page saying so."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from deploy.compatibility import ROOT, read_ignored
+from libs.contracts.letta import all_request_bodies
+
+AGENTS = ["services/agent/domain", "services/agent/handlers.py", "services/api/resources/agents.py"]
+MESSAGES = ["services/api/http", "services/api/resources", "libs/contracts/letta/runs.py"]
+BLOCKS = [
+    "services/memory",
+    "services/api/http",
+    "services/api/resources",
+    "services/agent",
+    "libs/contracts/letta/blocks.py",
+]
+
+# Where a body's fields are read. A field counts as read where its name is an attribute or a text.
+READERS: dict[str, list[str]] = {
+    "CreateAgent": AGENTS,
+    "UpdateAgent": AGENTS,
+    "CreateBlock": BLOCKS,
+    "BlockUpdate": BLOCKS,
+    "LettaStreamingRequest": MESSAGES,
+    "LettaAsyncRequest": MESSAGES,
+    "RetrieveStreamRequest": MESSAGES,
+    "MessageCreate": [*MESSAGES, "services/agent/domain"],
+    "LLMConfig": ["services/agent/adapters/models", "services/agent/engine"],
+    "EmbeddingConfig": [],
+    "CompactionSettings": [],
+}
+# Read by the body itself, or in SQL.
+OWN = {
+    "LettaStreamingRequest": {"input"},
+    "LettaAsyncRequest": {"input"},
+    "MessageCreate": {"type"},
+    "CreateBlock": {"template_name"},
+    "BlockUpdate": {"template_name"},
+}
+# Bodies of operations that are not built: they are refused as a whole.
+REFUSED = {
+    "ApprovalCreate",
+    "ApprovalReturn",
+    "ClientSkillSchema",
+    "ClientToolSchema",
+    "ConversationMessageRequest",
+    "CreateBatch",
+    "LettaBatchRequest",
+    "ToolReturn",
+    "ToolReturnCreate",
+}
+
+
+def bodies() -> dict[str, type[BaseModel]]:
+    """Every body that the server reads, by its name."""
+    named = {name: getattr(all_request_bodies, name) for name in all_request_bodies.__all__}
+    return {
+        name: one
+        for name, one in named.items()
+        if isinstance(one, type) and issubclass(one, BaseModel) and name not in REFUSED
+    }
+
+
+@cache
+def names_in(places: tuple[str, ...]) -> set[str]:
+    """The attributes and texts of all code at these places."""
+    found: set[str] = set()
+    for place in places:
+        path = ROOT / place
+        for file in [path] if path.is_file() else sorted(Path(path).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Attribute):
+                    found.add(node.attr)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.add(node.value)
+    return found
+
+
+def listed(body: type[BaseModel]) -> set[str]:
+    """What the page says of a body, or of one that it extends."""
+    names = {one.__name__ for one in body.__mro__}
+    return {field for one in read_ignored() if one.body in names for field in one.fields}
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_every_field_is_read_or_listed(name: str) -> None:
+    body = bodies()[name]
+    read = names_in(tuple(READERS[name])) | OWN.get(name, set())
+    assert body.model_fields.keys() - read - listed(body) == set()
+
+
+def test_every_body_is_looked_at_and_what_is_listed_exists() -> None:
+    assert bodies().keys() - {"LettaRequest"} == READERS.keys()
+    for one in read_ignored():
+        assert set(one.fields) <= bodies()[one.body].model_fields.keys(), one

@@ -86,12 +86,18 @@ async def newcomers_take_work(world: NetworkWorld, dose: Dose) -> Verdict:
         for service in SERVICES
     }
 
-    async def arrived() -> bool:
-        await load(world, workload, LOAD_MESSAGES)
-        return set(added.values()) <= (await world.heard()).keys()
+    pids = {
+        service: [newcomer, *[await world.pid(part) for part in world.replicas_of(service)]]
+        for service, newcomer in added.items()
+    }
+    everybody = {pid for some in pids.values() for pid in some}
 
-    await wait_for("the newcomers are on the bus", arrived, ADDED_SECONDS_MAX)
-    before = await world.heard()
+    async def arrived() -> dict[int, int]:
+        await load(world, workload, LOAD_MESSAGES)
+        heard = await world.heard()
+        return heard if everybody <= heard.keys() else {}
+
+    before = await wait_for("newcomers and replicas are on the bus", arrived, ADDED_SECONDS_MAX)
     # A load balancer would send the new api a part of the requests; here it has its own address.
     beside = Workload(
         Client(f"http://127.0.0.1:{port}"), workload.name, workload.agents, workload.requests
@@ -100,9 +106,10 @@ async def newcomers_take_work(world: NetworkWorld, dose: Dose) -> Verdict:
         load(world, workload, dose.messages), load(world, beside, dose.messages // 2)
     )
     after = await world.heard()
-    for service, newcomer in added.items():
-        pids = [newcomer, *[await world.pid(part) for part in world.replicas_of(service)]]
-        news = [after[pid] - before[pid] for pid in pids]
+    for service, three in pids.items():
+        missing = set(three) - after.keys()
+        assert not missing, f"{service}: {missing} of {three} left the bus under load"
+        news = [after[pid] - before[pid] for pid in three]
         share = min(news) / sum(news)
         oracle.verdict.figures |= {
             f"{service}_newcomer_share": news[0] / sum(news),

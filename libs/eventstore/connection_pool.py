@@ -136,6 +136,16 @@ class Database:
                 row: tuple[Any, ...] | None = await cursor.fetchone()
                 return row
 
+    async def fetch_text(self, query: str, parameters: Any = None) -> bytes | None:
+        """The first value of the first row, a text, in UTF-8; None for no row, and for null. Who
+        sends it on as it is needs no string of it, which costs most where the text is large."""
+        with statement(query):
+            async with self.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                result = cursor.pgresult
+                assert result is not None
+                return result.get_value(0, 0) if result.ntuples else None
+
 
 def is_transient(problem: BaseException | None) -> bool:
     """Whether it may go well later. Who has no SQLSTATE never came from the server: the connection

@@ -75,6 +75,10 @@ class Explained(Database):
         await self.explain(query, parameters)
         return await super().fetch_one(query, parameters)
 
+    async def fetch_text(self, query: str, parameters: Any = None) -> bytes | None:
+        await self.explain(query, parameters)
+        return await super().fetch_text(query, parameters)
+
     async def explain(self, query: str, parameters: Any) -> None:
         assert re.search(r"\borg\b", query), f"names no organisation: {query}"
         if isinstance(parameters, dict):

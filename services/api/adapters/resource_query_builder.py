@@ -157,12 +157,11 @@ class ResourceQueries:
         self, resource: Resource, found: Filter, *, order: str = "", document: str = ""
     ) -> bytes | None:
         """The document of the first row, in the order that an SQL expression gives."""
-        row = await self.database.fetch_one(
+        return await self.database.fetch_text(
             f"select ({document or resource.document})::text from {resource.view} v"
             f" where {found.sql}" + (f" order by {order} limit 1" if order else ""),
             found.values,
         )
-        return None if row is None or row[0] is None else str(row[0]).encode()
 
     async def exists(self, resource: Resource, org: str, resource_id: str) -> bool:
         """Whether there is such a row."""
@@ -181,13 +180,13 @@ class ResourceQueries:
 
     async def all(self, resource: Resource, found: Filter, *, order: str) -> bytes:
         """The documents of all rows of a short list as a JSON array, in this order."""
-        row = await self.database.fetch_one(
+        documents = await self.database.fetch_text(
             f"select coalesce(jsonb_agg({resource.document} order by {order}), '[]')::text"
             f" from {resource.view} v where {found.sql}",
             found.values,
         )
-        assert row is not None
-        return str(row[0]).encode()
+        assert documents is not None
+        return documents
 
     async def page(
         self,
@@ -208,7 +207,7 @@ class ResourceQueries:
         turned = "desc" if backwards else "asc"
         # One text, not a row for each document: rows come in pieces of 8 kB, and the client waits
         # for each of them.
-        row = await self.database.fetch_one(
+        documents = await self.database.fetch_text(
             "select coalesce("
             f" string_agg(page.document, ',' order by page.number {turned}), '') from ("
             f" select ({document or resource.document})::text as document,"
@@ -216,8 +215,8 @@ class ResourceQueries:
             f" from {resource.view} v where {found.sql} order by {ordered} limit %(limit)s) page",
             {**found.values, "limit": part.limit},
         )
-        assert row is not None
-        return f"[{row[0]}]".encode()
+        assert documents is not None
+        return b"[%b]" % documents
 
     async def place_cursors(self, resource: Resource, found: Filter, part: Slice, key: str) -> None:
         """Turn the cursors into conditions; in V1 they count in the order of the list."""

@@ -25,18 +25,19 @@ from benchmarks.client import Connection, Origin
 from benchmarks.cpu import CpuMeter
 from benchmarks.driver import Options
 from benchmarks.measure import drive
-from benchmarks.rows import Get, Kind, List, Message, Operate, Stream
+from benchmarks.rows import Create, Get, Kind, List, Message, Operate, Stream
 from deploy.embedded.settings import CHECKOUT
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 
-KINDS: dict[str, type[Get | List | Message | Stream]] = {
+KINDS: dict[str, type[Create | Get | List | Message | Stream]] = {
+    "create": Create,
     "get": Get,
     "list": List,
     "message": Message,
     "stream": Stream,
 }
-ROWS = ("get-1", "list-1", "message-1", "message-8", "stream-1")
+ROWS = ("get-1", "list-1", "message-1", "message-8", "stream-1", "create-1")
 STARTS = 5
 ROUNDS = 12
 SECONDS = 0.4

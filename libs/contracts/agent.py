@@ -81,6 +81,7 @@ class DetachBlock(Command):
 class AgentRequested(Event):
     """An agent will exist as soon as its blocks do.
 
+    Releases up to e04abef recorded that; now the blocks themselves name their agent (ADR 22).
     `fingerprint` is that of the context in which it was asked for.
     """
 

@@ -22,11 +22,13 @@ class Cause(Value):
 
 
 class CreateBlocks(Command):
-    """Make memory blocks, all or none."""
+    """Make memory blocks, all or none; with `agent_id` they are made for an agent that is about to
+    be created, and are deleted if it never is."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "blocks.create"
     blocks: list[BlockState]
+    agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
 
     @property
     def target(self) -> str:
@@ -92,11 +94,12 @@ class DeleteBlock(Command):
 
 
 class BlockCreated(Event):
-    """A memory block exists."""
+    """A memory block exists; `agent_id` is the agent that it was made for, empty for none."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "block.created"
     block: BlockState
+    agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
 
 
 class BlockChanged(Event):

@@ -27,6 +27,7 @@ from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
+from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from services.agent.settings import ProviderSettings, run_seconds_max
 
 
@@ -62,13 +63,14 @@ async def wire(
     await catalogue.start()
     handlers = Handlers(service.repository, catalogue, queries, bus, engine, clock, ids)
     blocks = DetachDeletedBlocks(bus, queries, ids)
+    creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     table = dict(handlers.table())
     for kind in (CreateAgent, UpdateAgent, AttachBlock):
         table[kind] = blocks.noting(table[kind])
     await service.handle(table)
     await service.follow("memory", {memory.BlockDeleted: blocks.block_deleted})
     await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
-    service.sweepers += [engine.sweep, handlers.sweep_creations, blocks.sweep]
+    service.sweepers += [engine.sweep, handlers.sweep_creations, blocks.sweep, creations.sweep]
     service.lease_watchers.append(engine.leases_held)
     service.repository.watchers += [count_run, blocks.committed]
     leads = service.relay.leadership

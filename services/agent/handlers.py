@@ -34,6 +34,7 @@ from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.errors import InvalidArgument
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.memory import CreateBlocks
+from libs.eventstore import failpoints
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from services.agent.adapters.all_queries import Queries
@@ -162,8 +163,8 @@ class Handlers:
     # Agents
 
     async def create_agent(self, command: CreateAgent, work: UnitOfWork) -> Accepted | Rejected:
-        """Make an agent. Its own blocks come first: the wish for them is recorded, so that a
-        crash between the two services is mended by the sweeper."""
+        """Make an agent. Its own blocks come first; if it does not come after them, because this
+        process died, they are deleted again (`UndoUnfinishedCreations`)."""
         agent = await work.load_new(Agent, command.agent_id)
         if agent.asked_otherwise(work.context.fingerprint):
             return KEY_REUSED
@@ -175,14 +176,11 @@ class Handlers:
         design = agent.requested or await self.design(agent.id, asked, work.context)
         if isinstance(design, Rejected):
             return design
-        if design.new_blocks:
-            if agent.requested is None:
-                fingerprint = work.context.fingerprint
-                agent.request(design, at=self.clock.now(), fingerprint=fingerprint)
-                await self.commit_now(agent, work.context)
-            refused = await self.make_blocks(agent, design, work.context)
-            if refused:
-                return refused
+        refused = await self.make_blocks(agent, design, work.context)
+        if refused:
+            return refused
+        # Another process may have created it from a copy of this command: then there are messages.
+        await work.hold(self.engine.ports.locks.hold(main_conversation(agent.id)))
         return await self.finish_creation(agent, design, work)
 
     async def design(
@@ -219,13 +217,21 @@ class Handlers:
     async def make_blocks(
         self, agent: Agent, design: AgentDesign, context: Context
     ) -> Rejected | None:
-        """Have the memory service make the agent's own blocks; where it refuses, give up."""
-        cause = context.caused(derived_id("cmd", agent.id, "blocks"))
-        reply = await request_as_service(self.bus, CreateBlocks(blocks=design.new_blocks), cause)
-        if isinstance(reply, Accepted):
+        """Have the memory service make the agent's own blocks; where it refuses, there is no
+        agent. Two requests for one agent are two commands: the one does not get what the other
+        asked for."""
+        if not design.new_blocks:
             return None
-        agent.abandon(reply, at=self.clock.now())
-        await self.commit_now(agent, context)
+        request = [context.fingerprint] if context.fingerprint and not agent.requested else []
+        cause = context.caused(derived_id("cmd", agent.id, "blocks", *request))
+        command = CreateBlocks(blocks=design.new_blocks, agent_id=agent.id)
+        reply = await request_as_service(self.bus, command, cause)
+        if isinstance(reply, Accepted):
+            failpoints.reached("after_blocks")
+            return None
+        if agent.requested:
+            agent.abandon(reply, at=self.clock.now())
+            await self.commit_now(agent, context)
         return reply
 
     async def finish_creation(
@@ -256,8 +262,9 @@ class Handlers:
         await work.commit()
 
     async def sweep_creations(self) -> None:
-        """Finish the agents whose making was interrupted: those that are seen to be unfinished for
-        a while, as the clock counts that nobody sets. When they were asked for is no help, since
+        """Finish the agents that an older release has recorded as requested before it was
+        interrupted: those that are seen to be unfinished for a while, as the clock counts that
+        nobody sets. When they were asked for is no help, since
         whoever wrote that down may have had a wrong clock."""
         now = self.clock.monotonic()
         unfinished = await self.queries.unfinished_creations()
@@ -268,7 +275,8 @@ class Handlers:
                 continue
             context = Context(self.ids.new("sweep"), org=orphan.org, actor=orphan.actor)
             try:
-                async with self.engine.ports.locks.hold(orphan.id):
+                locks = self.engine.ports.locks
+                async with locks.hold(orphan.id), locks.hold(main_conversation(orphan.id)):
                     await self.resume_creation(orphan.id, context)
             except NewerVersion as unknown:
                 log_once(unknown)

@@ -33,7 +33,7 @@ class Handlers:
         """Make memory blocks, all or none."""
         for wanted in command.blocks:
             block = await work.load_new(Block, wanted.id)
-            refused = block.create(wanted, at=self.clock.now())
+            refused = block.create(wanted, at=self.clock.now(), agent_id=command.agent_id)
             if refused:
                 return refused
         return Accepted()

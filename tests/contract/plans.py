@@ -31,5 +31,8 @@ def scans(plan: list[Plan]) -> list[Plan]:
 
 
 def reads_by_key(scan: Plan) -> bool:
-    """Whether it reads only what has a key, not all of a table or an index."""
-    return scan["Node Type"] != "Seq Scan" and "Index Cond" in scan
+    """Whether it reads only what has a key, not all of a table or an index. An id that is not the
+    first column of an index is no key: all that comes before it is read."""
+    if scan["Node Type"] == "Seq Scan" or "Index Cond" not in scan:
+        return False
+    return "(id = " not in scan["Index Cond"] or scan["Index Name"].endswith("_pkey")

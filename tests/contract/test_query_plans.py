@@ -20,7 +20,7 @@ from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
-from services.agent.adapters.reconciliation_queries import PostgresAgentQueries
+from services.agent.adapters.reconciliation_queries import BlockOfAgent, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.resource_query_builder import (
@@ -104,6 +104,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresAgentQueries: {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
+        "unclaimed_blocks": lambda queries: queries.unclaimed_blocks(
+            [BlockOfAgent(AGENT, BLOCK, ORG)]
+        ),
     },
     PostgresRunQueries: {
         "latest_run": lambda queries: queries.latest_run(

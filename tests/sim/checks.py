@@ -378,6 +378,13 @@ def check_detached(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
 HOPELESS = (UNPROCESSABLE, NOT_FOUND, BUSY)
 
 
+def blocks_of_nobody(agent: InMemorySchema, memory: InMemorySchema) -> list[str]:
+    """The blocks that no agent has."""
+    agents: list[Any] = agent.rows("agents")
+    seen = {one for row in agents for one in row["block_ids"]} | {SHARED_BLOCK}
+    return sorted({str(row["id"]) for row in memory.rows("blocks")} - seen)
+
+
 def check_deleted(world: World, agent: InMemorySchema, memory: InMemorySchema) -> Iterator[str]:
     """Of a deleted agent nothing is left, and nobody sees a block that is gone."""
     blocks = {str(row["id"]) for row in memory.rows("blocks")}
@@ -386,9 +393,9 @@ def check_deleted(world: World, agent: InMemorySchema, memory: InMemorySchema) -
         gone = [one for one in row["block_ids"] if one not in blocks]
         if gone:
             yield f"{row['id']} still sees {gone}"
-    seen = {one for row in agents for one in row["block_ids"]} | {SHARED_BLOCK}
-    if blocks - seen:
-        yield f"nobody has the blocks {sorted(blocks - seen)}"
+    left_over = blocks_of_nobody(agent, memory)
+    if left_over:
+        yield f"nobody has the blocks {left_over}"
     there = {row["id"] for row in agents}
     for table in ("messages", "runs"):
         left = {str(row["agent_id"]) for row in agent.rows(table)} - there

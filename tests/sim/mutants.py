@@ -38,6 +38,7 @@ from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers import RETRY_MEANS_SAME_SECONDS, Handlers, started
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
+from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from tests.sim import bus as sim_bus
 from tests.sim.processes import PROCESS_OF
 from tests.sim.reads import SimQueries
@@ -224,12 +225,12 @@ def retry_starts_again() -> list[Patch]:
     return [(Handlers, "start_run", start_run)]
 
 
-@mutant("An agent whose making was interrupted is not finished by anybody.")
-def creation_not_swept() -> list[Patch]:
-    async def sweep_creations(handlers: Handlers) -> None:
+@mutant("The blocks of an agent whose creation was interrupted stay for ever.")
+def creation_not_undone() -> list[Patch]:
+    async def sweep(creations: UndoUnfinishedCreations) -> None:
         return None
 
-    return [(Handlers, "sweep_creations", sweep_creations)]
+    return [(UndoUnfinishedCreations, "sweep", sweep)]
 
 
 @mutant("A block that was deleted in the moment in which an agent got it stays with that agent.")

@@ -23,6 +23,7 @@ CRASH_POINTS = (
     "after_model_reply",
     "during_tool",
     "after_tool",
+    "after_blocks",
     *(
         f"{when}.{topic}"
         for when in ("before_commit", "after_commit")
@@ -32,7 +33,7 @@ CRASH_POINTS = (
             "run.completed",
             "run.accepted",
             "block.changed",
-            "agent.requested",
+            "block.created",
             "nothing",
             "agent.deleted",
         )
@@ -212,14 +213,14 @@ def early_retries(seed: int, agents: int) -> list[Say]:
 
 
 def interrupted_creation(seed: int) -> tuple[list[Chore], list[Fault]]:
-    """In every fourth world a process dies when it has begun to make an agent, and nobody asks for
-    that again."""
+    """In every fourth world a process dies when the blocks of a new agent are made, and nobody asks
+    for that agent again."""
     if seed % 4 != 2:
         return [], []
     dice = Random(f"interrupted creation of {seed}")
     at = round(2 + 8 * dice.random(), 3)
     seconds = round(0.2 + 3 * dice.random(), 3)
-    crash = Fault("i1", "crash at", at, seconds, how="after_commit.agent.requested")
+    crash = Fault("i1", "crash at", at, seconds, how="after_blocks")
     return [Chore("i2", "make and leave", 0, at)], [crash]
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from services.agent.adapters.message_search import FoundMessage, Search
-from services.agent.adapters.reconciliation_queries import LostBlock, Orphan
+from services.agent.adapters.reconciliation_queries import BlockOfAgent, LostBlock, Orphan
 from services.agent.domain.model_context import AttachedBlock
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.domain import SameLabel
@@ -74,6 +74,9 @@ class SimQueries:
 
     async def unfinished_creations(self) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))
+
+    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
+        return await self.client.ask(lambda: finished(self.twin.unclaimed_blocks(blocks)))
 
 
 class SimHolders:

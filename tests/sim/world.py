@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from tests.sim.bus import Broker
-from tests.sim.checks import judge
+from tests.sim.checks import blocks_of_nobody, judge
 from tests.sim.clients import Clients
 from tests.sim.faults import Faults
 from tests.sim.loop import Stuck, Surprise, VirtualLoop
@@ -101,6 +101,7 @@ class World:
         ]
         left += [f"the lease of {key}" for key in agent.leases if key.startswith("conv-")]
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
+        left += [f"the block {one}, which nobody has" for one in blocks_of_nobody(agent, memory)]
         left += [
             f"the command {one.incoming.name}"
             for commands in self.shared.broker.commands.values()

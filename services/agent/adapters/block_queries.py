@@ -25,8 +25,8 @@ from (
            (b.doc->>'read_only')::boolean as read_only
     from unnest(%(ids)s::text[], %(orgs)s::text[], %(lists)s::int[]) with ordinality
         as wanted(id, org, list, place)
-    join memory.block_view b
-        on b.id = wanted.id and b.id = any(%(ids)s::text[]) and b.org = wanted.org
+    cross join lateral (select * from memory.block_view where id = wanted.id limit 1) b
+    where b.org = wanted.org
 ) seen
 order by list, place"""
 
@@ -75,7 +75,9 @@ class PostgresBlockQueries:
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         """The labels of those of these blocks that are there."""
         rows = await self.database.fetch(
-            "select id, label from memory.block_view where id = any(%s) and org = %s",
+            "select b.id, b.label from unnest(%s::text[]) as wanted(id) cross join lateral"
+            " (select id, label, org from memory.block_view where id = wanted.id limit 1) b"
+            " where b.org = %s",
             [block_ids, org],
         )
         return dict(rows)

@@ -9,6 +9,20 @@ from libs.eventstore.connection_pool import Database
 
 SWEPT_MAX = 64
 
+CHOSEN_AGENTS = (
+    "unnest(%(agents)s::text[]) as chosen(id) cross join lateral"
+    " (select id, org, block_ids from agent.agents where id = chosen.id limit 1)"
+)
+
+UNCLAIMED_BLOCKS = """
+select made.agent_id, made.block_id, made.org
+from unnest(%s::text[], %s::text[], %s::text[]) as made(agent_id, block_id, org)
+where not exists (
+    select from agent.events e
+    where e.aggregate_id = made.agent_id and e.org = made.org
+      and (e.topic = 'agent.requested' or e.topic = 'agent.created'
+           and (e.payload->'own_block_ids')::jsonb ? made.block_id))"""
+
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
@@ -22,6 +36,15 @@ class Orphan:
 @dataclass(frozen=True, slots=True)
 class LostBlock:
     """A block that is gone, and that an agent still sees."""
+
+    agent_id: str
+    block_id: str
+    org: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOfAgent:
+    """A block, and the agent that it was made for."""
 
     agent_id: str
     block_id: str
@@ -43,6 +66,10 @@ class AgentQueries(Protocol):
         """Agents whose making has begun and is not done; `SWEPT_MAX` at most."""
         ...
 
+    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
+        """Those of these blocks that no agent was created with, nor is being made with."""
+        ...
+
 
 class PostgresAgentQueries:
     """Keeps the contract of `AgentQueries`."""
@@ -60,10 +87,10 @@ class PostgresAgentQueries:
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
         """Blocks that are gone and that these agents, or any, still see."""
-        chosen = "true" if agent_ids is None else "a.id = any(%(agents)s)"
+        agents = "agent.agents" if agent_ids is None else CHOSEN_AGENTS
         rows = await self.database.fetch(
-            "select a.id, seen.id, a.org from agent.agents a, unnest(a.block_ids) as seen(id)"
-            f" where {chosen} and not exists"
+            f"select a.id, seen.id, a.org from {agents} a, unnest(a.block_ids) as seen(id)"
+            " where not exists"
             " (select from memory.block_view b where b.id = seen.id and b.org = a.org)"
             " limit %(limit)s",
             {"agents": agent_ids, "limit": SWEPT_MAX},
@@ -77,3 +104,15 @@ class PostgresAgentQueries:
             [SWEPT_MAX],
         )
         return [Orphan(*row) for row in rows]
+
+    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
+        """Those of these blocks that no agent was created with, nor is being made with."""
+        rows = await self.database.fetch(
+            UNCLAIMED_BLOCKS,
+            [
+                [block.agent_id for block in blocks],
+                [block.block_id for block in blocks],
+                [block.org for block in blocks],
+            ],
+        )
+        return [BlockOfAgent(*row) for row in rows]

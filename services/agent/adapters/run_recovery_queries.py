@@ -80,8 +80,9 @@ class PostgresRunQueries:
     async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
         """Those of these runs of these organisations that were cancelled."""
         rows = await self.database.fetch(
-            "select id from agent.runs"
-            " where id = any(%s) and org = any(%s) and status = 'cancelled'",
+            "select r.id from unnest(%s::text[]) as wanted(id) cross join lateral"
+            " (select id, org, status from agent.runs where id = wanted.id limit 1) r"
+            " where r.org = any(%s) and r.status = 'cancelled'",
             [run_ids, orgs],
         )
         return [run_id for (run_id,) in rows]

@@ -72,33 +72,14 @@ class Agent(Aggregate[AgentState]):
 
     @property
     def requested(self) -> AgentDesign | None:
-        """What the agent is to be, while its blocks are being made."""
+        """What the agent is to be, where an older release recorded that before its blocks were
+        made."""
         return self.state.design if self.state.phase == "requested" else None
 
     def asked_otherwise(self, fingerprint: str) -> bool:
         """Whether the agent was asked for by another request that had the same key."""
         first = self.state.fingerprint
         return bool(first and fingerprint and first != fingerprint)
-
-    def request(
-        self, design: AgentDesign, *, at: datetime, fingerprint: str = ""
-    ) -> Rejected | None:
-        """Remember what is to be made, before the blocks are asked for."""
-        if self.state.phase != "unknown":
-            return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
-        self.happened(
-            AgentRequested,
-            at=at,
-            config=design.config,
-            tools=design.tools,
-            tool_ids=design.tool_ids,
-            tags=design.tags,
-            new_blocks=design.new_blocks,
-            block_ids=design.block_ids,
-            first_messages=design.first_messages,
-            fingerprint=fingerprint,
-        )
-        return None
 
     def create(self, design: AgentDesign, *, at: datetime) -> Rejected | None:
         """Begin to exist; the blocks are there."""
@@ -118,8 +99,9 @@ class Agent(Aggregate[AgentState]):
         return None
 
     def abandon(self, refused: Rejected, *, at: datetime) -> None:
-        """Give up, because the blocks could not be made."""
-        assert self.state.phase == "requested", "only what was asked for is given up"
+        """Give up, because the blocks could not be made, or nobody goes on with it: from now on it
+        cannot be created any more."""
+        assert self.state.phase in ("unknown", "requested"), "only what is not there is given up"
         self.happened(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
 
     def update(self, changed: list[str], design: AgentDesign, *, at: datetime) -> Rejected | None:

@@ -17,6 +17,8 @@ from libs.eventstore.connection_pool import Database
 Order = Literal["asc", "desc"]
 OTHER_ORDER: dict[Order, Order] = {"asc": "desc", "desc": "asc"}
 BY_TIME = {"created_at": "v.created_at"}
+# As in the indexes of pages, which so are none of ids.
+PLACE_OF_ID = 'v.id collate "C"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ class ResourceQueries:
         await self.place_cursors(resource, found, part, key)
         backwards = part.before is not None and part.after is None
         order = OTHER_ORDER[part.order] if backwards else part.order
-        ordered = f"{sort} {order}, v.id {order}"
+        ordered = f"{sort} {order}, {PLACE_OF_ID} {order}"
         turned = "desc" if backwards else "asc"
         # One text, not a row for each document: rows come in pieces of 8 kB, and the client waits
         # for each of them.
@@ -239,7 +241,7 @@ class ResourceQueries:
                 found.add("false")
                 continue
             found.add(
-                f"({sort}, v.id) {sign} (%({name}_at)s, %({name}_id)s)",
+                f"({sort}, {PLACE_OF_ID}) {sign} (%({name}_at)s, %({name}_id)s)",
                 **{f"{name}_at": row[0], f"{name}_id": value},
             )
 

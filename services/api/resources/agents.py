@@ -37,25 +37,28 @@ MESSAGE_IDS = (
     " order by m.position))::text"
 )
 RUNS_OF_AGENT = "from agent.run_view r where r.agent_id = v.id and r.org = v.org"
+LATEST = 'r.created_at desc, r.id collate "C" desc'
 LAST_RUN = (
     "coalesce((select jsonb_build_object('last_stop_reason', r.stop_reason, 'last_run_completion',"
     " r.doc->'completed_at', 'last_run_duration_ms',"
     f" (r.doc->>'total_duration_ns')::bigint / 1000000) {RUNS_OF_AGENT}"
-    " and r.stop_reason is not null order by r.created_at desc, r.id desc limit 1), '{}')"
+    f" and r.stop_reason is not null order by {LATEST} limit 1), '{{}}')"
 )
 # Blocks are text, as what else a client wrote: `jsonb` would change the form of its numbers.
+# `offset 0` keeps a subquery to itself: blocks are found by their ids, not by their organisation,
+# and they are read once, though they are shown twice.
 BLOCKS = (
     "(select '[' || coalesce(string_agg(b.document, ', ' order by array_position(v.block_ids,"
-    " b.id)), '') || ']' from memory.block_view b"
-    " where b.id = any(v.block_ids) and b.org = v.org)"
+    " b.id)), '') || ']' from (select id, org, document from memory.block_view"
+    " where id = any(v.block_ids) offset 0) b where b.org = v.org)"
 )
 WITH_BLOCKS = (
     "left(((v.doc->'memory') - 'blocks')::text, -1) || ', \"blocks\": ' || x.blocks || '}'"
 )
-MEMORY = f"(select {WITH_BLOCKS} from (select {BLOCKS} as blocks) x)"
+MEMORY = f"(select {WITH_BLOCKS} from (select {BLOCKS} as blocks offset 0) x)"
 BLOCKS_AND_MEMORY = (
     f"(select '\"blocks\": ' || x.blocks || ', \"memory\": ' || {WITH_BLOCKS} || ', '"
-    f" from (select {BLOCKS} as blocks) x)"
+    f" from (select {BLOCKS} as blocks offset 0) x)"
 )
 RELATIONSHIPS = {
     "agent.tools": "jsonb_build_object('tools', v.tools)",
@@ -131,10 +134,7 @@ class AgentFilters(Query):
     created_by_id: Annotated[Name | None, Where("v.doc->>'created_by_id' = {}")] = None
     last_stop_reason: Annotated[
         Name | None,
-        Where(
-            f"{{}} = (select r.stop_reason {RUNS_OF_AGENT}"
-            " order by r.created_at desc, r.id desc limit 1)"
-        ),
+        Where(f"{{}} = (select r.stop_reason {RUNS_OF_AGENT} order by {LATEST} limit 1)"),
     ] = None
 
 

@@ -74,9 +74,8 @@ class TestTools:
 
 
 class TestCreation:
-    def test_the_wish_is_recorded_before_the_blocks_are_made(self) -> None:
-        past = given(Agent, AGENT)
-        past.when(lambda agent: agent.request(DESIGN, at=NOW)).then(REQUESTED)
+    def test_what_an_older_release_was_about_to_make_is_known(self) -> None:
+        past = given(Agent, AGENT, REQUESTED)
         assert past.aggregate.requested == DESIGN
         assert past.aggregate.design is None
 
@@ -90,23 +89,16 @@ class TestCreation:
 
     @pytest.mark.parametrize(
         "past",
-        [(CREATED,), (CREATED, DELETED), (REQUESTED, ABANDONED)],
-        ids=["there", "deleted", "abandoned"],
+        [(CREATED,), (CREATED, DELETED), (REQUESTED, ABANDONED), (ABANDONED,)],
+        ids=["there", "deleted", "requested and abandoned", "abandoned"],
     )
     def test_an_id_is_used_once(self, past: Any) -> None:
-        for decide in (
-            lambda agent: agent.create(DESIGN, at=NOW),
-            lambda agent: agent.request(DESIGN, at=NOW),
-        ):
-            given(Agent, AGENT, *past).when(decide).then_refused(CONFLICT, AGENT)
+        again = given(Agent, AGENT, *past).when(lambda agent: agent.create(DESIGN, at=NOW))
+        again.then_refused(CONFLICT, AGENT)
 
-    def test_a_wish_is_recorded_once(self) -> None:
-        given(Agent, AGENT, REQUESTED).when(
-            lambda agent: agent.request(DESIGN, at=NOW)
-        ).then_refused(CONFLICT, AGENT)
-
-    def test_an_agent_whose_blocks_were_refused_is_given_up_and_remembers_why(self) -> None:
-        past = given(Agent, AGENT, REQUESTED)
+    @pytest.mark.parametrize("before", [(), (REQUESTED,)], ids=["unknown", "requested"])
+    def test_an_agent_that_is_given_up_remembers_why(self, before: Any) -> None:
+        past = given(Agent, AGENT, *before)
         past.when(lambda agent: agent.abandon(REFUSED, at=NOW)).then(ABANDONED)
         assert past.aggregate.state.refused == REFUSED
         assert past.aggregate.requested is None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent import (
+    AgentRequested,
     AttachBlock,
     BlockAttached,
     CreateAgent,
@@ -18,16 +21,25 @@ from libs.contracts.agent import (
 )
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta import all_request_bodies
 from libs.contracts.memory import BlockDeleted, CreateBlocks, DeleteBlock
+from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.policies.detach_deleted_blocks import UNSURE_MAX, DetachDeletedBlocks
+from services.agent.policies.undo_unfinished_creations import (
+    LOOK_SECONDS,
+    UNFINISHED_SECONDS,
+    UndoUnfinishedCreations,
+)
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
 from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World
 from tests.unit.given import fact
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
 OWN = derived_id("block", AGENT, "0")
+TOO_LONG = [{"label": "human", "value": "x" * 10, "limit": 5}]
 BLOCKS = [{"label": "human", "value": "Name: Ada"}, {"label": "persona", "value": "Kind"}]
 
 
@@ -66,6 +78,80 @@ class CrashingBus:
         raise BusUnavailable("the process is gone")
 
 
+class LateBus:
+    """A bus at which the process stands still for a while when the blocks are made."""
+
+    def __init__(self, process: Process) -> None:
+        self.bus = process.bus
+        self.made = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def request(self, command: Command, context: Context) -> Accepted | Rejected:
+        reply = await self.bus.request(command, context)
+        self.made.set()
+        await self.goes_on.wait()
+        return reply
+
+
+async def begin_and_die(world: World, *, sent: bool, fingerprint: str = "") -> None:
+    """A process dies while it creates an agent, before or after its blocks were made."""
+    dying = world.process("p-1")
+    dying.handlers.bus = CrashingBus(dying, sent=sent)  # type: ignore[assignment]
+    with pytest.raises(BusUnavailable):
+        await dying.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint=fingerprint)
+    assert world.schema.committed == []
+
+
+async def undoing(world: World, process: Process) -> UndoUnfinishedCreations:
+    """What undoes creations in a process, when the log of the memory service is numbered."""
+    await InMemoryEventStore(world.database, "memory", "relay").number_log()
+    locks = AggregateLocks()
+    return UndoUnfinishedCreations(
+        process.repository, world.queries, process.bus, world.clock, world.ids, locks
+    )
+
+
+async def undo_after_a_minute(world: World, process: Process) -> None:
+    """Undo what is unfinished now, and still is in a minute."""
+    undo = await undoing(world, process)
+    await undo.sweep()
+    world.clock.seconds += UNFINISHED_SECONDS
+    await undo.sweep()
+
+
+async def requested(
+    world: World,
+    blocks: list[dict[str, Any]],
+    *,
+    blocks_made: bool = False,
+    fingerprint: str = "",
+    clock: FakeClock | None = None,
+) -> None:
+    """An older release recorded that the agent was asked for, and died."""
+    process = world.process("p-0")
+    context = Context("m-1", org="org-1", actor="user-1")
+    request = all_request_bodies.CreateAgent.model_validate(wanted(memory_blocks=blocks).request)
+    design = await process.handlers.design(AGENT, request, context)
+    assert isinstance(design, AgentDesign)
+    work = process.repository.work(context)
+    agent = await work.load(Agent, AGENT)
+    agent.happened(
+        AgentRequested,
+        at=(clock or world.clock).now(),
+        config=design.config,
+        tools=design.tools,
+        tool_ids=design.tool_ids,
+        tags=design.tags,
+        new_blocks=design.new_blocks,
+        block_ids=design.block_ids,
+        fingerprint=fingerprint,
+    )
+    await work.commit()
+    if blocks_made:
+        made = context.caused(derived_id("cmd", AGENT, "blocks"))
+        assert await process.bus.request(CreateBlocks(blocks=design.new_blocks), made) == Accepted()
+
+
 class FastClock(FakeClock):
     """A clock that somebody has set twelve minutes ahead."""
 
@@ -86,7 +172,7 @@ class TestCreation:
             name="Ada", memory_blocks=BLOCKS, tags=["b"], initial_message_sequence=first
         )
         assert await process.tell(command, "m-1") == Accepted(result={"agent_id": AGENT})
-        assert world.story(AGENT) == ["agent.requested", "agent.created"]
+        assert world.story(AGENT) == ["agent.created"]
         row = world.row("agents", AGENT)
         assert (row["name"], row["tags"], row["org"]) == ("Ada", ["b"], "org-1")
         assert row["block_ids"] == [OWN, derived_id("block", AGENT, "1")]
@@ -111,7 +197,7 @@ class TestCreation:
         first = await process.tell(wanted(memory_blocks=BLOCKS), "m-1")
         assert await process.tell(wanted(memory_blocks=BLOCKS), "m-1") == first
         assert await process.tell(wanted(memory_blocks=BLOCKS), "m-2") == first
-        assert world.story(AGENT) == ["agent.requested", "agent.created"]
+        assert world.story(AGENT) == ["agent.created"]
         assert len(memory_rows(world)) == 2
 
     @pytest.mark.parametrize(
@@ -134,29 +220,126 @@ class TestCreation:
         assert words in reply.reason
         assert world.schema.committed == []
 
-    async def test_a_refusal_by_memory_gives_the_agent_up_and_is_remembered(
-        self, world: World
-    ) -> None:
+    async def test_a_refusal_by_memory_is_the_answer_and_leaves_nothing(self, world: World) -> None:
         process = world.process("p-1")
-        too_long = [{"label": "human", "value": "x" * 10, "limit": 5}]
-        refused = await process.tell(wanted(memory_blocks=too_long), "m-1")
+        refused = await process.tell(wanted(memory_blocks=TOO_LONG), "m-1")
         assert isinstance(refused, Rejected)
         assert refused.code == "unprocessable"
         assert "10 characters" in refused.reason
-        assert world.story(AGENT) == ["agent.requested", "agent.abandoned"]
-        assert world.schema.rows("creations") == []
+        assert world.schema.committed == []
         assert memory_rows(world) == {}
-        assert await process.tell(wanted(memory_blocks=too_long), "m-1") == refused
+        assert await process.tell(wanted(memory_blocks=TOO_LONG), "m-1") == refused
+
+    async def test_the_command_itself_finishes_what_was_begun(self, world: World) -> None:
+        await begin_and_die(world, sent=True)
+        reply = await world.process("p-2").tell(wanted(memory_blocks=BLOCKS), "m-1")
+        assert reply == Accepted(result={"agent_id": AGENT})
+        assert world.story(AGENT) == ["agent.created"]
+        assert world.row("agents", AGENT)["block_ids"] == list(memory_rows(world))
+        assert len(memory_rows(world)) == 2
+
+    async def test_blocks_that_were_made_for_one_request_are_not_those_of_another(
+        self, world: World
+    ) -> None:
+        await begin_and_die(world, sent=True, fingerprint="one")
+        process = world.process("p-2")
+        other = await process.tell(wanted(memory_blocks=BLOCKS[:1]), "m-1", fingerprint="two")
+        assert isinstance(other, Rejected)
+        assert other.code == "conflict"
+        assert world.schema.committed == []
+        reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint="one")
+        assert isinstance(reply, Accepted)
+        other = await process.tell(wanted(memory_blocks=[]), "m-1", fingerprint="two")
+        assert isinstance(other, Rejected)
+        assert "Idempotency-Key" in other.reason
+
+
+class TestInterruptedCreation:
+    """A process died when the blocks were made, and nobody sends the command again."""
 
     @pytest.mark.parametrize("sent", [False, True], ids=["before memory", "after memory"])
-    async def test_a_crash_between_the_services_is_mended_by_the_sweeper(
-        self, world: World, sent: bool
-    ) -> None:
-        dying = world.process("p-1")
-        dying.handlers.bus = CrashingBus(dying, sent=sent)  # type: ignore[assignment]
-        with pytest.raises(BusUnavailable):
-            await dying.tell(wanted(memory_blocks=BLOCKS), "m-1")
-        assert world.story(AGENT) == ["agent.requested"]
+    async def test_it_is_undone_after_a_minute(self, world: World, sent: bool) -> None:
+        await begin_and_die(world, sent=sent)
+        assert len(memory_rows(world)) == (2 if sent else 0)
+        process = world.process("p-2")
+        undo = await undoing(world, process)
+        await undo.sweep()
+        world.clock.seconds += UNFINISHED_SECONDS - 1
+        await undo.sweep()
+        assert len(memory_rows(world)) == (2 if sent else 0), "somebody may be working on it"
+        world.clock.seconds += 1 + LOOK_SECONDS
+        await undo.sweep()
+        assert memory_rows(world) == {}
+        assert world.story(AGENT) == (["agent.abandoned"] if sent else [])
+        reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1")
+        if sent:
+            assert isinstance(reply, Rejected)
+            assert reply.code == "conflict"
+            assert "another Idempotency-Key" in reply.reason
+        else:
+            assert isinstance(reply, Accepted)
+
+    async def test_what_came_meanwhile_stays(self, world: World) -> None:
+        process = world.process("p-1")
+        await make_blocks(process)
+        assert isinstance(await process.tell(wanted(memory_blocks=BLOCKS), "m-1"), Accepted)
+        await undo_after_a_minute(world, process)
+        assert world.story(AGENT) == ["agent.created"]
+        assert len(memory_rows(world)) == 4
+
+    async def test_what_another_request_was_finished_without_is_deleted(self, world: World) -> None:
+        await begin_and_die(world, sent=True, fingerprint="one")
+        process = world.process("p-2")
+        other = wanted(memory_blocks=[])
+        assert isinstance(await process.tell(other, "m-1", fingerprint="two"), Accepted)
+        await undo_after_a_minute(world, process)
+        assert world.story(AGENT) == ["agent.created"]
+        assert memory_rows(world) == {}
+
+    async def test_who_creates_it_in_the_same_moment_is_refused(self, world: World) -> None:
+        late = world.process("p-1")
+        bus = LateBus(late)
+        late.handlers.bus = bus  # type: ignore[assignment]
+        creating = asyncio.create_task(late.tell(wanted(memory_blocks=BLOCKS), "m-1"))
+        await bus.made.wait()
+        await undo_after_a_minute(world, world.process("p-2"))
+        bus.goes_on.set()
+        refused = await creating
+        assert isinstance(refused, Rejected)
+        assert refused.code == "conflict"
+        assert world.story(AGENT) == ["agent.abandoned"]
+        assert memory_rows(world) == {}
+
+    async def test_it_is_undone_once_by_several_processes(self, world: World) -> None:
+        await begin_and_die(world, sent=True)
+        undoers = [await undoing(world, world.process(f"p-{n}")) for n in (2, 3)]
+        for _ in range(3):
+            await asyncio.gather(*(one.sweep() for one in undoers))
+            world.clock.seconds += UNFINISHED_SECONDS
+        assert world.story(AGENT) == ["agent.abandoned"]
+        assert memory_rows(world) == {}
+
+    async def test_it_is_undone_when_memory_answers_again(self, world: World) -> None:
+        await begin_and_die(world, sent=True)
+        process = world.process("p-2")
+        undo = await undoing(world, process)
+        undo.bus = CrashingBus(process, sent=False)  # type: ignore[assignment]
+        await undo.sweep()
+        world.clock.seconds += UNFINISHED_SECONDS
+        await undo.sweep()
+        assert len(memory_rows(world)) == 2
+        undo.bus = process.bus
+        world.clock.seconds += LOOK_SECONDS
+        await undo.sweep()
+        assert memory_rows(world) == {}
+
+
+class TestRequestedByAnOlderRelease:
+    """Releases up to e04abef recorded a creation before they had the blocks made."""
+
+    @pytest.mark.parametrize("sent", [False, True], ids=["before memory", "after memory"])
+    async def test_it_is_finished_by_the_sweeper(self, world: World, sent: bool) -> None:
+        await requested(world, BLOCKS, blocks_made=sent)
         assert world.schema.rows("agents") == []
         [creation] = world.schema.rows("creations")
         assert (creation["agent_id"], creation["actor"]) == (AGENT, "user-1")
@@ -171,15 +354,13 @@ class TestCreation:
         assert world.schema.rows("creations") == []
         reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1")
         assert reply == Accepted(result={"agent_id": AGENT})
+        await undo_after_a_minute(world, process)
+        assert len(memory_rows(world)) == 2
 
-    async def test_a_creation_by_a_process_whose_clock_was_wrong_is_finished_as_soon(
+    async def test_one_by_a_process_whose_clock_was_wrong_is_finished_as_soon(
         self, world: World
     ) -> None:
-        dying = world.process("p-1")
-        dying.handlers.bus = CrashingBus(dying, sent=False)  # type: ignore[assignment]
-        dying.handlers.clock = FastClock()
-        with pytest.raises(BusUnavailable):
-            await dying.tell(wanted(memory_blocks=BLOCKS), "m-1")
+        await requested(world, BLOCKS, clock=FastClock())
         [creation] = world.schema.rows("creations")
         assert datetime.fromisoformat(creation["requested_at"]) > world.clock.now()
         process = world.process("p-2")
@@ -188,43 +369,39 @@ class TestCreation:
         await process.handlers.sweep_creations()
         assert world.story(AGENT) == ["agent.requested", "agent.created"]
 
-    async def test_the_command_itself_finishes_what_was_begun(self, world: World) -> None:
-        dying = world.process("p-1")
-        dying.handlers.bus = CrashingBus(dying, sent=True)  # type: ignore[assignment]
-        with pytest.raises(BusUnavailable):
-            await dying.tell(wanted(memory_blocks=BLOCKS), "m-1")
-        reply = await world.process("p-2").tell(wanted(memory_blocks=BLOCKS), "m-1")
+    async def test_it_is_finished_by_the_command_that_comes_again(self, world: World) -> None:
+        await requested(world, BLOCKS, blocks_made=True)
+        process = world.process("p-2")
+        reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint="one")
         assert reply == Accepted(result={"agent_id": AGENT})
         assert world.story(AGENT) == ["agent.requested", "agent.created"]
 
-    async def test_a_creation_that_was_begun_is_not_finished_for_another_request(
-        self, world: World
-    ) -> None:
-        dying = world.process("p-1")
-        dying.handlers.bus = CrashingBus(dying, sent=True)  # type: ignore[assignment]
-        with pytest.raises(BusUnavailable):
-            await dying.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint="one")
+    async def test_it_is_not_finished_for_another_request(self, world: World) -> None:
+        await requested(world, BLOCKS, fingerprint="one")
         process = world.process("p-2")
         other = await process.tell(wanted(memory_blocks=[]), "m-1", fingerprint="two")
         assert isinstance(other, Rejected)
         assert other.code == "conflict"
         assert "Idempotency-Key" in other.reason
         assert world.story(AGENT) == ["agent.requested"]
-        reply = await process.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint="one")
-        assert isinstance(reply, Accepted)
-        other = await process.tell(wanted(memory_blocks=[]), "m-1", fingerprint="two")
-        assert isinstance(other, Rejected)
 
-    async def test_the_sweeper_gives_up_what_memory_refuses(self, world: World) -> None:
-        dying = world.process("p-1")
-        dying.handlers.bus = CrashingBus(dying, sent=False)  # type: ignore[assignment]
-        too_long = [{"label": "human", "value": "x" * 10, "limit": 5}]
-        with pytest.raises(BusUnavailable):
-            await dying.tell(wanted(memory_blocks=too_long), "m-1")
+    async def test_it_is_not_undone_while_it_may_be_finished(self, world: World) -> None:
+        await requested(world, BLOCKS, blocks_made=True)
+        await undo_after_a_minute(world, world.process("p-2"))
+        assert world.story(AGENT) == ["agent.requested"]
+        assert len(memory_rows(world)) == 2
+
+    @pytest.mark.parametrize("swept", [True, False], ids=["by the sweeper", "by the command"])
+    async def test_it_is_given_up_where_memory_refuses(self, world: World, swept: bool) -> None:
+        await requested(world, TOO_LONG)
         process = world.process("p-2")
-        await process.handlers.sweep_creations()
-        world.clock.seconds += 16
-        await process.handlers.sweep_creations()
+        if swept:
+            await process.handlers.sweep_creations()
+            world.clock.seconds += 16
+            await process.handlers.sweep_creations()
+        else:
+            reply = await process.tell(wanted(memory_blocks=TOO_LONG), "m-1")
+            assert isinstance(reply, Rejected)
         assert world.story(AGENT) == ["agent.requested", "agent.abandoned"]
         assert world.schema.rows("creations") == []
 

@@ -37,7 +37,12 @@ from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent
-from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostBlock, Orphan
+from services.agent.adapters.reconciliation_queries import (
+    SWEPT_MAX,
+    BlockOfAgent,
+    LostBlock,
+    Orphan,
+)
 from services.agent.adapters.tool_owner_port import Calling
 from services.agent.app import tool_router
 from services.agent.domain.active_run import ModelReply, ToolResult
@@ -223,6 +228,17 @@ class TwinQueries:
 
     async def unfinished_creations(self) -> list[Orphan]:
         return [Orphan(row["agent_id"], row["org"], row["actor"]) for row in self.rows("creations")]
+
+    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
+        streams = self.database.schema("agent").streams
+
+        def claimed(block: BlockOfAgent) -> bool:
+            payloads = {one.topic: one.payload_json for one in streams.get(block.agent_id, [])}
+            return "agent.requested" in payloads or block.block_id in json.loads(
+                payloads.get("agent.created", "{}")
+            ).get("own_block_ids", [])
+
+        return [block for block in blocks if not claimed(block)]
 
 
 class Process:

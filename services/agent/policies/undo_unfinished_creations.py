@@ -1,0 +1,128 @@
+"""Blocks that were made for an agent which was never created are deleted again."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+
+from pydantic_core import from_json
+
+from libs.bus.aggregate_locks import AggregateLocks
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
+from libs.contracts.bus_messages import CONFLICT, Context, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory import BlockCreated, DeleteBlock
+from libs.eventstore.ports import (
+    Commit,
+    Move,
+    StaleLease,
+    StoredEvent,
+    StoreUnavailable,
+    VersionConflict,
+)
+from libs.eventstore.unit_of_work import Repository
+from services.agent.adapters.reconciliation_queries import AgentQueries, BlockOfAgent
+from services.agent.domain.agent import Agent
+
+log = logging.getLogger(__name__)
+
+UPSTREAM = "memory"
+POSITION = "memory.creations"  # the name of the position in the log of the memory service
+# A client waits 10 s for its agent, and its command is dropped when it does not wait any more.
+UNFINISHED_SECONDS = 60.0
+LOOK_SECONDS = 10.0
+
+
+class UndoUnfinishedCreations:
+    """An agent is created in two commits: its blocks by the memory service, then itself. A process
+    that dies between the two leaves blocks of nobody, if nobody sends the command again.
+
+    So the blocks are looked at once more: each block.created names the agent that it was made for,
+    and here the log of the memory service is read a minute late. Where the agent has not come by
+    then, it is given up in its own history first: whoever is about to create it after all finds a
+    conflict. What is done is safe to repeat, so several processes may do it.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        queries: AgentQueries,
+        bus: Bus,
+        clock: Clock,
+        ids: Ids,
+        locks: AggregateLocks,
+    ) -> None:
+        self.repository = repository
+        self.store = repository.store
+        self.queries = queries
+        self.bus = bus
+        self.clock = clock
+        self.ids = ids
+        self.locks = locks
+        self.look_at = 0.0
+        # Where the log ended, and when, by the clock that nobody sets.
+        self.ends: deque[tuple[float, int]] = deque()
+
+    async def sweep(self) -> None:
+        """Undo what has been unfinished for a minute."""
+        now = self.clock.monotonic()
+        if now < self.look_at:
+            return
+        self.look_at = now + LOOK_SECONDS
+        position = await self.store.position(POSITION)
+        end = (await self.store.read_upstream(UPSTREAM, position, [])).seen_up_to
+        self.ends.append((now, end))
+        old = position
+        while self.ends and self.ends[0][0] <= now - UNFINISHED_SECONDS:
+            old = self.ends.popleft()[1]
+        try:
+            while position < old:
+                position = await self.undo_page(position, old)
+        except (BusUnavailable, StoreUnavailable, VersionConflict) as problem:
+            log.warning("creations that were not finished are not undone yet: %s", problem)
+            self.ends.appendleft((now - UNFINISHED_SECONDS, old))
+        except StaleLease:
+            log.debug("another process has undone these")
+
+    async def undo_page(self, position: int, old: int) -> int:
+        """Undo what is unfinished in one page of the log, up to a position that is old enough;
+        returns the new position."""
+        page = await self.store.read_upstream(UPSTREAM, position, [BlockCreated.topic])
+        made = [block_of(event) for event in page.events if event.position <= old]
+        to = min(page.seen_up_to, old)
+        wanted = [block for block in made if block.agent_id]
+        for block in await self.queries.unclaimed_blocks(wanted) if wanted else []:
+            await self.undo(block)
+        await self.store.commit(Commit(move=Move(POSITION, position, to)))
+        return to
+
+    async def undo(self, block: BlockOfAgent) -> None:
+        """Give the agent up, if it is not there, and delete the block, if the agent has not got
+        it."""
+        context = Context(self.ids.new("sweep"), org=block.org)
+        async with self.locks.hold(block.agent_id):
+            work = self.repository.work(context)
+            agent = await work.load(Agent, block.agent_id)
+            if agent.requested or block.block_id in agent.state.own_block_ids:
+                return
+            if not agent.exists:
+                agent.abandon(given_up(agent.id), at=self.clock.now())
+                await work.commit()
+        log.warning("%s was made for %s, which never came: deleted", block.block_id, agent.id)
+        cause = context.caused(derived_id("cmd", block.agent_id, block.block_id, "undo"))
+        await request_as_service(self.bus, DeleteBlock(block_id=block.block_id), cause)
+
+
+def block_of(event: StoredEvent) -> BlockOfAgent:
+    """A block, and the agent that it was made for, empty for none."""
+    agent_id = from_json(event.payload_json).get("agent_id", "")
+    return BlockOfAgent(agent_id, event.aggregate_id, event.org)
+
+
+def given_up(agent_id: str) -> Rejected:
+    """What is answered to whoever asks for the agent again."""
+    reason = (
+        f"Agent {agent_id} was asked for before, was not finished in time, and its blocks are "
+        "deleted: ask for an agent with another Idempotency-Key"
+    )
+    return Rejected(code=CONFLICT, reason=reason)

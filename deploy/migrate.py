@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 
+from libs.bus import nats_without_websockets  # noqa: F401
 from libs.bus.jetstream import declare_streams
 from libs.contracts.services import names
 from libs.eventstore.migrations import create_reader, migrate

@@ -1,6 +1,6 @@
 """Import nats-py without aiohttp, which it loads for websockets wherever aiohttp is installed.
 
-Nobody here speaks them, and a process that needs aiohttp for nothing else starts sooner and is 9 MB
+Nobody here speaks them, and a process that needs aiohttp for nothing else starts sooner and is
 smaller. Import this before anything that imports nats.
 """
 

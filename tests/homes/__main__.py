@@ -104,6 +104,10 @@ def main() -> None:
             30,
         )
         text = dump(heeler.database_url)
+    # A traceback in a dead letter names files: where they were is nobody's business.
+    place = f"{chosen.checkout.resolve()}/"
+    text = text.replace(place.encode(), b"")
+    answers = {path: answer.replace(place, "") for path, answer in answers.items()}
     folder = FOLDER / chosen.name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DUMP).write_bytes(gzip.compress(text, mtime=0))

@@ -9,7 +9,8 @@ from pydantic_core import from_json
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
-from libs.contracts.bus_messages import CONFLICT, Context, Rejected
+from libs.bus.unknown_version_backoff import log_once
+from libs.contracts.bus_messages import CONFLICT, Context, NewerVersion, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import BlockCreated, DeleteBlock
 from libs.eventstore.ports import (
@@ -81,6 +82,8 @@ class UndoUnfinishedCreations:
         except (BusUnavailable, StoreUnavailable, VersionConflict) as problem:
             log.warning("creations that were not finished are not undone yet: %s", problem)
             self.ends.appendleft((now - UNFINISHED_SECONDS, old))
+        except NewerVersion as unknown:
+            log_once(unknown)
         except StaleLease:
             log.debug("another process has undone these")
 
@@ -97,15 +100,15 @@ class UndoUnfinishedCreations:
         return to
 
     async def undo(self, block: BlockOfAgent) -> None:
-        """Give the agent up, if it is not there, and delete the block, if the agent has not got
-        it."""
+        """Give the agent up, if there is none by that id, and delete the block, if no agent of its
+        organisation was created with it."""
         context = Context(self.ids.new("sweep"), org=block.org)
         async with self.locks.hold(block.agent_id):
             work = self.repository.work(context)
             agent = await work.load(Agent, block.agent_id)
             if agent.requested or block.block_id in agent.state.own_block_ids:
                 return
-            if not agent.exists:
+            if not agent.exists and agent.org in ("", block.org):
                 agent.abandon(given_up(agent.id), at=self.clock.now())
                 await work.commit()
         log.warning("%s was made for %s, which never came: deleted", block.block_id, agent.id)

@@ -319,6 +319,19 @@ class TestInterruptedCreation:
         assert world.story(AGENT) == ["agent.abandoned"]
         assert memory_rows(world) == {}
 
+    async def test_the_block_of_an_agent_that_another_organisation_has_is_deleted(
+        self, world: World
+    ) -> None:
+        await begin_and_die(world, sent=True)
+        process = world.process("p-2")
+        theirs = CreateAgent(agent_id=AGENT, request={"model": LLM.handle})
+        work = process.repository.work(Context("m-2", org="org-2", actor="user-2"))
+        assert isinstance(await process.handlers.create_agent(theirs, work), Accepted)
+        await work.commit()
+        await undo_after_a_minute(world, process)
+        assert world.story(AGENT) == ["agent.created"]
+        assert memory_rows(world) == {}
+
     async def test_it_is_undone_when_memory_answers_again(self, world: World) -> None:
         await begin_and_die(world, sent=True)
         process = world.process("p-2")

@@ -78,7 +78,8 @@ async def read_request[R: LettaRequest](
     )
     request_hash = sha256(await request.body()).hexdigest()
     key = (agent_id, request_hash)
-    if not is_retry(request):
+    again = is_retry(request)
+    if not again:
         api.first_tries.came(key)
     command = StartRun(
         agent_id=agent_id,
@@ -87,8 +88,8 @@ async def read_request[R: LettaRequest](
         messages=[stored(run_id, n, one, now) for n, one in enumerate(body.sent)],
         max_steps=body.max_steps,
         request_hash=request_hash,
-        retry=name is None and is_retry(request),
-        earlier_runs=api.first_tries.excluded(key),
+        retry=name is None and again,
+        earlier_runs=api.first_tries.excluded(key) if again else [],
         stream_tokens=getattr(body, "stream_tokens", False),
     )
     return MessageRequest(command, body, named_by_client=name is not None or command.retry)

@@ -94,8 +94,7 @@ async def sse(
                     seq_id = {"seq_id": event.number} if showing.numbered else {}
                     yield numbered(event.number, {**message, **seq_id})
             elif isinstance(event, Ended):
-                for chunk in closing(follower.run_id, event):
-                    yield chunk
+                yield closing(follower.run_id, event)
                 return
             elif showing.pings and api.clock.monotonic() - spoke_at >= ping_seconds:
                 spoke_at = api.clock.monotonic()
@@ -106,9 +105,9 @@ async def sse(
         await follower.__aexit__()
 
 
-def closing(run_id: str, end: Ended) -> list[bytes]:
-    """The last events of a stream."""
-    chunks = [data(message_responses.stop_reason(StopReasonType(end.stop_reason)))]
+def closing(run_id: str, end: Ended) -> bytes:
+    """The last events of a stream; they are known together, and sent so."""
+    events = [data(message_responses.stop_reason(StopReasonType(end.stop_reason)))]
     if end.error:
         problem = message_responses.error_message(
             run_id,
@@ -116,10 +115,10 @@ def closing(run_id: str, end: Ended) -> list[bytes]:
             str(end.error["message"]),
             detail=end.error.get("detail"),
         )
-        chunks.append(b"event: error\n" + data(problem))
+        events.append(b"event: error\n" + data(problem))
     elif end.status != "cancelled":
-        chunks.append(data(end.usage))
-    return [*chunks, b"data: [DONE]\n\n"]
+        events.append(data(end.usage))
+    return b"".join([*events, b"data: [DONE]\n\n"])
 
 
 def ping(api: Api, follower: RunFollower, showing: Showing) -> JsonObject:

@@ -96,7 +96,15 @@ async def test_a_retry_may_mean_the_run_of_its_first_try() -> None:
     again = await world.ask("continue", retry=1)
 
     assert again.command.earlier_runs == []
-    assert (await world.ask("stop")).command.earlier_runs == [other.command.run.id]
+    await world.ask("stop")
+    assert (await world.ask("stop", retry=1)).command.earlier_runs == [other.command.run.id]
+
+
+async def test_a_first_try_names_no_earlier_runs() -> None:
+    world = World()
+    for _ in range(20):
+        asked = await world.ask("continue")
+        assert asked.command.earlier_runs == []
 
 
 def test_what_is_remembered_has_a_bound() -> None:

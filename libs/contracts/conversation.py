@@ -15,6 +15,7 @@ from libs.contracts.bus_messages import Command, Event, Json, Value
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
+from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import Chunk
 
 SERVICE = "agent"
@@ -187,12 +188,13 @@ class ConversationDeleted(ConversationEvent):
 
 
 class RunAccepted(RunEvent):
-    """These messages will be answered, as agents of `agent_type` do."""
+    """These messages will be answered, as agents of `agent_type` with these rules do."""
 
     topic: ClassVar[str] = "run.accepted"
     agent_type: AgentType = Field(
         default=AgentType.letta_v1_agent, exclude_if=AgentType.letta_v1_agent.__eq__
     )
+    tool_rules: list[ToolRule] = Field(default_factory=list, exclude_if=lambda rules: not rules)
     run: RunConfig
     messages: list[Message]
     max_steps: int
@@ -210,7 +212,7 @@ class RunStarted(RunEvent):
 
 
 class ModelReplied(RunEvent):
-    """The model answered a step."""
+    """The model answered a step; where rules left it some tools only, `offered` names them."""
 
     topic: ClassVar[str] = "model.replied"
     step_id: str
@@ -218,12 +220,22 @@ class ModelReplied(RunEvent):
     usage: Usage
     finish_reason: str
     tool_calls: list[ToolCall] = Field(default_factory=list)
+    offered: list[str] | None = Field(default=None, exclude_if=lambda names: names is None)
 
 
 class ToolCallStarted(RunEvent):
     """A tool is about to run."""
 
     topic: ClassVar[str] = "tool_call.started"
+    step_id: str
+    tool_call_id: str
+    tool: str
+
+
+class ToolCallRefused(RunEvent):
+    """The agent's rules did not allow a call, so it was not carried out."""
+
+    topic: ClassVar[str] = "tool_call.refused"
     step_id: str
     tool_call_id: str
     tool: str

@@ -42,6 +42,7 @@ from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.agent_configuration import Facts, created_design, updated_design
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import first_version, system_prompt
+from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.run_scheduling import RunEngine
 
 log = logging.getLogger(__name__)
@@ -132,8 +133,13 @@ class Handlers:
         overtaken_by = conversation.overtaken_by(command, asked_at=earliest)
         if overtaken_by:
             return started(overtaken_by, command.request_hash)
+        config = agent.design.config
         refused = conversation.accept(
-            command, agent.design.config.agent_type, asked_at=latest, at=self.clock.now()
+            command,
+            config.agent_type,
+            tool_rules=rules_in_force(config.tool_rules, agent.design.tools),
+            asked_at=latest,
+            at=self.clock.now(),
         )
         if refused:
             return refused

@@ -38,6 +38,7 @@ from libs.contracts.conversation import (
     ToolCall,
     ToolCallFinished,
     ToolCallInterrupted,
+    ToolCallRefused,
     ToolCallStarted,
     Usage,
     main_conversation,
@@ -264,6 +265,9 @@ EVENTS: list[Event] = [
         ToolCallFinished, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, status="success"
     ),
     of_conversation(ToolCallInterrupted, run_id=RUN, step_id=STEP, tool_call_id=CALL.id),
+    of_conversation(
+        ToolCallRefused, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, tool=CALL.name
+    ),
     of_conversation(
         RunCompleted,
         run_id=RUN,

@@ -12,6 +12,7 @@ from libs.contracts.conversation import Message, ReasoningPart, ToolCall, Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
+from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import OPENING_NUMBER, Chunk
 
 PAUSE_SECONDS_MAX = 600.0
@@ -27,10 +28,11 @@ CANCELLED = (
 
 
 class PendingCall(BaseModel):
-    """A tool call that the model asked for in this step."""
+    """A tool call that the model asked for in this step; `refused` if its rules do not allow it."""
 
     call: ToolCall
     state: Literal["waiting", "started", "finished"] = "waiting"
+    refused: bool = False
 
 
 class QueuedRun(BaseModel):
@@ -41,6 +43,7 @@ class QueuedRun(BaseModel):
     max_steps: int
     stream_tokens: bool = False
     agent_type: AgentType = AgentType.letta_v1_agent
+    tool_rules: list[ToolRule] = []
 
     @property
     def bytes(self) -> int:
@@ -63,10 +66,17 @@ class ActiveRun(BaseModel):
     max_steps: int
     stream_tokens: bool = False
     agent_type: AgentType = AgentType.letta_v1_agent
+    tool_rules: list[ToolRule] = []
     started_at: datetime
     steps: int = 0
     step_id: str = ""
     calls: list[PendingCall] = []
+    # What the last step was offered, where rules left it some tools only.
+    offered: list[str] | None = None
+    # The tools that were called in the steps before, and what the last call gave back, where a
+    # rule wants to know.
+    called: list[str] = []
+    returned: str = ""
     finish_reason: str = ""
     usage: Usage = Field(default_factory=Usage)
     context_tokens: int = 0
@@ -89,6 +99,12 @@ class ActiveRun(BaseModel):
         return derived_id("step", self.run.id, str(self.steps + 1))
 
     @property
+    def history(self) -> list[str]:
+        """The tools that were called, the newest last."""
+        done = (one for one in self.calls if one.state == "finished" and not one.refused)
+        return [*self.called, *(one.call.name for one in done)]
+
+    @property
     def open_call(self) -> PendingCall | None:
         """The first tool call that has no result yet."""
         return next((call for call in self.calls if call.state != "finished"), None)
@@ -109,6 +125,14 @@ class StartTool:
 
 
 @dataclass(frozen=True, slots=True)
+class RefuseCall:
+    """Record that this call is not carried out, and show the model why."""
+
+    call: ToolCall
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunTool:
     """Run this call, whose start is recorded."""
 
@@ -123,7 +147,7 @@ class EndRun:
     stop_reason: str
 
 
-NextAction = AskModel | StartTool | RunTool | EndRun
+NextAction = AskModel | StartTool | RefuseCall | RunTool | EndRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +203,14 @@ def mark(active: ActiveRun, old: str, new: str) -> None:
     assert pending is not None, "there is an open call"
     assert pending.state == old, f"only a {old} call becomes {new}"
     pending.state = new  # type: ignore[assignment]
+
+
+def refuse(active: ActiveRun) -> None:
+    """The first open call is not carried out."""
+    pending = active.open_call
+    assert pending is not None, "there is an open call"
+    assert pending.state == "waiting", "what has started is not refused any more"
+    pending.state, pending.refused = "finished", True
 
 
 def served_parts(message: Message) -> int:

@@ -14,11 +14,13 @@ from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import created_block, described
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size import oversize_agent, size
 from services.agent.domain.agent import AgentDesign, clash, too_many
 from services.agent.domain.agent_names import made_up_name
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.model_config import compaction_settings, created_config, updated_config
+from services.agent.domain.tool_rules import given_arguments, unfit_arguments
 from services.agent.domain.tools.catalogue import BASE_TOOLS, CATALOGUE, tools_of
 from services.agent.domain.tools.definition import BaseTool
 
@@ -34,8 +36,10 @@ class Facts:
     now: datetime
 
 
+# Each run remembers the rules that it was accepted under.
+TOOL_RULES_BYTES_MAX = 64 << 10
+
 UNBUILT_FIELDS = {
-    "tool_rules": "tool rules",
     "source_ids": "folders",
     "folder_ids": "folders",
     "identity_ids": "identities",
@@ -270,6 +274,25 @@ def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
         if getattr(request, field, None):
             reason = f"`{field}`: {what} are not built yet: leave the field out"
             return Rejected(code=INVALID, reason=reason)
+    return unfit_rules(request.tool_rules or [])
+
+
+def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
+    """Say what is wrong with tool rules that could not be kept."""
+    for place, rule in enumerate(rules):
+        field = f"`tool_rules[{place}]`"
+        if isinstance(rule, RequiresApprovalToolRule):
+            reason = f"{field}: approvals are not built yet: leave the rule out"
+            return Rejected(code=INVALID, reason=reason)
+        for tool, args in given_arguments(rule):
+            known = BASE_TOOLS.get(tool)
+            problem = unfit_arguments(known.json_schema, args) if known else ""
+            if problem:
+                reason = f"{field}: its arguments do not fit the tool `{tool}`: {problem}"
+                return Rejected(code=INVALID, reason=reason)
+    if size([rule.model_dump(mode="json") for rule in rules]) > TOOL_RULES_BYTES_MAX:
+        reason = f"`tool_rules`: at most {TOOL_RULES_BYTES_MAX} bytes as JSON: use fewer"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
     return None
 
 

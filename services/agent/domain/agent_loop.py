@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.contracts.bus_messages import JsonObject
-from services.agent.domain.active_run import ActiveRun, NextAction
+from services.agent.domain.active_run import (
+    ActiveRun,
+    ModelReply,
+    NextAction,
+    RefuseCall,
+    RunTool,
+    StartTool,
+)
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.tool_rules import ToolRules, refusal_of
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
-    """What a model may call in one step: function schemas, and whether several at once."""
+    """What a model may call in one step: function schemas, and whether several at once.
+
+    `names` are those that rules left, None where they left all; with `must_call` the model has to
+    call one of them. `prefilled` are arguments that rules give, by tool. `reminder` tells the model
+    why it is asked again. With `streams` its answer can be passed on piece by piece as it comes.
+    """
 
     schemas: list[JsonObject]
     parallel: bool
+    names: list[str] | None = None
+    must_call: bool = False
+    prefilled: dict[str, JsonObject] = field(default_factory=dict)
+    reminder: str = ""
+    streams: bool = True
 
 
 class AgentLoop(Protocol):
@@ -29,3 +47,39 @@ class AgentLoop(Protocol):
     def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
         """The tools that the model is offered in the next step, as the agent's rules let it."""
         ...
+
+    def understood(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+        """A model's reply as it is recorded and carried out."""
+        ...
+
+
+def rules_of(run: ActiveRun) -> ToolRules:
+    """The rules of a run as they stand after its last call."""
+    return ToolRules(run.tool_rules, run.history, run.returned)
+
+
+def next_of_calls(run: ActiveRun) -> NextAction | None:
+    """What follows from the calls of the last step, which run one after the other; None when all
+    have a result."""
+    pending = run.open_call
+    if pending is None:
+        return None
+    if pending.state == "started":
+        return RunTool(run.step_id, pending.call)
+    if run.offered is not None and pending.call.name not in run.offered:
+        return RefuseCall(pending.call, refusal_of(pending.call.name, run.offered))
+    return StartTool(pending.call)
+
+
+def still_required(run: ActiveRun) -> list[str]:
+    """The tools that have to be called before the run may end. Rules about tools that the agent
+    has not are none of the run's."""
+    return rules_of(run).still_required(rule.tool_name for rule in run.tool_rules)
+
+
+def reminder_of(run: ActiveRun) -> str:
+    """What a model is told that would have ended its turn before it may; empty if it did not."""
+    missing = still_required(run) if run.steps else []
+    if not missing:
+        return ""
+    return f"[Automatic message] Before your turn ends, call: {', '.join(missing)}."

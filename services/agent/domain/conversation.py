@@ -28,10 +28,12 @@ from libs.contracts.conversation import (
     ToolCall,
     ToolCallFinished,
     ToolCallInterrupted,
+    ToolCallRefused,
     ToolCallStarted,
     main_conversation,
 )
 from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import Chunk
 from services.agent.domain.active_run import (
     CANCELLED,
@@ -93,7 +95,13 @@ class Conversation(Aggregate[ConversationState]):
     # Runs
 
     def accept(
-        self, command: StartRun, agent_type: AgentType, *, asked_at: datetime, at: datetime
+        self,
+        command: StartRun,
+        agent_type: AgentType,
+        *,
+        tool_rules: list[ToolRule] | None = None,
+        asked_at: datetime,
+        at: datetime,
     ) -> Rejected | None:
         """Promise to answer; if no run is active, this one is at once."""
         full = queue_full(self.state, command.agent_id)
@@ -111,6 +119,7 @@ class Conversation(Aggregate[ConversationState]):
             stream_tokens=command.stream_tokens,
             asked_at=asked_at,
             agent_type=agent_type,
+            tool_rules=tool_rules or [],
         )
         self.start_next(at=at)
         return None
@@ -166,6 +175,7 @@ class Conversation(Aggregate[ConversationState]):
         *,
         spoken: Spoken,
         parallel: bool,
+        offered: list[str] | None = None,
         rebuilt: SystemPrompt | None,
         at: datetime,
     ) -> None:
@@ -186,6 +196,7 @@ class Conversation(Aggregate[ConversationState]):
             usage=reply.usage,
             finish_reason=reply.finish_reason,
             tool_calls=calls,
+            offered=offered,
         )
         if reply.text or reply.reasoning or reply.reasoning_parts or calls:
             message = spoken_message(spoken, reply, calls)
@@ -205,6 +216,22 @@ class Conversation(Aggregate[ConversationState]):
             tool_call_id=call.id,
             tool=call.name,
         )
+
+    def refuse_call(self, call: ToolCall, why: str, *, message_id: str, at: datetime) -> None:
+        """Record that the rules do not allow a call, tell the model why, and what follows."""
+        active = self.state.turn
+        if active is None or active.open_call != PendingCall(call=call, state="waiting"):
+            return
+        self.happened(
+            ToolCallRefused,
+            at=at,
+            run_id=active.run.id,
+            step_id=active.step_id,
+            tool_call_id=call.id,
+            tool=call.name,
+        )
+        self.show(call, ToolResult("error", why), message_id=message_id, at=at)
+        self.go_on(at=at)
 
     def tool_returned(
         self, step_id: str, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime

@@ -19,14 +19,17 @@ from libs.contracts.conversation import (
     SystemPromptRebuilt,
     ToolCallFinished,
     ToolCallInterrupted,
+    ToolCallRefused,
     ToolCallStarted,
 )
+from libs.contracts.letta_message_mapping import text_of
 from services.agent.domain.active_run import (
     ActiveRun,
     PendingCall,
     QueuedRun,
     RetriedRun,
     mark,
+    refuse,
     served_parts,
 )
 from services.agent.domain.provider_refusals import (
@@ -37,6 +40,7 @@ from services.agent.domain.provider_refusals import (
     omitted_after,
     refused_again,
 )
+from services.agent.domain.tool_rules import decides
 
 RETRIED_RUNS_KEPT_MAX = 32
 QUEUED_RUNS_MAX = 10_000
@@ -81,6 +85,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 max_steps=event.max_steps,
                 stream_tokens=event.stream_tokens,
                 agent_type=event.agent_type,
+                tool_rules=event.tool_rules,
             )
             state.queue.append(queued)
             state.queued_bytes += queued.bytes
@@ -95,12 +100,16 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 max_steps=waiting.max_steps,
                 stream_tokens=waiting.stream_tokens,
                 agent_type=waiting.agent_type,
+                tool_rules=waiting.tool_rules,
                 started_at=event.timestamp,
             )
         case ModelReplied():
             active = running(state)
             active.steps += 1
             active.step_id = event.step_id
+            if active.tool_rules:
+                active.called = active.history
+            active.offered = event.offered
             active.calls = [PendingCall(call=call) for call in event.tool_calls]
             active.finish_reason = event.finish_reason
             active.usage = active.usage.plus(event.usage)
@@ -108,6 +117,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             state.refusals = None
         case ToolCallStarted():
             mark(running(state), "waiting", "started")
+        case ToolCallRefused():
+            refuse(running(state))
         case ToolCallFinished() | ToolCallInterrupted():
             mark(running(state), "started", "finished")
         case RunCompleted():
@@ -136,6 +147,8 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     state.shown = event.shows or state.shown
     if state.turn is None or event.sent or event.run_id is None:
         return
+    if event.message.role == "tool" and decides(state.turn.tool_rules, event.message.name or ""):
+        state.turn.returned = text_of(event.message)
     parts = served_parts(event.message) if event.pieces is None else len(event.pieces)
     first = state.turn.told + 1 if event.number is None else event.number
     assert first > state.turn.told, "numbers only grow"

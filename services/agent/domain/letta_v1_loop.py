@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from services.agent.domain.active_run import (
-    ActiveRun,
-    AskModel,
-    EndRun,
-    NextAction,
-    RunTool,
-    StartTool,
-)
+from services.agent.domain.active_run import ActiveRun, AskModel, EndRun, ModelReply, NextAction
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.agent_loop import OfferedTools
+from services.agent.domain.agent_loop import (
+    OfferedTools,
+    next_of_calls,
+    reminder_of,
+    rules_of,
+    still_required,
+)
+from services.agent.domain.call_arguments import with_arguments
 from services.agent.domain.tools.catalogue import tools_of
 
 
@@ -19,21 +19,42 @@ class LettaV1Loop:
     """Keeps the contract of `AgentLoop`."""
 
     def next_action(self, run: ActiveRun) -> NextAction:
-        """Calls run one after the other; after the last of a step the model is asked again, until
-        it calls nothing or has had all steps."""
-        pending = run.open_call
-        if pending is not None and pending.state == "waiting":
-            return StartTool(pending.call)
-        if pending is not None:
-            return RunTool(run.step_id, pending.call)
-        if run.steps and not run.calls:
-            cut = run.finish_reason == "length"
-            return EndRun("max_tokens_exceeded" if cut else "end_turn")
+        """After the last call of a step the model is asked again, until it calls nothing, calls
+        what ends the run, or has had all steps."""
+        following = next_of_calls(run)
+        if following is not None:
+            return following
+        reason = self.reason_to_end(run) if run.steps else None
+        if reason and not still_required(run):
+            return EndRun(reason)
         if run.steps >= run.max_steps:
             return EndRun("max_steps")
         return AskModel(run.next_step_id)
 
+    def reason_to_end(self, run: ActiveRun) -> str | None:
+        """Why the run would end after its last step; None if it goes on."""
+        if not run.calls:
+            return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
+        rules = rules_of(run)
+        carried_out = (one for one in run.calls if not one.refused)
+        return "tool_rule" if any(rules.ends(one.call.name) for one in carried_out) else None
+
     def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
-        """All tools of the agent, in every step."""
-        schemas = [tool.json_schema for tool in tools_of(design.tool_ids)]
-        return OfferedTools(schemas, bool(design.config.llm_config.parallel_tool_calls))
+        """The tools of the agent that its rules leave."""
+        rules = rules_of(run)
+        tools = tools_of(design.tool_ids)
+        allowed = rules.allowed(tool.name for tool in tools)
+        prefilled = rules.prefilled(allowed)
+        return OfferedTools(
+            schemas=[tool.json_schema for tool in tools if tool.name in allowed],
+            parallel=bool(design.config.llm_config.parallel_tool_calls) and not rules.one_at_a_time,
+            names=sorted(allowed) if len(allowed) < len(tools) else None,
+            must_call=bool(allowed) and rules.must_call,
+            prefilled=prefilled,
+            reminder="" if run.calls else reminder_of(run),
+            streams=not prefilled,
+        )
+
+    def understood(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+        """With the arguments that rules give."""
+        return with_arguments(reply, offered.prefilled)

@@ -7,6 +7,8 @@ from datetime import datetime
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
+from pydantic_core import to_json
+
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
@@ -16,6 +18,7 @@ from services.agent.domain.conversation_state import ConversationState, SystemPr
 from services.agent.domain.prompts import compile_system_prompt
 from services.agent.domain.provider_refusals import shown
 from services.agent.domain.tool_call_pairing import paired
+from services.agent.domain.tool_rules import RULES, rule_lines
 
 # How the parts are put together; with another one, every prompt is rebuilt. 2: blocks are escaped.
 PROMPT_VERSION = 2
@@ -43,14 +46,16 @@ def first_version(block: BlockState) -> AttachedBlock:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One question to a model. `tools` are OpenAI function schemas; `stream_tokens` asks for the
-    answer in pieces, which costs more than the whole at once."""
+    """One question to a model. `tools` are OpenAI function schemas, of which it has to call one
+    where it `must_call`; `stream_tokens` asks for the answer in pieces, which costs more than the
+    whole at once."""
 
     config: AgentConfig
     messages: list[Message]
     tools: list[JsonObject]
     parallel: bool
     stream_tokens: bool = False
+    must_call: bool = False
 
 
 def system_prompt(
@@ -71,15 +76,23 @@ def system_prompt(
         previous_message_count=previous_messages,
         recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
         line_numbers=numbered,
+        tool_rules=rule_lines(RULES.validate_python(config.tool_rules)),
     )
     return SystemPrompt(content=content, shows=shown_versions(config, blocks))
 
 
 def shown_versions(config: AgentConfig, blocks: list[AttachedBlock]) -> dict[str, int]:
     """What a system message is made from: the agent's own text and how it is put
-    together with the blocks, and each block's version."""
-    text = sha256(config.system.encode()).hexdigest()[:16]
-    return {f"system-{text}": PROMPT_VERSION, **{block.id: block.version for block in blocks}}
+    together with the blocks, its tool rules, and each block's version."""
+    shown = {f"system-{digest(config.system.encode())}": PROMPT_VERSION}
+    if config.tool_rules:
+        shown[f"tool_rules-{digest(to_json(config.tool_rules))}"] = PROMPT_VERSION
+    return {**shown, **{block.id: block.version for block in blocks}}
+
+
+def digest(content: bytes) -> str:
+    """What tells one content from another."""
+    return sha256(content).hexdigest()[:16]
 
 
 def rebuilt_prompt(

@@ -124,6 +124,7 @@ def compile_system_prompt(
     line_numbers: bool = False,
     archival_count: int = 0,
     archive_tags: Sequence[str] = (),
+    tool_rules: Sequence[str] = (),
 ) -> str:
     """The system message: the agent's prompt with its memory in the place that it names.
 
@@ -142,6 +143,9 @@ def compile_system_prompt(
     if archive_tags:
         metadata.append(f"- Tags in archival memory: {', '.join(map(quoted, archive_tags))}")
     memory = "\n".join(["<memory_metadata>", *metadata, "</memory_metadata>"])
+    if tool_rules:
+        rules = "\n".join(f"- {escaped(rule)}" for rule in tool_rules)
+        memory = f"<tool_usage_rules>\n{rules}\n</tool_usage_rules>\n\n{memory}"
     if blocks:
         memory = f"{_render_blocks(blocks, line_numbers=line_numbers)}\n\n{memory}"
     if MEMORY_PLACE not in system:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from libs.bus.ports import Clock, Ids
+from libs.contracts.conversation import Message
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.letta_message_mapping import assistant_parts
 from services.agent.adapters.models.ports import Finished, Models
@@ -19,6 +20,7 @@ from services.agent.domain.active_run import (
     spoken_message,
 )
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agent_loop import OfferedTools
 from services.agent.domain.agent_types import loop_of
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import SystemPrompt
@@ -42,6 +44,7 @@ class StepRequest:
     version: int
     request: ModelRequest
     rebuilt: SystemPrompt | None
+    offered: OfferedTools
 
 
 def step_request(
@@ -51,14 +54,19 @@ def step_request(
     state, run = conversation.state, conversation.running()
     rebuilt = rebuilt_prompt(state, design.config, blocks, at=at)
     offered = loop_of(run.agent_type).offered_tools(design, run)
+    messages = shown_messages(state, rebuilt)
+    if offered.reminder:
+        told = Message(id="", role="user", content=offered.reminder, created_at=at)
+        messages.append(told)
     request = ModelRequest(
         config=design.config,
-        messages=shown_messages(state, rebuilt),
+        messages=messages,
         tools=offered.schemas,
         parallel=offered.parallel,
-        stream_tokens=run.stream_tokens,
+        must_call=offered.must_call,
+        stream_tokens=run.stream_tokens and offered.streams,
     )
-    return StepRequest(conversation.version, request, rebuilt)
+    return StepRequest(conversation.version, request, rebuilt, offered)
 
 
 class ModelStep:
@@ -73,14 +81,15 @@ class ModelStep:
         self.ids = ids
 
     async def answer(
-        self, request: ModelRequest, active: ActiveRun, step_id: str, *, number: int
+        self, question: StepRequest, active: ActiveRun, step_id: str, *, number: int
     ) -> tuple[ModelReply, Spoken]:
-        """The model's answer to a step, streamed from `number` on if tokens were asked for. Raises
-        ModelFailed."""
-        message_id = self.ids.new("message")
+        """The model's answer to a step, as its loop understands it; streamed from `number` on if
+        tokens were asked for. Raises ModelFailed."""
+        message_id, request = self.ids.new("message"), question.request
         if not request.stream_tokens:
             reply = await self.models.reply(request)
-            return reply, Spoken(message_id, self.clock.now())
+            understood = loop_of(active.agent_type).understood(reply, active, question.offered)
+            return understood, Spoken(message_id, self.clock.now())
         since = self.clock.now()
         envelope = Envelope(id=message_id, date=since, run_id=active.run.id, step_id=step_id)
         step = StepChunks(envelope, parallel=request.parallel)

@@ -25,6 +25,7 @@ from services.agent.domain.active_run import (
     ActiveRun,
     AskModel,
     EndRun,
+    RefuseCall,
     RunTool,
     StartTool,
 )
@@ -200,11 +201,23 @@ class RunAttempt:
                 await self.ask_model(step_id)
             case StartTool() | EndRun():
                 await self.leased.record(lambda conversation: conversation.go_on(at=self.now()))
+            case RefuseCall(call, why):
+                await self.refuse_call(call, why)
             case RunTool(step_id, call):
                 await self.run_tool(step_id, call)
             case None:
                 return False
         return True
+
+    async def refuse_call(self, call: ToolCall, why: str) -> None:
+        """Record that the rules of the run do not allow a call."""
+        message_id = self.ports.ids.new("message")
+        log.info("run %s: %s", self.leased.run_id, why)
+        await self.leased.record(
+            lambda conversation: conversation.refuse_call(
+                call, why, message_id=message_id, at=self.now()
+            )
+        )
 
     async def end_late(self) -> None:
         """End a run that takes too long, wherever it stands."""
@@ -227,7 +240,7 @@ class RunAttempt:
         request = question.request
         failpoints.met("ask_model", lambda: str(request.messages))
         try:
-            asking = self.model_step.answer(request, run, step_id, number=self.next_number(run))
+            asking = self.model_step.answer(question, run, step_id, number=self.next_number(run))
             answer = await self.unless_cancelled(self.deadline.hold(asking, run))
         except ModelFailed as failed:
             failure = failed.failure
@@ -248,6 +261,7 @@ class RunAttempt:
                 reply,
                 spoken=spoken,
                 parallel=request.parallel,
+                offered=question.offered.names,
                 rebuilt=question.rebuilt,
                 at=self.now(),
             )

@@ -21,6 +21,13 @@ from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED
 from tests.unit.given import LATER, NOW
 
 FACTS = Facts(LLM, EMBEDDING, {SHARED_BLOCK: "shared"}, "user-1", NOW)
+ODD = {"odd": 1}
+CHILD_WITH_WRONG_ARGUMENT = {
+    "type": "constrain_child_tools",
+    "tool_name": "conversation_search",
+    "children": ["memory_insert"],
+    "child_arg_nodes": [{"name": "memory_insert", "args": {"insert_line": "first"}}],
+}
 OLD = AgentDesign(config=CONFIG, tools=TOOLS, tags=["blue"], block_ids=[BLOCK])
 
 
@@ -120,7 +127,23 @@ class TestCreation:
             (
                 {"tool_rules": [{"type": "requires_approval", "tool_name": "memory_insert"}]},
                 INVALID,
-                "`tool_rules`: tool rules are not built yet",
+                "`tool_rules[0]`: approvals are not built yet",
+            ),
+            (
+                {"tool_rules": [{"type": "run_first", "tool_name": "send_message", "args": ODD}]},
+                INVALID,
+                "`tool_rules[0]`: its arguments do not fit the tool `send_message`: the tool has"
+                " no argument `odd`",
+            ),
+            (
+                {"tool_rules": [CHILD_WITH_WRONG_ARGUMENT]},
+                INVALID,
+                "`tool_rules[0]`: its arguments do not fit the tool `memory_insert`: `insert_line`",
+            ),
+            (
+                {"tool_rules": [{"type": "exit_loop", "tool_name": "x" * 70_000}]},
+                UNPROCESSABLE,
+                "`tool_rules`: at most 65536 bytes",
             ),
             ({"secrets": {"KEY": "v"}}, INVALID, "`secrets`: tool secrets are not built yet"),
             ({"block_ids": [BLOCK]}, NOT_FOUND, BLOCK),

@@ -28,6 +28,7 @@ from libs.contracts.conversation import (
     SystemPromptRebuilt,
     ToolCallFinished,
     ToolCallInterrupted,
+    ToolCallRefused,
     ToolCallStarted,
 )
 from libs.contracts.letta.agent_state import agent_state
@@ -310,7 +311,9 @@ class TestRuns:
         }
 
     def test_the_steps_inside_a_run_change_no_row(self) -> None:
-        inside = {ModelReplied, ToolCallStarted, ToolCallFinished, ToolCallInterrupted}
+        inside = {
+            ModelReplied, ToolCallStarted, ToolCallFinished, ToolCallInterrupted, ToolCallRefused
+        }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()
         written = {kind for kind in EVENTS.values() if kind.service == "agent"} - inside

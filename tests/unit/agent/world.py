@@ -340,14 +340,21 @@ class World:
     def process(self, holder: str, *turns: ActiveRun) -> Process:
         return Process(self, holder, FakeModel(*turns))
 
-    async def agent(self, *, block_ids: list[str] | None = None, parallel: bool = True) -> None:
-        """An agent with its conversation, already there."""
+    async def agent(
+        self,
+        *,
+        block_ids: list[str] | None = None,
+        parallel: bool = True,
+        tools: list[str] | None = None,
+        **fields: Any,
+    ) -> None:
+        """An agent with its conversation, already there. `fields` are those of its config."""
         repository = Repository(
             InMemoryEventStore(self.database, "agent", "setup"), "agent", projections.project
         )
         llm = LLM.model_copy(update={"parallel_tool_calls": parallel})
-        config = CONFIG.model_copy(update={"llm_config": llm})
-        tools = ["memory_insert", "conversation_search", ASK]
+        config = CONFIG.model_copy(update={"llm_config": llm, **fields})
+        tools = tools or ["memory_insert", "conversation_search", ASK]
         design = AgentDesign(config=config, tools=tools, tags=[], block_ids=block_ids or [])
         work = repository.work(Context("setup", org="org-1"))
         agent = await work.load(Agent, AGENT)

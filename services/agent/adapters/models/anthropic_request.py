@@ -38,7 +38,8 @@ def body_of(request: ModelRequest) -> JsonObject:
     config = request.config.llm_config
     system = request.messages[0] if request.messages[0].role == "system" else None
     rest = request.messages[1:] if system else request.messages
-    thinking = thinking_of(config, rest)
+    # A model that has to call a tool may not think first, in this API.
+    thinking = None if request.must_call else thinking_of(config, rest)
     body: JsonObject = {
         "model": config.model,
         "max_tokens": output_tokens(config, thinking),
@@ -54,7 +55,8 @@ def body_of(request: ModelRequest) -> JsonObject:
         body["output_config"] = output
     if request.tools:
         body["tools"] = [anthropic_tool(tool) for tool in request.tools]
-        body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": not request.parallel}
+        kind = "any" if request.must_call else "auto"
+        body["tool_choice"] = {"type": kind, "disable_parallel_tool_use": not request.parallel}
     if request.stream_tokens:
         body["stream"] = True
     return body

@@ -32,7 +32,7 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
         body["response_format"] = config.response_format.model_dump(mode="json", exclude_none=True)
     if request.tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
-        body["tool_choice"] = "auto"
+        body["tool_choice"] = "required" if request.must_call else "auto"
         body["parallel_tool_calls"] = request.parallel
     if request.stream_tokens:
         body["stream"] = True

@@ -25,11 +25,13 @@ ToolStatus = Literal["success", "error"]
 
 
 class ToolCall(Value):
-    """A tool call as the model asked for it; `arguments` is JSON text, maybe malformed."""
+    """A tool call as the model asked for it; `arguments` is JSON text, maybe malformed. Where one
+    of them is what the assistant says to the user, clients are shown that instead of the call."""
 
     id: str
     name: str
     arguments: str
+    spoken_argument: str = Field(default="", exclude_if=lambda name: not name)
 
 
 class ReasoningPart(Value):
@@ -44,7 +46,9 @@ class ReasoningPart(Value):
 class Message(Value):
     """One message, the same for every provider. `content` is text or V1 content parts.
 
-    Reasoning is in `reasoning_parts` if its provider wants it back, else in `reasoning`.
+    Reasoning is in `reasoning_parts` if its provider wants it back, else in `reasoning`: those are
+    `inner_thoughts` where a model wrote them into the arguments of a call. What is `hidden` only
+    the model sees.
     """
 
     id: str
@@ -55,6 +59,8 @@ class Message(Value):
     name: str | None = None
     sender_id: str | None = None
     reasoning: str | None = None
+    inner_thoughts: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    hidden: bool = Field(default=False, exclude_if=lambda yes: not yes)
     reasoning_parts: list[ReasoningPart] = Field(default_factory=list)
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic_core import from_json
+
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ReasoningPart
 from libs.contracts.letta.messages import (
@@ -32,6 +34,8 @@ def served_messages(
         sender_id=message.sender_id,
         name=message.name,
     )
+    if message.hidden:
+        return []
     match message.role:
         case "system":
             return [system_message(envelope, text_of(message))]
@@ -52,25 +56,35 @@ def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
     """What the model thought, said and called."""
     parts: list[JsonObject] = []
     for thought in message.thoughts:
-        parts.append(served_thought(part(envelope, len(parts)), thought))
+        one = part(envelope, len(parts))
+        parts.append(served_thought(one, thought, native=not message.inner_thoughts))
     if message.content is not None:
         parts.append(assistant_message(part(envelope, len(parts)), message.content))
-    if message.tool_calls:
-        calls = [
-            ToolCall(id=call.id, name=call.name, arguments=call.arguments)
-            for call in message.tool_calls
-        ]
+    for words in words_in_calls(message):
+        parts.append(assistant_message(part(envelope, len(parts)), words))
+    calls = [
+        ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+        for call in message.tool_calls
+        if not call.spoken_argument
+    ]
+    if calls:
         parts.append(tool_call_message(part(envelope, len(parts)), calls))
     return parts
 
 
-def served_thought(envelope: Envelope, thought: ReasoningPart) -> JsonObject:
+def words_in_calls(message: Message) -> list[str]:
+    """What the assistant says to the user by calling tools."""
+    spoken = [call for call in message.tool_calls if call.spoken_argument]
+    return [str(from_json(call.arguments)[call.spoken_argument]) for call in spoken]
+
+
+def served_thought(envelope: Envelope, thought: ReasoningPart, *, native: bool) -> JsonObject:
     """A stretch of reasoning, as far as one may see it."""
     if thought.redacted is not None:
         return hidden_reasoning_message(envelope, "redacted", thought.redacted)
     if not thought.text:
         return hidden_reasoning_message(envelope, "omitted")
-    return reasoning_message(envelope, thought.text, signature=thought.signature)
+    return reasoning_message(envelope, thought.text, native=native, signature=thought.signature)
 
 
 def part(envelope: Envelope, index: int) -> Envelope:

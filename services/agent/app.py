@@ -14,6 +14,7 @@ from libs.contracts import memory
 from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.conversation import RunCancelled
 from libs.telemetry import metrics
+from services.agent.adapters.agent_tools import AgentTools
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
@@ -21,7 +22,6 @@ from services.agent.adapters.models.model_catalogue import Catalogue
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Provider
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
-from services.agent.adapters.search_tools import SearchTools
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
@@ -89,7 +89,7 @@ async def wire(
 
 def tool_router(bus: Bus, queries: Queries, clock: Clock) -> ToolRouter:
     """The owners of tools that there are."""
-    return ToolRouter({"agent": SearchTools(queries), "memory": MemoryTools(bus, queries)}, clock)
+    return ToolRouter({"agent": AgentTools(queries), "memory": MemoryTools(bus, queries)}, clock)
 
 
 def providers(settings: ProviderSettings) -> list[Provider]:

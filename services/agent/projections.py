@@ -16,6 +16,7 @@ from libs.contracts.agent import (
 from libs.contracts.bus_messages import Event, Json, JsonObject
 from libs.contracts.conversation import (
     ConversationDeleted,
+    Message,
     MessageAppended,
     QueuedRunsCancelled,
     RunAccepted,
@@ -31,7 +32,7 @@ from libs.contracts.letta import message_responses
 from libs.contracts.letta.agent_state import AgentConfig, agent_state, timestamp
 from libs.contracts.letta.enums import RunStatus, StopReasonType, run_status
 from libs.contracts.letta.runs import run_state
-from libs.contracts.letta_message_mapping import served_messages, text_of
+from libs.contracts.letta_message_mapping import served_messages, text_of, words_in_calls
 from libs.eventstore.read_model_rows import RowWrites, Table
 from services.agent.domain.tools.catalogue import tool_state, tools_of
 from services.agent.domain.tools.definition import tool_ids_of
@@ -68,7 +69,8 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         ):  # fmt: skip
             project_agent(event, org, rows)
         case MessageAppended():
-            rows.upsert(MESSAGES, message_row(event, org))
+            if not event.message.hidden:
+                rows.upsert(MESSAGES, message_row(event, org))
         case SystemPromptRebuilt():
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationDeleted():
@@ -155,11 +157,17 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "created_at": message.created_at.isoformat(),
         "sent": event.sent,
         "in_context": True,
-        "text": text_of(message).replace("\x00", ""),
+        "text": searched_text(message).replace("\x00", ""),
         "docs": [*docs],
         "number": event.number,
         "pieces": None if event.pieces is None else [[*piece] for piece in event.pieces],
     }
+
+
+def searched_text(message: Message) -> str:
+    """What a message is found by: its words, also those that were said by calling a tool."""
+    spoken = words_in_calls(message)
+    return "\n".join([text_of(message), *spoken]).lstrip("\n") if spoken else text_of(message)
 
 
 def rebuilt_row(event: SystemPromptRebuilt) -> JsonObject:

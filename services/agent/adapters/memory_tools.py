@@ -32,6 +32,21 @@ class MemoryInsert(BaseModel):
     insert_line: int = -1
 
 
+class CoreMemoryAppend(BaseModel):
+    """Arguments of `core_memory_append`."""
+
+    label: str
+    content: str
+
+
+class CoreMemoryReplace(BaseModel):
+    """Arguments of `core_memory_replace`."""
+
+    label: str
+    old_content: str
+    new_content: str
+
+
 class MemoryTools:
     """Keeps the contract of `ToolOwner`."""
 
@@ -41,6 +56,9 @@ class MemoryTools:
         self.runners: dict[str, Runner] = {
             "memory_replace": self.memory_replace,
             "memory_insert": self.memory_insert,
+            "core_memory_append": self.core_memory_append,
+            "core_memory_replace": self.core_memory_replace,
+            "memory_finish_edits": self.memory_finish_edits,
         }
 
     def runner(self, tool: BaseTool) -> Runner | None:
@@ -58,6 +76,21 @@ class MemoryTools:
         wanted = MemoryInsert.model_validate_json(calling.call.arguments)
         edit = InsertText(new_text=wanted.new_string, after_line=wanted.insert_line)
         return await self.edit(calling, wanted.label, edit)
+
+    async def core_memory_append(self, calling: Calling) -> ToolResult:
+        """Add lines to the end of a memory block."""
+        wanted = CoreMemoryAppend.model_validate_json(calling.call.arguments)
+        return await self.edit(calling, wanted.label, InsertText(new_text=wanted.content))
+
+    async def core_memory_replace(self, calling: Calling) -> ToolResult:
+        """Replace a text in a memory block."""
+        wanted = CoreMemoryReplace.model_validate_json(calling.call.arguments)
+        edit = ReplaceText(old_text=wanted.old_content, new_text=wanted.new_content)
+        return await self.edit(calling, wanted.label, edit)
+
+    async def memory_finish_edits(self, calling: Calling) -> ToolResult:
+        """Say that nothing is left to do: a rule about this tool ends the run."""
+        return ToolResult("success", "The memory is up to date.")
 
     async def edit(self, calling: Calling, label: str, edit: Edit) -> ToolResult:
         """Send an edit to the memory service; the same call is the same command."""

@@ -153,7 +153,8 @@ NextAction = AskModel | StartTool | RefuseCall | RunTool | EndRun
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
-    from a provider that wants it back."""
+    from a provider that wants it back; `inner_thoughts` says that it stood in the arguments of a
+    call."""
 
     text: str
     tool_calls: list[ToolCall]
@@ -161,6 +162,7 @@ class ModelReply:
     usage: Usage
     reasoning: str | None = None
     reasoning_parts: list[ReasoningPart] = field(default_factory=list)
+    inner_thoughts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +217,13 @@ def refuse(active: ActiveRun) -> None:
 
 def served_parts(message: Message) -> int:
     """How many V1 messages a client is served for one message of a step."""
+    if message.hidden:
+        return 0
     if message.role == "tool":
         return 1
-    return len(message.thoughts) + sum([message.content is not None, bool(message.tool_calls)])
+    spoken = sum(bool(call.spoken_argument) for call in message.tool_calls)
+    shows_calls = spoken < len(message.tool_calls)
+    return len(message.thoughts) + spoken + sum([message.content is not None, shows_calls])
 
 
 def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:
@@ -227,6 +233,7 @@ def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> 
         role="assistant",
         content=reply.text or None,
         reasoning=None if reply.reasoning_parts else reply.reasoning,
+        inner_thoughts=reply.inner_thoughts,
         reasoning_parts=reply.reasoning_parts,
         tool_calls=calls,
         created_at=spoken.since,

@@ -10,6 +10,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import AgentType
 from services.agent.domain import prompts
 from services.agent.domain.agent_loop import AgentLoop
+from services.agent.domain.heartbeat_loop import HeartbeatLoop
 from services.agent.domain.letta_v1_loop import LettaV1Loop
 from services.agent.domain.tools.builtin_tools import MULTI_AGENT_TOOLS
 
@@ -35,9 +36,10 @@ class AgentProfile:
 
 
 LETTA_V1_LOOP = LettaV1Loop()
+HEARTBEAT_LOOP = HeartbeatLoop()
 
 _MEMGPT = AgentProfile(
-    loop=LETTA_V1_LOOP,
+    loop=HEARTBEAT_LOOP,
     system_prompt=prompts.SEND_MESSAGE,
     tools=(
         "send_message",
@@ -61,7 +63,7 @@ PROFILES: Mapping[AgentType, AgentProfile] = {
     AgentType.memgpt_agent: _MEMGPT,
     AgentType.split_thread_agent: replace(_MEMGPT, system_prompt=None),
     AgentType.memgpt_v2_agent: AgentProfile(
-        loop=LETTA_V1_LOOP,
+        loop=HEARTBEAT_LOOP,
         system_prompt=prompts.SEND_MESSAGE,
         tools=("send_message", "conversation_search", "memory_replace", "memory_insert"),
         numbers_lines=True,
@@ -75,22 +77,22 @@ PROFILES: Mapping[AgentType, AgentProfile] = {
         sleeptime_tools=False,
     ),
     AgentType.voice_convo_agent: AgentProfile(
-        loop=LETTA_V1_LOOP,
+        loop=HEARTBEAT_LOOP,
         system_prompt=prompts.SEND_MESSAGE,
         tools=("send_message", "search_memory"),
         sleeptime_tools=False,
     ),
     AgentType.voice_sleeptime_agent: AgentProfile(
-        loop=LETTA_V1_LOOP,
+        loop=HEARTBEAT_LOOP,
         system_prompt=prompts.SLEEPTIME,
         tools=("store_memories", "rethink_user_memory", "finish_rethinking_memory"),
         sleeptime_tools=False,
     ),
     AgentType.react_agent: AgentProfile(
-        loop=LETTA_V1_LOOP, system_prompt=prompts.REACT, tools=(), shows_blocks=False
+        loop=HEARTBEAT_LOOP, system_prompt=prompts.REACT, tools=(), shows_blocks=False
     ),
     AgentType.workflow_agent: AgentProfile(
-        loop=LETTA_V1_LOOP, system_prompt=prompts.REACT, tools=(), shows_blocks=False
+        loop=HEARTBEAT_LOOP, system_prompt=prompts.REACT, tools=(), shows_blocks=False
     ),
 }
 

@@ -10,6 +10,7 @@ from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import ToolCall
+from libs.contracts.letta.runs import RunConfig
 from services.agent.domain.active_run import ModelReply
 
 
@@ -36,6 +37,16 @@ def merged(call: ToolCall, given: Mapping[str, JsonObject]) -> ToolCall:
     if call.name not in given or arguments is None:
         return call
     return rewritten(call, {**arguments, **given[call.name]})
+
+
+def speaking(call: ToolCall, run: RunConfig) -> ToolCall:
+    """A call that clients are shown as words of the assistant, if the run is to show it so."""
+    if not run.use_assistant_message or call.name != run.assistant_message_tool_name:
+        return call
+    said = (arguments_of(call) or {}).get(run.assistant_message_tool_kwarg)
+    if not isinstance(said, str):
+        return call
+    return call.model_copy(update={"spoken_argument": run.assistant_message_tool_kwarg})
 
 
 def rewritten(call: ToolCall, arguments: JsonObject) -> ToolCall:

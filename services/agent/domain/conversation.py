@@ -270,6 +270,7 @@ class Conversation(Aggregate[ConversationState]):
             name=call.name,
             tool_call_id=call.id,
             tool_status=result.status,
+            hidden=bool(call.spoken_argument) and result.status == "success",
             created_at=at,
         )
         self.append_in_step(message, at=at)

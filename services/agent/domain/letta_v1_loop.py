@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from services.agent.domain.active_run import ActiveRun, AskModel, EndRun, ModelReply, NextAction
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import (
@@ -11,7 +13,7 @@ from services.agent.domain.agent_loop import (
     rules_of,
     still_required,
 )
-from services.agent.domain.call_arguments import with_arguments
+from services.agent.domain.call_arguments import speaking, with_arguments
 from services.agent.domain.tools.catalogue import tools_of
 
 
@@ -52,9 +54,12 @@ class LettaV1Loop:
             must_call=bool(allowed) and rules.must_call,
             prefilled=prefilled,
             reminder="" if run.calls else reminder_of(run),
-            streams=not prefilled,
+            streams=not prefilled and run.run.assistant_message_tool_name not in allowed,
         )
 
     def understood(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
-        """With the arguments that rules give."""
-        return with_arguments(reply, offered.prefilled)
+        """With the arguments that rules give, and calls that are shown as words."""
+        told = with_arguments(reply, offered.prefilled)
+        if offered.streams:
+            return told
+        return replace(told, tool_calls=[speaking(call, run.run) for call in told.tool_calls])

@@ -15,6 +15,7 @@ from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from services.agent.domain.agent_types import PROFILES
 from services.agent.domain.conversation_state import ConversationState, SystemPrompt
+from services.agent.domain.heartbeat_loop import with_thoughts
 from services.agent.domain.prompts import compile_system_prompt
 from services.agent.domain.provider_refusals import shown
 from services.agent.domain.tool_call_pairing import paired
@@ -104,9 +105,19 @@ def rebuilt_prompt(
     return system_prompt(config, blocks, previous_messages=len(state.window) - 1, at=at)
 
 
+def as_written(message: Message) -> Message:
+    """A message as the model wrote it: with the thoughts that stood among the arguments of its
+    calls."""
+    if not message.inner_thoughts:
+        return message
+    thoughts = message.reasoning or ""
+    calls = [with_thoughts(call, thoughts) for call in message.tool_calls]
+    return message.model_copy(update={"tool_calls": calls})
+
+
 def shown_messages(state: ConversationState, rebuilt: SystemPrompt | None) -> list[Message]:
     """The window as the model sees it: with the newest system message, without what was refused."""
-    window = paired(shown(state.window, state.omitted))
+    window = [as_written(one) for one in paired(shown(state.window, state.omitted))]
     if rebuilt is not None:
         window[0] = window[0].model_copy(update={"content": rebuilt.content})
     return window

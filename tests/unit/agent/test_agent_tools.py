@@ -15,9 +15,9 @@ from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText
 from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.agent_tools import moment
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.message_search import FoundMessage, Search
-from services.agent.adapters.search_tools import moment
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.app import tool_router
 from services.agent.domain.active_run import ToolResult

@@ -45,6 +45,10 @@ WAITING, STARTED, FINISHED = (
 )
 
 
+V1_TYPES = (AgentType.letta_v1_agent, AgentType.sleeptime_agent)
+OLDER_TYPES = [one for one in AgentType if one not in V1_TYPES]
+
+
 @pytest.mark.parametrize("agent_type", AgentType)
 @pytest.mark.parametrize(
     ("stands", "action"),
@@ -53,17 +57,32 @@ WAITING, STARTED, FINISHED = (
         (run(WAITING), StartTool(TEA)),
         (run(STARTED), RunTool("step-1", TEA)),
         (run(FINISHED, PendingCall(call=CAKE)), StartTool(CAKE)),
-        (run(FINISHED), AskModel(run(FINISHED).next_step_id)),
-        (run(FINISHED, steps=2), EndRun("max_steps")),
         (run(), EndRun("end_turn")),
         (run(finish_reason="length"), EndRun("max_tokens_exceeded")),
     ],
-    ids=["begun", "called", "running", "next call", "next step", "last step", "said", "cut"],
+    ids=["begun", "called", "running", "next call", "said", "cut"],
 )
 def test_what_comes_next_follows_from_where_a_run_stands(
     agent_type: AgentType, stands: ActiveRun, action: NextAction
 ) -> None:
     assert loop_of(agent_type).next_action(stands) == action
+
+
+@pytest.mark.parametrize("agent_type", V1_TYPES)
+def test_any_call_goes_on_until_the_last_step(agent_type: AgentType) -> None:
+    loop = loop_of(agent_type)
+    assert loop.next_action(run(FINISHED)) == AskModel(run(FINISHED).next_step_id)
+    assert loop.next_action(run(FINISHED, steps=2)) == EndRun("max_steps")
+
+
+@pytest.mark.parametrize("agent_type", OLDER_TYPES)
+def test_a_call_goes_on_in_the_older_types_if_it_asks_for_that(agent_type: AgentType) -> None:
+    asking = TEA.model_copy(update={"arguments": '{"request_heartbeat": true}'})
+    asked = PendingCall(call=asking, state="finished")
+    loop = loop_of(agent_type)
+    assert loop.next_action(run(FINISHED)) == EndRun("end_turn")
+    assert loop.next_action(run(asked)) == AskModel(run(asked).next_step_id)
+    assert loop.next_action(run(asked, steps=2)) == EndRun("max_steps")
 
 
 def test_a_model_is_offered_the_tools_that_its_agent_holds() -> None:

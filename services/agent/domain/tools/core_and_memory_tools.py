@@ -125,6 +125,7 @@ MEMORY_TOOLS = (
         tool_type=ToolType.letta_memory_core,
         description="Add a line to the end of a memory block.",
         arguments=(_LABEL, Argument("content", "The text to add.")),
+        idempotent=True,  # memory remembers the command of an edit, as it does for all of them
     ),
     BaseTool(
         name="core_memory_replace",
@@ -136,6 +137,7 @@ MEMORY_TOOLS = (
             Argument("old_content", "The text to replace, letter for letter."),
             Argument("new_content", "The text to put in its place."),
         ),
+        idempotent=True,
     ),
     BaseTool(
         name="memory",
@@ -179,7 +181,7 @@ MEMORY_TOOLS = (
             Argument("old_string", "The text to replace, letter for letter, spaces included."),
             Argument("new_string", "The text to put in its place, without line numbers."),
         ),
-        idempotent=True,  # memory remembers the command of an edit, as it does for the next
+        idempotent=True,
     ),
     BaseTool(
         name="memory_insert",

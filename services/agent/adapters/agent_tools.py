@@ -1,4 +1,4 @@
-"""The agent service's own tools: searches in the history, each a query."""
+"""The agent service's own tools: words to the user, and searches in the history."""
 
 from __future__ import annotations
 
@@ -34,16 +34,30 @@ class ConversationSearch(BaseModel):
     end_date: str | None = None
 
 
-class SearchTools:
+class SendMessage(BaseModel):
+    """Arguments of `send_message`."""
+
+    message: str
+
+
+class AgentTools:
     """Keeps the contract of `ToolOwner`."""
 
     def __init__(self, queries: MessageSearch) -> None:
         self.queries = queries
-        self.runners: dict[str, Runner] = {"conversation_search": self.conversation_search}
+        self.runners: dict[str, Runner] = {
+            "conversation_search": self.conversation_search,
+            "send_message": self.send_message,
+        }
 
     def runner(self, tool: BaseTool) -> Runner | None:
         """What carries out calls of a tool; None if there is nothing yet that does."""
         return self.runners.get(tool.name)
+
+    async def send_message(self, calling: Calling) -> ToolResult:
+        """Say something to the user: what the call says is a part of the run's answer already."""
+        SendMessage.model_validate_json(calling.call.arguments)
+        return ToolResult("success", "The message was sent.")
 
     async def conversation_search(self, calling: Calling) -> ToolResult:
         """Find messages of the agent's history by their text, role and time."""

@@ -1,0 +1,132 @@
+"""The loop of the older types: every step is a tool call, and who wants another step says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.conversation import ToolCall
+from services.agent.domain.active_run import ActiveRun, AskModel, EndRun, ModelReply, NextAction
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agent_loop import (
+    OfferedTools,
+    next_of_calls,
+    reminder_of,
+    rules_of,
+    still_required,
+)
+from services.agent.domain.call_arguments import arguments_of, rewritten, speaking
+from services.agent.domain.tools.catalogue import tools_of
+
+HEARTBEAT = "request_heartbeat"
+THOUGHTS = "thinking"
+
+HEARTBEAT_SCHEMA: JsonObject = {
+    "type": "boolean",
+    "description": "Whether you want another step after this tool has run.",
+}
+THOUGHTS_SCHEMA: JsonObject = {
+    "type": "string",
+    "description": "What you think before you call the tool. Nobody else reads it.",
+}
+
+
+class HeartbeatLoop:
+    """Keeps the contract of `AgentLoop`."""
+
+    def next_action(self, run: ActiveRun) -> NextAction:
+        """After the call of a step the model is asked again if it asked for that or a rule says
+        so, until it has had all steps."""
+        following = next_of_calls(run)
+        if following is not None:
+            return following
+        reason = self.reason_to_end(run) if run.steps else None
+        if reason and not still_required(run):
+            return EndRun(reason)
+        if run.steps >= run.max_steps:
+            return EndRun("max_steps")
+        return AskModel(run.next_step_id)
+
+    def reason_to_end(self, run: ActiveRun) -> str | None:
+        """Why the run would end after its last step; None if it goes on. A model that only wrote
+        something has said it to the user."""
+        if not run.calls:
+            return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
+        last = run.calls[-1]
+        if last.refused:
+            return None
+        rules, name = rules_of(run), last.call.name
+        asked = wants_heartbeat(arguments_of(last.call) or {})
+        if rules.ends(name):
+            return "tool_rule" if asked else "end_turn"
+        return None if asked or rules.goes_on_after(name) else "end_turn"
+
+    def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
+        """The tools that rules leave, of which one has to be called, with the arguments of this
+        loop."""
+        rules = rules_of(run)
+        tools = tools_of(design.tool_ids)
+        allowed = rules.allowed(tool.name for tool in tools)
+        thinks = bool(design.config.llm_config.put_inner_thoughts_in_kwargs)
+        return OfferedTools(
+            schemas=[
+                extended(tool.json_schema, thinks=thinks, goes_on=not rules.ends(tool.name))
+                for tool in tools
+                if tool.name in allowed
+            ],
+            parallel=False,
+            names=sorted(allowed) if len(allowed) < len(tools) else None,
+            must_call=bool(allowed),
+            prefilled=rules.prefilled(allowed),
+            reminder="" if run.calls else reminder_of(run),
+            streams=False,
+        )
+
+    def understood(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+        """The first call, with what this loop adds to its arguments taken out, or put right. What
+        the model wrote beside it are thoughts."""
+        if not reply.tool_calls:
+            return reply
+        call = reply.tool_calls[0]
+        arguments = arguments_of(call)
+        thoughts = reply.text
+        if arguments is not None:
+            thoughts = str(arguments.pop(THOUGHTS, "") or reply.text)
+            arguments |= offered.prefilled.get(call.name, {})
+            goes_on = rules_of(run).goes_on_after(call.name)
+            arguments[HEARTBEAT] = wants_heartbeat(arguments) or goes_on
+            call = rewritten(call, arguments)
+        if reply.reasoning or reply.reasoning_parts or not thoughts:
+            return replace(reply, text="", tool_calls=[speaking(call, run.run)])
+        return replace(
+            reply,
+            text="",
+            reasoning=thoughts,
+            inner_thoughts=True,
+            tool_calls=[speaking(call, run.run)],
+        )
+
+
+def wants_heartbeat(arguments: JsonObject) -> bool:
+    """Whether a model asks for another step."""
+    return str(arguments.get(HEARTBEAT, False)).lower() == "true"
+
+
+def extended(schema: JsonObject, *, thinks: bool, goes_on: bool) -> JsonObject:
+    """The schema of a tool with the arguments of this loop."""
+    parameters: Any = schema["parameters"]
+    before = {THOUGHTS: THOUGHTS_SCHEMA} if thinks else {}
+    after = {HEARTBEAT: HEARTBEAT_SCHEMA} if goes_on else {}
+    changed = {
+        **parameters,
+        "properties": {**before, **parameters["properties"], **after},
+        "required": [*before, *parameters["required"], *after],
+    }
+    return {**schema, "parameters": changed}
+
+
+def with_thoughts(call: ToolCall, thoughts: str) -> ToolCall:
+    """A call as the model made it: with its thoughts among the arguments."""
+    arguments = arguments_of(call)
+    return call if arguments is None else rewritten(call, {THOUGHTS: thoughts, **arguments})

@@ -1,0 +1,204 @@
+"""The loop of the older types of agents: forced calls, heartbeats, thoughts among the arguments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from libs.contracts.conversation import Message, MessageAppended, ModelReplied, ToolCall
+from libs.contracts.letta.enums import AgentType
+from services.agent.adapters.models.openai_request import body_of
+from services.agent.domain.active_run import ModelReply, served_parts
+from tests.contract.examples import LLM, RUN_CONFIG
+from tests.unit.agent.test_run_drivers import USAGE, calls, words
+from tests.unit.agent.test_tool_rules import rule, stop_reason
+from tests.unit.agent.world import ASK, Process, World
+
+THINKING_LLM = LLM.model_copy(update={"put_inner_thoughts_in_kwargs": True})
+TOOLS = ["send_message", "conversation_search", ASK]
+
+
+def call(name: str, number: int = 1, **arguments: Any) -> ToolCall:
+    return ToolCall(id=f"call_{number}", name=name, arguments=json.dumps(arguments))
+
+
+def say(text: str, **arguments: Any) -> ModelReply:
+    return calls(call("send_message", message=text, **arguments))
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.start_memory()
+    return world
+
+
+async def ran(
+    world: World, *turns: ModelReply, rules: list[dict[str, Any]] | None = None, **fields: Any
+) -> Process:
+    """A process that has answered one message of an agent of an older type."""
+    await world.agent(
+        tools=TOOLS, agent_type=AgentType.memgpt_v2_agent, tool_rules=rules or [], **fields
+    )
+    process = world.process("p-1", *turns)
+    world.build_tool(process)
+    await world.hear(process, "run-1")
+    await process.say("run-1")
+    await process.idle()
+    assert not process.model.turns, "the model was asked as often as it should be"
+    return process
+
+
+def messages(world: World) -> list[Message]:
+    """What was recorded of the answer."""
+    appended = [one for one in world.events() if isinstance(one, MessageAppended)]
+    return [one.message for one in appended if one.run_id and not one.sent]
+
+
+def served(world: World) -> list[tuple[str, str]]:
+    """What clients are shown of the answer: the type of each message, and its words."""
+    rows = [row for row in world.schema.rows("messages") if row["run_id"] and not row["sent"]]
+    docs = [doc for row in sorted(rows, key=lambda row: row["position"]) for doc in row["docs"]]
+    return [
+        (doc["message_type"], str(doc.get("content") or doc.get("reasoning") or "")) for doc in docs
+    ]
+
+
+async def test_send_message_is_shown_as_words_and_ends_the_run(world: World) -> None:
+    await ran(world, say("Hello", thinking="A guest"), llm_config=THINKING_LLM)
+    assert served(world) == [("reasoning_message", "A guest"), ("assistant_message", "Hello")]
+    assert stop_reason(world) == "end_turn"
+    live = [one["message"]["message_type"] for one in world.deltas["run-1"] if "message" in one]
+    assert live == ["reasoning_message", "assistant_message"]
+    spoken, result = messages(world)
+    assert (spoken.inner_thoughts, result.hidden) == (True, True)
+    assert [served_parts(one) for one in (spoken, result)] == [2, 0]
+    row = world.row("messages", spoken.id)
+    assert row["text"] == "Hello"
+    assert row["docs"][0]["source"] == "non_reasoner_model"
+
+
+async def test_every_step_has_to_be_a_call_with_the_arguments_of_the_loop(world: World) -> None:
+    process = await ran(
+        world, say("Hello"), rules=[rule("exit_loop", "send_message")], llm_config=THINKING_LLM
+    )
+    [request] = process.model.asked
+    assert body_of(request)["tool_choice"] == "required"
+    properties = {
+        str(tool["name"]): list(tool["parameters"]["properties"])  # type: ignore[call-overload,index]
+        for tool in request.tools
+    }
+    assert properties["send_message"] == ["thinking", "message"], "it ends the run anyway"
+    assert properties[ASK] == ["thinking", "content", "tags", "request_heartbeat"]
+
+
+async def test_a_model_that_thinks_by_itself_is_not_asked_for_its_thoughts(world: World) -> None:
+    process = await ran(world, say("Hello"))
+    assert all("thinking" not in str(tool) for tool in process.model.asked[0].tools)
+
+
+async def test_a_heartbeat_asks_for_another_step(world: World) -> None:
+    process = await ran(
+        world,
+        calls(call(ASK, content="tea", thinking="Keep it", request_heartbeat=True)),
+        say("Kept"),
+        llm_config=THINKING_LLM,
+    )
+    assert [kind for kind, _ in served(world)] == [
+        "reasoning_message",
+        "tool_call_message",
+        "tool_return_message",
+        "assistant_message",
+    ]
+    kept = messages(world)[0].tool_calls[0]
+    assert json.loads(kept.arguments) == {"content": "tea", "request_heartbeat": True}
+    again = body_of(process.model.asked[1])["messages"]
+    shown = [one for one in again if one.get("tool_calls")]  # type: ignore[union-attr]
+    arguments = json.loads(shown[0]["tool_calls"][0]["function"]["arguments"])  # type: ignore[index,call-overload,arg-type]
+    assert list(arguments) == ["thinking", "content", "request_heartbeat"]
+
+
+async def test_without_a_heartbeat_the_run_ends_after_the_call(world: World) -> None:
+    await ran(world, calls(call(ASK, content="tea")))
+    assert stop_reason(world) == "end_turn"
+    assert world.tool_runs == ["p-1 call_1"]
+
+
+async def test_a_rule_goes_on_without_a_heartbeat(world: World) -> None:
+    await ran(
+        world, calls(call(ASK, content="tea")), say("Kept"), rules=[rule("continue_loop", ASK)]
+    )
+    kept = messages(world)[0].tool_calls[0]
+    assert json.loads(kept.arguments)["request_heartbeat"] is True, "as it came to pass"
+
+
+async def test_a_tool_that_ends_the_run_does_so_against_a_heartbeat(world: World) -> None:
+    asked = [rule("exit_loop", ASK)]
+    await ran(world, calls(call(ASK, content="tea", request_heartbeat="true")), rules=asked)
+    assert stop_reason(world) == "tool_rule"
+
+
+async def test_words_outside_of_a_call_are_thoughts_but_alone_they_are_words(world: World) -> None:
+    beside = ModelReply("Hm", [call(ASK, content="x", request_heartbeat=True)], "stop", USAGE)
+    await ran(world, beside, words("Hello"))
+    kinds = served(world)
+    assert kinds[0] == ("reasoning_message", "Hm")
+    assert kinds[-1] == ("assistant_message", "Hello")
+    assert stop_reason(world) == "end_turn"
+
+
+async def test_of_several_calls_the_first_counts(world: World) -> None:
+    await ran(world, calls(call(ASK, 1, content="tea"), call(ASK, 2, content="cake")))
+    assert world.tool_runs == ["p-1 call_1"]
+
+
+async def test_a_call_that_was_refused_goes_on(world: World) -> None:
+    first = [rule("run_first", "conversation_search")]
+    await ran(world, say("Too early"), calls(call("conversation_search", query="tea")), rules=first)
+    assert served(world)[0][0] == "assistant_message"
+    assert "tool_call.refused" in world.story()
+    assert stop_reason(world) == "end_turn"
+
+
+async def test_arguments_that_cannot_be_read_are_told_to_the_model(world: World) -> None:
+    broken = ToolCall(id="call_1", name="send_message", arguments='{"message": "Hel')
+    await ran(world, calls(broken))
+    kinds = [kind for kind, _ in served(world)]
+    assert kinds == ["tool_call_message", "tool_return_message"]
+    assert messages(world)[1].tool_status == "error"
+
+
+async def test_who_wants_to_see_the_call_sees_it(world: World) -> None:
+    await world.agent(tools=TOOLS, agent_type=AgentType.memgpt_v2_agent)
+    process = world.process("p-1", say("Hello"))
+    run = RUN_CONFIG.model_copy(update={"id": "run-1", "use_assistant_message": False})
+    command = process.start_run("run-1").model_copy(update={"run": run})
+    await process.tell(command, "say-run-1")
+    await process.idle()
+    assert [kind for kind, _ in served(world)] == ["tool_call_message", "tool_return_message"]
+
+
+async def test_another_tool_may_be_the_one_that_speaks(world: World) -> None:
+    await world.agent(tools=TOOLS, agent_type=AgentType.memgpt_v2_agent)
+    process = world.process("p-1", calls(call(ASK, content="Hello")))
+    world.build_tool(process)
+    named = {"assistant_message_tool_name": ASK, "assistant_message_tool_kwarg": "content"}
+    run = RUN_CONFIG.model_copy(update={"id": "run-1", **named})
+    await process.tell(process.start_run("run-1").model_copy(update={"run": run}), "say-run-1")
+    await process.idle()
+    assert served(world) == [("assistant_message", "Hello")]
+
+
+async def test_tokens_that_were_asked_for_come_as_whole_messages(world: World) -> None:
+    await world.agent(tools=TOOLS, agent_type=AgentType.memgpt_v2_agent)
+    process = world.process("p-1", say("Hello"))
+    await world.hear(process, "run-1")
+    await process.say("run-1", stream_tokens=True)
+    await process.idle()
+    said, end = world.deltas["run-1"]
+    assert said["message"]["content"] == "Hello"
+    assert end["end"]["status"] == "completed"
+    replied = [one for one in world.events() if isinstance(one, ModelReplied)]
+    assert len(replied) == 1

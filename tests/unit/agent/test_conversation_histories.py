@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from libs.contracts.bus_messages import DEFAULT_ORG, Event
+from libs.contracts.bus_messages import DEFAULT_ORG, Event, JsonObject
 from libs.contracts.conversation import (
     CancelRuns,
     Message,
@@ -42,11 +42,14 @@ from services.agent.domain.active_run import (
     AskModel,
     Failure,
     ModelReply,
+    RefuseCall,
     RunTool,
     Spoken,
     ToolResult,
     served_parts,
 )
+from services.agent.domain.agent_loop import OfferedTools, rules_of
+from services.agent.domain.agent_types import LETTA_V1_LOOP, loop_of
 from services.agent.domain.conversation import (
     Conversation,
     SystemPrompt,
@@ -55,12 +58,25 @@ from services.agent.domain.conversation import (
 )
 from services.agent.domain.model_context import shown_messages
 from services.agent.domain.tool_call_pairing import paired
+from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.chunk_assembly import StepChunks
 from tests.contract.examples import AGENT, CONVERSATION, RUN_CONFIG, SYSTEM
 from tests.scripted_model import messages_validator, messages_wire, validator
 from tests.unit.agent.asking import ask
 from tests.unit.given import NOW
 
+TOOLS = ("look", "send_message", "keep")
+ARGUMENTS = ("{}", '{"message": "Hi", "request_heartbeat": true, "thinking": "Hm"}', '{"message": ')
+TOOL_RULES: list[JsonObject] = [
+    {"type": "run_first", "tool_name": "look", "args": {"message": "given"}},
+    {"type": "exit_loop", "tool_name": "send_message"},
+    {"type": "continue_loop", "tool_name": "keep"},
+    {"type": "constrain_child_tools", "tool_name": "look", "children": ["keep"]},
+    {"type": "parent_last_tool", "tool_name": "look", "children": ["send_message"]},
+    {"type": "conditional", "tool_name": "look", "child_output_mapping": {"done": "keep"}},
+    {"type": "max_count_per_step", "tool_name": "keep", "max_count_limit": 1},
+    {"type": "required_before_exit", "tool_name": "keep"},
+]
 CLAUDE = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 THOUGHT = ReasoningPart(text="Well.", signature=messages_wire.signature("Well."))
 HISTORIES = 100
@@ -85,17 +101,23 @@ class Histories(RuleBasedStateMachine):
         self.talk.begin(AGENT, SYSTEM, {}, at=NOW)
         self.commit()
 
-    @rule(messages=st.integers(1, 2), max_steps=st.integers(1, 4))
-    def accept(self, messages: int, max_steps: int) -> None:
+    @rule(
+        messages=st.integers(1, 2),
+        max_steps=st.integers(1, 4),
+        agent_type=st.sampled_from([AgentType.letta_v1_agent, AgentType.memgpt_agent]),
+        tool_rules=st.lists(st.sampled_from(TOOL_RULES), max_size=3),
+    )
+    def accept(
+        self, messages: int, max_steps: int, agent_type: AgentType, tool_rules: list[JsonObject]
+    ) -> None:
         run = RUN_CONFIG.model_copy(update={"id": f"run-{self.fresh()}", "created_at": self.now()})
         said = [self.message(role="user", content="Hi") for _ in range(messages)]
         asked = StartRun(
             agent_id=AGENT, run=run, messages=said, max_steps=max_steps, request_hash="h"
         )
-        assert (
-            self.talk.accept(asked, AgentType.letta_v1_agent, asked_at=self.now(), at=self.now())
-            is None
-        )
+        rules = rules_in_force(tool_rules, TOOLS)
+        moments = {"asked_at": self.now(), "at": self.now()}
+        assert self.talk.accept(asked, agent_type, tool_rules=rules, **moments) is None
         self.commit()
 
     @precondition(lambda self: self.asks())
@@ -110,6 +132,8 @@ class Histories(RuleBasedStateMachine):
         in_pieces=st.booleans(),
         jump=st.integers(1, 1_000),
         lost=st.booleans(),
+        tool=st.sampled_from(TOOLS),
+        arguments=st.sampled_from(ARGUMENTS),
     )
     def model_replies(
         self,
@@ -123,14 +147,24 @@ class Histories(RuleBasedStateMachine):
         in_pieces: bool,
         jump: int,
         lost: bool,
+        tool: str,
+        arguments: str,
     ) -> None:
+        """In all tools that rules leave, or in one that they do not."""
         action = self.talk.next_action()
         assert isinstance(action, AskModel)
+        run = self.talk.running()
+        loop, allowed = loop_of(run.agent_type), rules_of(run).allowed(TOOLS)
+        names = sorted(allowed) if len(allowed) < len(TOOLS) else None
+        parallel = parallel and loop is LETTA_V1_LOOP
+        in_pieces = in_pieces and loop is LETTA_V1_LOOP
+        offered = OfferedTools([], parallel, names, streams=in_pieces)
         prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
-        asked = [ToolCall(id=f"{prefix}{n}", name="look", arguments="{}") for n in range(calls)]
+        asked = [ToolCall(id=f"{prefix}{n}", name=tool, arguments=arguments) for n in range(calls)]
         spent = Usage(prompt_tokens=5, completion_tokens=1)
         thoughts = [THOUGHT] if thinks else []
         reply = ModelReply(text, asked, finish, spent, reasoning_parts=thoughts)
+        reply = loop.understood(reply, run, offered)
         spoken = self.spoken(reply, parallel=parallel, in_pieces=in_pieces, jump=jump)
         prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None
         self.decide(
@@ -140,6 +174,7 @@ class Histories(RuleBasedStateMachine):
                 reply,
                 spoken=spoken,
                 parallel=parallel,
+                offered=offered.names,
                 rebuilt=prompt,
                 at=self.now(),
             ),
@@ -180,6 +215,19 @@ class Histories(RuleBasedStateMachine):
         self.decide(
             lambda talk: talk.tool_interrupted(
                 action.step_id, action.call, message_id=message_id, at=self.now()
+            ),
+            lost=lost,
+        )
+
+    @precondition(lambda self: isinstance(self.talk.next_action(), RefuseCall))
+    @rule(lost=st.booleans())
+    def call_is_refused(self, lost: bool) -> None:
+        action = self.talk.next_action()
+        assert isinstance(action, RefuseCall)
+        message_id = f"message-{self.fresh()}"
+        self.decide(
+            lambda talk: talk.refuse_call(
+                action.call, action.why, message_id=message_id, at=self.now()
             ),
             lost=lost,
         )
@@ -275,6 +323,8 @@ class Histories(RuleBasedStateMachine):
                         step_id, Failure("llm_error", "odd"), at=self.now()
                     )
                 )
+            elif isinstance(action, RefuseCall):
+                self.call_is_refused(lost=False)  # type: ignore[call-arg]
             else:
                 self.tool_is_interrupted(lost=False)  # type: ignore[call-arg]
         self.the_model_can_always_be_asked()

@@ -1,0 +1,175 @@
+"""Every type of agents and every tool rule, through the SDK: which messages, and why it stopped."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import BadRequestError, Letta
+
+from tests.e2e.asking import says, stream
+from tests.e2e.conftest import NewAgent
+
+CREATE = pytest.mark.operation("POST /v1/agents")
+SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
+
+SEARCH = "conversation_search"
+INSERT = "memory_insert"
+BOTH = [SEARCH, INSERT]
+TALKING = [SEARCH, "send_message"]
+LOOK = f'CALL:{SEARCH}:{{"query": "tea", "request_heartbeat": true}}'
+SAY = 'CALL:send_message:{"message": "Hi"}'
+WORDS = ["assistant_message"]
+CALL = ["tool_call_message", "tool_return_message"]
+
+
+def answer(letta: Letta, agent_id: str, text: str, **fields: Any) -> tuple[list[Any], str]:
+    """The messages of an answer, and its stop reason."""
+    body = letta.agents.messages.create(agent_id, messages=says(text), **fields)
+    return body.messages, body.stop_reason.stop_reason
+
+
+def kinds(messages: list[Any]) -> list[str]:
+    """The types of messages, without thoughts."""
+    types = [one.message_type for one in messages]
+    return [one for one in types if one != "reasoning_message"]
+
+
+@SEND
+@pytest.mark.parametrize(
+    ("agent_type", "fields", "text", "expected", "reason"),
+    [
+        ("letta_v1_agent", {}, "Hello", WORDS, "end_turn"),
+        ("letta_v1_agent", {}, LOOK, CALL + WORDS, "end_turn"),
+        ("sleeptime_agent", {}, "Hello", WORDS, "end_turn"),
+        ("sleeptime_agent", {}, "CALL:memory_finish_edits", CALL, "tool_rule"),
+        ("memgpt_agent", {}, SAY, WORDS, "end_turn"),
+        ("memgpt_agent", {}, f"{LOOK} {SAY}", CALL + WORDS, "end_turn"),
+        ("memgpt_v2_agent", {}, SAY, WORDS, "end_turn"),
+        ("memgpt_v2_agent", {}, f"{LOOK} {SAY}", CALL + WORDS, "end_turn"),
+        ("split_thread_agent", {"system": "Be kind."}, SAY, WORDS, "end_turn"),
+        ("voice_sleeptime_agent", {}, "CALL:store_memories", CALL, "end_turn"),
+        ("react_agent", {}, "Hello", WORDS, "end_turn"),
+        ("react_agent", {"tools": TALKING}, f"{LOOK} {SAY}", CALL + WORDS, "end_turn"),
+        ("workflow_agent", {}, "Hello", WORDS, "end_turn"),
+    ],
+)
+def test_every_type_answers_as_it_always_did(
+    letta: Letta,
+    new_agent: NewAgent,
+    agent_type: str,
+    fields: dict[str, Any],
+    text: str,
+    expected: list[str],
+    reason: str,
+) -> None:
+    agent = new_agent(agent_type=agent_type, **fields)
+    messages, stopped = answer(letta, agent.id, text)
+    assert (kinds(messages), stopped) == (expected, reason)
+    listed = letta.agents.messages.list(agent.id, order="asc", limit=100).items
+    assert kinds(listed)[-len(expected) :] == expected, "the history shows the same"
+    again, _ = answer(letta, agent.id, text)
+    assert kinds(again) == expected
+
+
+def rule(kind: str, tool: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "tool_name": tool, **fields}
+
+
+@SEND
+@pytest.mark.parametrize(
+    ("asked", "text", "called", "refused", "reason"),
+    [
+        (rule("run_first", SEARCH), "Hello", [SEARCH], 0, "end_turn"),
+        (rule("run_first", SEARCH), f"CALL:{INSERT}", [INSERT, SEARCH], 1, "end_turn"),
+        (rule("exit_loop", SEARCH), LOOK, [SEARCH], 0, "tool_rule"),
+        (rule("continue_loop", SEARCH), LOOK, [SEARCH], 0, "end_turn"),
+        (rule("constrain_child_tools", SEARCH, children=[INSERT]), LOOK, BOTH, 0, "end_turn"),
+        (rule("parent_last_tool", INSERT, children=[SEARCH]), LOOK, [SEARCH], 1, "end_turn"),
+        (
+            rule(
+                "conditional",
+                SEARCH,
+                child_output_mapping={"nothing like this": INSERT},
+                default_child=INSERT,
+            ),
+            LOOK,
+            BOTH,
+            0,
+            "end_turn",
+        ),
+        (rule("max_count_per_step", SEARCH, max_count_limit=1), LOOK, [SEARCH], 0, "end_turn"),
+        (rule("required_before_exit", SEARCH), "Hello", [], 0, "max_steps"),
+    ],
+    ids=lambda value: value["type"] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_every_rule_is_kept(
+    letta: Letta,
+    new_agent: NewAgent,
+    asked: dict[str, Any],
+    text: str,
+    called: list[str],
+    refused: int,
+    reason: str,
+) -> None:
+    agent = new_agent(tool_rules=[asked])
+    assert [one.type for one in agent.tool_rules or []] == [asked["type"], *added(agent)]
+    messages, stopped = answer(letta, agent.id, text, max_steps=5)
+    calls = [one.tool_call.name for one in messages if one.message_type == "tool_call_message"]
+    assert calls[: len(called)] == called
+    failed = [
+        one
+        for one in messages
+        if one.message_type == "tool_return_message" and "ToolConstraintError" in one.tool_return
+    ]
+    assert len(failed) == refused
+    assert stopped == reason
+
+
+def added(agent: Any) -> list[str]:
+    """The kinds of the rules that the server gave an agent beside its own."""
+    return [one.type for one in agent.tool_rules[1:]]
+
+
+@SEND
+def test_arguments_of_a_rule_win(letta: Letta, new_agent: NewAgent) -> None:
+    rules = [rule("run_first", SEARCH, args={"query": "coffee"})]
+    agent = new_agent(tool_rules=rules)
+    messages, _ = answer(letta, agent.id, LOOK)
+    [call] = [one for one in messages if one.message_type == "tool_call_message"]
+    assert json.loads(call.tool_call.arguments)["query"] == "coffee"
+
+
+@CREATE
+def test_what_cannot_be_kept_is_refused(new_agent: NewAgent) -> None:
+    with pytest.raises(BadRequestError, match="approvals are not built yet"):
+        new_agent(tool_rules=[rule("requires_approval", SEARCH)])
+    with pytest.raises(BadRequestError, match="has no argument `colour`"):
+        new_agent(tool_rules=[rule("run_first", SEARCH, args={"colour": "red"})])
+
+
+@STREAM
+def test_an_older_agent_streams_whole_messages(http: httpx.Client, new_agent: NewAgent) -> None:
+    agent = new_agent(agent_type="memgpt_v2_agent")
+    lines = stream(http, agent.id, SAY, stream_tokens=True)
+    types = [one.data["message_type"] for one in lines if isinstance(one.data, dict)]
+    shown = [one for one in types if one not in ("ping", "reasoning_message")]
+    assert shown == ["assistant_message", "stop_reason", "usage_statistics"]
+    [said] = [one.data for one in lines if "assistant_message" in str(one.data)]
+    assert said["content"] == "Hi"
+
+
+@SEND
+def test_core_memory_is_edited_by_the_tools_of_older_agents(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent(agent_type="memgpt_agent")
+    append = {"label": "human", "content": "Likes tea", "request_heartbeat": False}
+    answer(letta, agent.id, f"CALL:core_memory_append:{json.dumps(append)}")
+    replace = {"label": "human", "old_content": "Ada", "new_content": "Ada L."}
+    answer(letta, agent.id, f"CALL:core_memory_replace:{json.dumps(replace)}")
+    block = letta.agents.blocks.retrieve("human", agent_id=agent.id)
+    assert block.value == "Name: Ada L.\nLikes tea"

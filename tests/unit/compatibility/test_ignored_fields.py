@@ -32,7 +32,11 @@ READERS: dict[str, list[str]] = {
     "LettaAsyncRequest": MESSAGES,
     "RetrieveStreamRequest": MESSAGES,
     "MessageCreate": [*MESSAGES, "services/agent/domain"],
-    "LLMConfig": ["services/agent/adapters/models", "services/agent/engine"],
+    "LLMConfig": [
+        "services/agent/adapters/models",
+        "services/agent/engine",
+        "services/agent/domain/heartbeat_loop.py",
+    ],
     "EmbeddingConfig": [],
     "CompactionSettings": [],
 }

@@ -81,6 +81,20 @@ class EditBlock(Command):
         return self.block_id
 
 
+class RewriteBlock(Command):
+    """Give a block another value as a whole, as a tool call asks."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.rewrite"
+    block_id: str
+    value: str
+    cause: Cause
+
+    @property
+    def target(self) -> str:
+        return self.block_id
+
+
 class DeleteBlock(Command):
     """Remove a block."""
 

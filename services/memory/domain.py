@@ -109,6 +109,21 @@ class Block(Aggregate[MemoryBlockState]):
 
     def edit(self, edit: Edit, cause: Cause, *, at: datetime) -> Rejected | None:
         """Edit the value as a tool call asks; the refusal is written for the model."""
+        block = self.writable()
+        if isinstance(block, Rejected):
+            return block
+        value = edited(block, edit)
+        return value if isinstance(value, Rejected) else self.rewrite(value, cause, at=at)
+
+    def rewrite(self, value: str, cause: Cause, *, at: datetime) -> Rejected | None:
+        """Have another value, as a tool call asks; the refusal is written for the model."""
+        block = self.writable()
+        if isinstance(block, Rejected):
+            return block
+        return self.update({"value": value.replace("\x00", "")}, at=at, cause=cause)
+
+    def writable(self) -> BlockState | Rejected:
+        """The block, if tools may change it."""
         block = self.present
         if block is None:
             return missing(self.id)
@@ -117,10 +132,7 @@ class Block(Aggregate[MemoryBlockState]):
                 code=UNPROCESSABLE,
                 reason=f"The memory block '{block.label}' is read-only and cannot be edited.",
             )
-        value = edited(block, edit)
-        if isinstance(value, Rejected):
-            return value
-        return self.update({"value": value.replace("\x00", "")}, at=at, cause=cause)
+        return block
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Stop existing."""

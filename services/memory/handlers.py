@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.memory import CreateBlocks, DeleteBlock, EditBlock, UpdateBlock
+from libs.contracts.memory import (
+    CreateBlocks,
+    DeleteBlock,
+    EditBlock,
+    RewriteBlock,
+    UpdateBlock,
+)
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.attached_agents import AttachedAgents
 from services.memory.domain import Block, taken
@@ -26,6 +32,7 @@ class Handlers:
             CreateBlocks: self.create_blocks,
             UpdateBlock: self.update_block,
             EditBlock: self.edit_block,
+            RewriteBlock: self.rewrite_block,
             DeleteBlock: self.delete_block,
         }
 
@@ -52,12 +59,21 @@ class Handlers:
         """Edit the value of a block as a tool call asks; the result is the new value."""
         block = await work.load(Block, command.block_id)
         refused = block.edit(command.edit, command.cause, at=self.clock.now())
-        if refused:
-            return refused
-        assert block.present is not None
-        return Accepted(result={"value": block.present.value})
+        return refused or new_value(block)
+
+    async def rewrite_block(self, command: RewriteBlock, work: UnitOfWork) -> Accepted | Rejected:
+        """Give a block another value as a tool call asks; the result is that."""
+        block = await work.load(Block, command.block_id)
+        refused = block.rewrite(command.value, command.cause, at=self.clock.now())
+        return refused or new_value(block)
 
     async def delete_block(self, command: DeleteBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Remove a block."""
         block = await work.load(Block, command.block_id)
         return block.delete(at=self.clock.now()) or Accepted()
+
+
+def new_value(block: Block) -> Accepted:
+    """The answer to who has edited a block."""
+    assert block.present is not None
+    return Accepted(result={"value": block.present.value})

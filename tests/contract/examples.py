@@ -58,6 +58,7 @@ from libs.contracts.memory import (
     DeleteBlock,
     EditBlock,
     ReplaceText,
+    RewriteBlock,
     UpdateBlock,
 )
 from libs.contracts.services import names
@@ -175,6 +176,7 @@ COMMANDS: list[Command] = [
     CancelRuns(agent_id=AGENT, run_ids=[RUN]),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
+    RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
     EditBlock(block_id=BLOCK, edit=ReplaceText(old_text="Ada", new_text="Grace"), cause=CAUSE),
     DeleteBlock(block_id=BLOCK),
     *(

@@ -29,6 +29,7 @@ SUBJECTS = {
     "CancelRuns": f"agent.command.run.cancel.org-1.{CONVERSATION}",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
+    "RewriteBlock": f"memory.command.block.rewrite.org-1.{BLOCK}",
     "EditBlock": f"memory.command.block.edit.org-1.{BLOCK}",
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",

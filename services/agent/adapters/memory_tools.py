@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pydantic import BaseModel
 
 from libs.bus.ports import Bus, request_as_service
-from libs.contracts.bus_messages import Accepted
+from libs.contracts.bus_messages import Accepted, Command
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.memory import Cause, Edit, EditBlock, InsertText, ReplaceText
+from libs.contracts.memory import (
+    Cause,
+    Edit,
+    EditBlock,
+    InsertText,
+    ReplaceText,
+    RewriteBlock,
+)
 from libs.contracts.prompt_escaping import unquoted
 from libs.eventstore import failpoints
 from services.agent.adapters.block_queries import BlockQueries
@@ -47,6 +56,20 @@ class CoreMemoryReplace(BaseModel):
     new_content: str
 
 
+class MemoryRethink(BaseModel):
+    """Arguments of `memory_rethink`."""
+
+    label: str
+    new_memory: str
+
+
+class RethinkMemory(BaseModel):
+    """Arguments of `rethink_memory`."""
+
+    target_block_label: str
+    new_memory: str
+
+
 class MemoryTools:
     """Keeps the contract of `ToolOwner`."""
 
@@ -58,6 +81,8 @@ class MemoryTools:
             "memory_insert": self.memory_insert,
             "core_memory_append": self.core_memory_append,
             "core_memory_replace": self.core_memory_replace,
+            "memory_rethink": self.memory_rethink,
+            "rethink_memory": self.rethink_memory,
             "memory_finish_edits": self.memory_finish_edits,
         }
 
@@ -88,12 +113,40 @@ class MemoryTools:
         edit = ReplaceText(old_text=wanted.old_content, new_text=wanted.new_content)
         return await self.edit(calling, wanted.label, edit)
 
+    async def memory_rethink(self, calling: Calling) -> ToolResult:
+        """Give a memory block another value."""
+        wanted = MemoryRethink.model_validate_json(calling.call.arguments)
+        return await self.rewrite(calling, wanted.label, wanted.new_memory)
+
+    async def rethink_memory(self, calling: Calling) -> ToolResult:
+        """The same, by the older name."""
+        wanted = RethinkMemory.model_validate_json(calling.call.arguments)
+        return await self.rewrite(calling, wanted.target_block_label, wanted.new_memory)
+
     async def memory_finish_edits(self, calling: Calling) -> ToolResult:
         """Say that nothing is left to do: a rule about this tool ends the run."""
         return ToolResult("success", "The memory is up to date.")
 
     async def edit(self, calling: Calling, label: str, edit: Edit) -> ToolResult:
-        """Send an edit to the memory service; the same call is the same command."""
+        """Have a block edited."""
+        return await self.sent(
+            calling,
+            label,
+            lambda block_id, cause: EditBlock(block_id=block_id, edit=edit, cause=cause),
+        )
+
+    async def rewrite(self, calling: Calling, label: str, value: str) -> ToolResult:
+        """Have a block rewritten."""
+        return await self.sent(
+            calling,
+            label,
+            lambda block_id, cause: RewriteBlock(block_id=block_id, value=value, cause=cause),
+        )
+
+    async def sent(
+        self, calling: Calling, label: str, command: Callable[[str, Cause], Command]
+    ) -> ToolResult:
+        """Send a command about a block to the memory service; the same call is the same command."""
         labels = await self.queries.labels(calling.context.org, calling.design.block_ids)
         # Two blocks may get one label in the same moment (ADR 20): the one attached first counts.
         order = [one for one in calling.design.block_ids if one in labels]
@@ -112,7 +165,7 @@ class MemoryTools:
         failpoints.reached("during_tool")
         reply = await request_as_service(
             self.bus,
-            EditBlock(block_id=block_id, edit=edit, cause=cause),
+            command(block_id, cause),
             calling.context.caused(command_id),
         )
         if isinstance(reply, Accepted):

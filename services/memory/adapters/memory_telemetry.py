@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.memory import CreateBlocks, DeleteBlock, EditBlock, UpdateBlock
+from libs.contracts.memory import (
+    CreateBlocks,
+    DeleteBlock,
+    EditBlock,
+    RewriteBlock,
+    UpdateBlock,
+)
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.telemetry import span_attributes, tracing
 
@@ -14,6 +20,7 @@ OPERATIONS: Mapping[type[Command], str] = {
     CreateBlocks: span_attributes.CREATE_MEMORY,
     UpdateBlock: span_attributes.UPDATE_MEMORY,
     EditBlock: span_attributes.UPDATE_MEMORY,
+    RewriteBlock: span_attributes.UPDATE_MEMORY,
     DeleteBlock: span_attributes.DELETE_MEMORY,
 }
 
@@ -36,14 +43,14 @@ def saying(operation: str, handler: Handler) -> Handler:
                     span_attributes.MEMORY_RECORD_COUNT: records,
                 }
             )
-            if isinstance(command, EditBlock):
+            if isinstance(command, EditBlock | RewriteBlock):
                 tracing.note(cause_of(command))
         return await handler(command, work)
 
     return handle
 
 
-def cause_of(command: EditBlock) -> tracing.Attributes:
+def cause_of(command: EditBlock | RewriteBlock) -> tracing.Attributes:
     """The tool call that asked for an edit."""
     return {
         span_attributes.AGENT_ID: command.cause.agent_id,

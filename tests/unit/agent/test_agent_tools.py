@@ -13,7 +13,7 @@ from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText
+from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText, RewriteBlock
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.agent_tools import moment
 from services.agent.adapters.memory_tools import MemoryTools
@@ -26,9 +26,17 @@ from services.agent.domain.tools.catalogue import BASE_TOOLS, TOOL_RETURN_CHARS_
 from services.agent.domain.tools.definition import DEADLINE_SECONDS_DEFAULT
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 
+OLDER_TOOLS = [
+    "core_memory_append",
+    "core_memory_replace",
+    "memory_finish_edits",
+    "memory_rethink",
+    "rethink_memory",
+    "send_message",
+]
 DESIGN = AgentDesign(
     config=CONFIG.model_copy(update={"timezone": "Europe/Berlin"}),
-    tools=[*TOOLS, "archival_memory_insert"],
+    tools=[*TOOLS, "archival_memory_insert", *OLDER_TOOLS],
     tags=[],
     block_ids=[BLOCK, SHARED_BLOCK],
 )
@@ -110,6 +118,18 @@ class TestMemoryTools:
                 BLOCK,
                 InsertText(new_text="b", after_line=2),
             ),
+            (
+                "core_memory_append",
+                {"label": "human", "content": "b"},
+                BLOCK,
+                InsertText(new_text="b", after_line=-1),
+            ),
+            (
+                "core_memory_replace",
+                {"label": "human", "old_content": "a", "new_content": "b"},
+                BLOCK,
+                ReplaceText(old_text="a", new_text="b"),
+            ),
         ],
     )
     async def test_an_edit_is_a_command_that_says_which_call_asked(
@@ -122,6 +142,26 @@ class TestMemoryTools:
         cause = Cause(agent_id=AGENT, run_id=RUN, tool_call_id="call_1", tool=name)
         assert command == EditBlock(block_id=block_id, edit=edit, cause=cause)
         assert context == CONTEXT.caused(derived_id("cmd", STEP, "call_1"))
+
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("memory_rethink", {"label": "human", "new_memory": "b"}),
+            ("rethink_memory", {"target_block_label": "human", "new_memory": "b"}),
+        ],
+    )
+    async def test_a_block_is_rewritten_as_a_whole(self, name: str, arguments: Any) -> None:
+        bus = ToldBus(Accepted(result={"value": "b"}))
+        assert await run(runner(bus), name, arguments) == ToolResult("success", "b")
+        [(command, _)] = bus.sent
+        cause = Cause(agent_id=AGENT, run_id=RUN, tool_call_id="call_1", tool=name)
+        assert command == RewriteBlock(block_id=BLOCK, value="b", cause=cause)
+
+    @pytest.mark.parametrize(
+        ("name", "arguments"), [("memory_finish_edits", {}), ("send_message", {"message": "Hi"})]
+    )
+    async def test_what_only_says_something_does_nothing(self, name: str, arguments: Any) -> None:
+        assert (await run(runner(), name, arguments)).status == "success"
 
     async def test_a_refusal_is_what_the_model_sees(self) -> None:
         bus = ToldBus(Rejected(code="unprocessable", reason="It is read-only."))

@@ -14,6 +14,7 @@ from libs.contracts.memory import (
     DeleteBlock,
     EditBlock,
     InsertText,
+    RewriteBlock,
     UpdateBlock,
 )
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -78,6 +79,35 @@ async def test_a_command_that_comes_twice_has_the_effect_of_once() -> None:
     assert memory.rows()[BLOCK]["version"] == 2
     [_, changed] = memory.schema.streams[BLOCK]
     assert changed.payload["cause"] == CAUSE.model_dump()
+
+
+async def test_a_block_is_rewritten_unless_it_is_read_only_or_too_short() -> None:
+    memory = await Memory().start()
+    locked = SHARED.model_copy(update={"read_only": True})
+    await memory.ask(CreateBlocks(blocks=[HUMAN, locked]), "m-1")
+    rewrite = RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE)
+    first = await memory.ask(rewrite, "m-2")
+    assert first == Accepted(result={"value": "Name: Grace"})
+    assert await memory.ask(rewrite, "m-2") == first
+    assert (memory.rows()[BLOCK]["doc"]["value"], memory.rows()[BLOCK]["version"]) == (
+        "Name: Grace",
+        2,
+    )
+    [_, changed] = memory.schema.streams[BLOCK]
+    assert changed.payload["cause"] == CAUSE.model_dump()
+    same = await memory.ask(rewrite, "m-3")
+    assert same == first, "a value that it has already is no event"
+    assert len(memory.schema.streams[BLOCK]) == 2
+    for block_id, value, words in (
+        (SHARED_BLOCK, "x", "read-only"),
+        (BLOCK, "x" * (HUMAN.limit + 1), "`limit`"),
+        ("block-none", "x", "not found"),
+    ):
+        refused = await memory.ask(
+            RewriteBlock(block_id=block_id, value=value, cause=CAUSE), f"m-{words}"
+        )
+        assert isinstance(refused, Rejected)
+        assert words in refused.reason
 
 
 async def test_an_update_and_a_deletion_reach_the_rows() -> None:

@@ -41,6 +41,7 @@ from services.agent.adapters.all_queries import Queries
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.agent_configuration import Facts, created_design, updated_design
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversation_state import overtaken_by
 from services.agent.domain.model_context import first_version, system_prompt
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.run_scheduling import RunEngine
@@ -130,9 +131,9 @@ class Handlers:
             if earlier:
                 return started(earlier, command.request_hash)
         earliest, latest = asked_between(command, work.context)
-        overtaken_by = conversation.overtaken_by(command, asked_at=earliest)
-        if overtaken_by:
-            return started(overtaken_by, command.request_hash)
+        overtaken = overtaken_by(conversation.state, command.request_hash, earliest)
+        if overtaken:
+            return started(overtaken, command.request_hash)
         config = agent.design.config
         refused = conversation.accept(
             command,

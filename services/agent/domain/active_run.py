@@ -240,6 +240,20 @@ def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> 
     )
 
 
+def result_message(call: ToolCall, result: ToolResult, *, message_id: str, at: datetime) -> Message:
+    """The result of a call, as a message."""
+    return Message(
+        id=message_id,
+        role="tool",
+        content=result.text,
+        name=call.name,
+        tool_call_id=call.id,
+        tool_status=result.status,
+        hidden=bool(call.spoken_argument) and result.status == "success",
+        created_at=at,
+    )
+
+
 def kept_calls(reply: ModelReply, *, parallel: bool) -> list[ToolCall]:
     """The calls that are carried out: without parallel calls only the first."""
     return reply.tool_calls if parallel else reply.tool_calls[:1]

@@ -49,6 +49,7 @@ from services.agent.domain.active_run import (
     ToolResult,
     kept_calls,
     nanoseconds,
+    result_message,
     spoken_message,
 )
 from services.agent.domain.agent_types import loop_of
@@ -92,8 +93,6 @@ class Conversation(Aggregate[ConversationState]):
         """Put a message into the history outside of any run."""
         self.happened(MessageAppended, at=at, agent_id=self.state.agent_id, message=message)
 
-    # Runs
-
     def accept(
         self,
         command: StartRun,
@@ -123,17 +122,6 @@ class Conversation(Aggregate[ConversationState]):
         )
         self.start_next(at=at)
         return None
-
-    def overtaken_by(self, command: StartRun, *, asked_at: datetime) -> str | None:
-        """The run that a later retry of this very request started, if this first try comes late."""
-        return next(
-            (
-                later.run_id
-                for later in self.state.retried
-                if later.request_hash == command.request_hash and later.asked_at > asked_at
-            ),
-            None,
-        )
 
     def start_next(self, *, at: datetime) -> None:
         """Start the run that waits longest, if none is active."""
@@ -263,17 +251,7 @@ class Conversation(Aggregate[ConversationState]):
 
     def show(self, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime) -> None:
         """Show the result of a call to the model."""
-        message = Message(
-            id=message_id,
-            role="tool",
-            content=result.text,
-            name=call.name,
-            tool_call_id=call.id,
-            tool_status=result.status,
-            hidden=bool(call.spoken_argument) and result.status == "success",
-            created_at=at,
-        )
-        self.append_in_step(message, at=at)
+        self.append_in_step(result_message(call, result, message_id=message_id, at=at), at=at)
 
     def fail(self, step_id: str, failure: Failure, *, at: datetime) -> None:
         """End the run with an error; the next one starts."""
@@ -305,8 +283,9 @@ class Conversation(Aggregate[ConversationState]):
     def cancel(
         self, command: CancelRuns, *, message_ids: Iterable[str], at: datetime
     ) -> dict[str, str] | Rejected:
-        """End these runs, or all: V1's answer says for each whether it is `cancelled`, or
-        `failed` because there is no such run, or it has ended."""
+        """End these runs, or all; what the active one was waiting for counts as interrupted. V1's
+        answer says for each whether it is `cancelled`, or `failed` because there is no such run, or
+        it has ended."""
         active = self.state.turn
         waiting = [one.run.id for one in self.state.queue]
         unended = [active.run.id, *waiting] if active else []
@@ -319,21 +298,17 @@ class Conversation(Aggregate[ConversationState]):
         if queued:
             self.happened(QueuedRunsCancelled, at=at, run_ids=queued)
         if active is not None and active.run.id in gone:
-            self.cancel_active(active, message_ids=message_ids, at=at)
+            self.interrupt_all(CANCELLED, message_ids=message_ids, at=at)
+            self.happened(
+                RunCancelled,
+                at=at,
+                run_id=active.run.id,
+                usage=active.usage,
+                step_count=active.steps,
+                total_duration_ns=nanoseconds(active.run.created_at, at),
+            )
         self.start_next(at=at)
         return {run_id: "cancelled" if run_id in gone else "failed" for run_id in asked}
-
-    def cancel_active(self, active: ActiveRun, *, message_ids: Iterable[str], at: datetime) -> None:
-        """End the active run; what it was waiting for counts as interrupted."""
-        self.interrupt_all(CANCELLED, message_ids=message_ids, at=at)
-        self.happened(
-            RunCancelled,
-            at=at,
-            run_id=active.run.id,
-            usage=active.usage,
-            step_count=active.steps,
-            total_duration_ns=nanoseconds(active.run.created_at, at),
-        )
 
     def interrupt_all(self, why: str, *, message_ids: Iterable[str], at: datetime) -> None:
         """Give every call without a result one that says why there is none."""
@@ -375,8 +350,6 @@ class Conversation(Aggregate[ConversationState]):
         """Stop existing; whoever drives a run of it finds that out at the next commit."""
         if not self.state.deleted:
             self.happened(ConversationDeleted, at=at)
-
-    # Parts of decisions
 
     def rebuild(self, prompt: SystemPrompt, *, at: datetime) -> None:
         """Replace the system message."""

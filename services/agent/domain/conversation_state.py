@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pydantic import BaseModel, Field
 
 from libs.contracts.bus_messages import BUSY, Event, Rejected
@@ -153,6 +155,18 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     first = state.turn.told + 1 if event.number is None else event.number
     assert first > state.turn.told, "numbers only grow"
     state.turn.told = first + parts - 1
+
+
+def overtaken_by(state: ConversationState, request_hash: str, asked_at: datetime) -> str | None:
+    """The run that a later retry of a request started, if its first try comes late."""
+    return next(
+        (
+            later.run_id
+            for later in state.retried
+            if later.request_hash == request_hash and later.asked_at > asked_at
+        ),
+        None,
+    )
 
 
 def queue_full(state: ConversationState, agent_id: str) -> Rejected | None:

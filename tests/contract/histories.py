@@ -31,8 +31,10 @@ from libs.contracts.conversation import (
     SystemPromptRebuilt,
     ToolCallFinished,
     ToolCallInterrupted,
+    ToolCallRefused,
     ToolCallStarted,
 )
+from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
@@ -51,6 +53,8 @@ from tests.contract.examples import (
 FAILING, CUT, WAITING = "run-failing", "run-cut", "run-waiting"
 EXAMPLES = {type(event): event for event in EVENTS}
 SECOND_CALL = CALL.model_copy(update={"id": "call_2"})
+THIRD_CALL = CALL.model_copy(update={"id": "call_3", "name": "memory_replace"})
+RULES = [InitToolRule(tool_name=CALL.name)]
 
 
 def one[E: Event](kind: type[E], **fields: Any) -> E:
@@ -65,17 +69,18 @@ def accepted(run_id: str, **fields: Any) -> RunAccepted:
 
 CONVERSATION = [
     one(MessageAppended, message=SYSTEM, run_id=None, number=None, pieces=None, shows={"b": 1}),
-    accepted(RUN_CONFIG.id, retry=True),
+    accepted(RUN_CONFIG.id, retry=True, tool_rules=RULES),
     accepted(FAILING),
     one(RunStarted),
     one(MessageAppended, message=SAID, number=None, pieces=None, sent=True),
-    one(ModelReplied, tool_calls=[CALL, SECOND_CALL]),
+    one(ModelReplied, tool_calls=[CALL, SECOND_CALL, THIRD_CALL], offered=[CALL.name]),
     one(MessageAppended),
     one(ToolCallStarted),
     one(ToolCallFinished),
     one(MessageAppended, message=RETURNED, number=None, pieces=None),
     one(ToolCallStarted, tool_call_id=SECOND_CALL.id),
     one(ToolCallInterrupted, tool_call_id=SECOND_CALL.id),
+    one(ToolCallRefused, tool_call_id=THIRD_CALL.id, tool=THIRD_CALL.name),
     one(SystemPromptRebuilt),
     one(ModelReplied, tool_calls=[], finish_reason="stop"),
     one(RunCompleted),

@@ -280,7 +280,7 @@ def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
 def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
     """Say what is wrong with tool rules that could not be kept."""
     for place, rule in enumerate(rules):
-        field = f"`tool_rules[{place}]`"
+        field = f"`tool_rules`, entry {place}"
         if isinstance(rule, RequiresApprovalToolRule):
             reason = f"{field}: approvals are not built yet: leave the rule out"
             return Rejected(code=INVALID, reason=reason)

@@ -127,18 +127,19 @@ class TestCreation:
             (
                 {"tool_rules": [{"type": "requires_approval", "tool_name": "memory_insert"}]},
                 INVALID,
-                "`tool_rules[0]`: approvals are not built yet",
+                "`tool_rules`, entry 0: approvals are not built yet",
             ),
             (
                 {"tool_rules": [{"type": "run_first", "tool_name": "send_message", "args": ODD}]},
                 INVALID,
-                "`tool_rules[0]`: its arguments do not fit the tool `send_message`: the tool has"
-                " no argument `odd`",
+                "`tool_rules`, entry 0: its arguments do not fit the tool `send_message`: the"
+                " tool has no argument `odd`",
             ),
             (
                 {"tool_rules": [CHILD_WITH_WRONG_ARGUMENT]},
                 INVALID,
-                "`tool_rules[0]`: its arguments do not fit the tool `memory_insert`: `insert_line`",
+                "`tool_rules`, entry 0: its arguments do not fit the tool `memory_insert`:"
+                " `insert_line`",
             ),
             (
                 {"tool_rules": [{"type": "exit_loop", "tool_name": "x" * 70_000}]},

@@ -120,6 +120,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     MessageQueries: {
         "messages": lambda reads: reads.messages(history(["user_message"]), Slice()),
+        "messages_of_run": lambda reads: reads.messages_of_run(ORG, RUN, Slice()),
     },
     PostgresApiRunQueries: {
         "run_answer": lambda reads: reads.run_answer(ORG, RUN),

@@ -219,3 +219,31 @@ async def test_the_process_after_a_dead_one_does_not_wait_for_its_leases(
     took_over = f"taking over the run of {main_conversation(agent.id)}"
     assert took_over in after
     assert took_over not in before
+
+
+@pytest.mark.operation("GET /v1/runs/{run_id}/messages")
+def test_the_messages_of_a_run_are_those_that_were_sent_and_its_answer(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    answer = letta.agents.messages.create(
+        agent.id, messages=says('CALL:conversation_search:{"query": "tea"}')
+    )
+    other = letta.agents.messages.create(agent.id, messages=says("Something else"))
+    run_id = str(answer.messages[0].run_id)
+
+    listed = list(letta.runs.messages.list(run_id))
+
+    kinds = [one.message_type for one in listed]
+    answered = [one.message_type for one in answer.messages]
+    assert kinds == ["user_message", *answered]
+    assert {one.run_id for one in listed} == {run_id}
+    pages = [one.id for one in letta.runs.messages.list(run_id, limit=1)]
+    assert pages == [one.id for one in listed], "one page after the other"
+    newest = [one.id for one in letta.runs.messages.list(run_id, order="desc", limit=2).items]
+    assert newest == [listed[-1].id, listed[-2].id]
+    asked = http.get(f"/v1/runs/run-{NOBODY}/messages")
+    assert asked.status_code == 404
+    foreign = http.get(f"/v1/runs/{run_id}/messages", params={"after": other.messages[0].id})
+    assert foreign.status_code == 400
+    assert "after" in foreign.json()["detail"]

@@ -1,7 +1,7 @@
-"""The history of a conversation, from the view that the agent service publishes.
+"""The history of a conversation or of a run, from the view that the agent service publishes.
 
-Messages are no `Resource`: one row is served as several V1 messages, and a page is shown oldest
-first whatever its order.
+Messages are no `Resource`: one row is served as several V1 messages, and a page of a conversation
+is shown oldest first whatever its order.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ class History:
     types: Sequence[str] | None = None
 
 
+# Of a conversation any message of its agent is a cursor, of a run only its own.
+OF_AGENT = "select position from agent.message_view where id = %s and agent_id = %s and org = %s"
+OF_RUN = "select position from agent.message_view where id = %s and run_id = %s and org = %s"
+
+
 class MessageQueries:
     """Reads messages as clients see them."""
 
@@ -42,28 +47,45 @@ class MessageQueries:
         found.add("v.conversation_id = %(conversation)s", conversation=history.conversation_id)
         found.add("v.agent_id = %(agent)s", agent=history.agent_id)
         found.add("v.org = %(org)s", org=history.org)
-        for name, value, sign in (("after", part.after, ">"), ("before", part.before, "<")):
-            if value is None:
-                continue
-            row = await self.database.fetch_one(
-                "select position from agent.message_view"
-                " where id = %s and agent_id = %s and org = %s",
-                [value, history.agent_id, history.org],
-            )
-            if row is None:
-                raise UnknownCursor(name, value)
-            found.add(f"v.position {sign} %({name})s", **{name: row[0]})
+        await cut(self.database, found, part, OF_AGENT, history.agent_id, history.org)
         shown = "v.docs"
         if history.types is not None:
             shown = f"(select json_agg(doc) {OF_TYPES})"
             found.add(f"exists (select {OF_TYPES})", types=[*history.types])
-        rows = await self.database.fetch(
-            "select docs::text from ("
-            f" select {shown} as docs, v.position from agent.message_view v where {found.sql}"
-            f" order by v.position {part.order} limit %(limit)s) page order by position",
-            {**found.values, "limit": part.limit},
-        )
-        return b"[" + b",".join(inner(row[0]) for row in rows if inner(row[0])) + b"]"
+        return await page(self.database, found, part, shown, "asc")
+
+    async def messages_of_run(self, org: str, run_id: str, part: Slice) -> bytes:
+        """A page of a run's messages as a JSON array, those that were sent first, in its order.
+        Raises UnknownCursor."""
+        found = Filter()
+        found.add("v.run_id = %(run)s", run=run_id)
+        found.add("v.org = %(org)s", org=org)
+        await cut(self.database, found, part, OF_RUN, run_id, org)
+        return await page(self.database, found, part, "v.docs", part.order)
+
+
+async def cut(
+    database: Database, found: Filter, part: Slice, known: str, owner: str, org: str
+) -> None:
+    """Only what stands behind or before the cursors, which are counted in time."""
+    for name, value, sign in (("after", part.after, ">"), ("before", part.before, "<")):
+        if value is None:
+            continue
+        row = await database.fetch_one(known, [value, owner, org])
+        if row is None:
+            raise UnknownCursor(name, value)
+        found.add(f"v.position {sign} %({name})s", **{name: row[0]})
+
+
+async def page(database: Database, found: Filter, part: Slice, shown: str, order: str) -> bytes:
+    """The messages that were found, cut from the end that the client asked for."""
+    rows = await database.fetch(
+        "select docs::text from ("
+        f" select {shown} as docs, v.position from agent.message_view v where {found.sql}"
+        f" order by v.position {part.order} limit %(limit)s) page order by position {order}",
+        {**found.values, "limit": part.limit},
+    )
+    return b"[" + b",".join(inner(row[0]) for row in rows if inner(row[0])) + b"]"
 
 
 def inner(array: str) -> bytes:

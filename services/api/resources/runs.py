@@ -15,7 +15,7 @@ from services.api.adapters.resource_query_builder import Resource, Where, filter
 from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, listed, missing, raw, retrieved
+from services.api.http.handler_helpers import ORG, api_of, listed, missing, raw, retrieved, slice_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -66,6 +66,14 @@ class ActiveRunPage(RunFilters):
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = PAGE_ITEMS_MAX
 
 
+class RunMessagePage(Page):
+    """A page of a run's messages."""
+
+    order: Literal["asc", "desc"] = "asc"
+    order_by: Literal["created_at"] = "created_at"
+    limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
+
+
 @get("/v1/runs", opt=returns("runs", query=RunPage))
 async def list_runs(request: AnyRequest) -> Response[bytes]:
     """List runs, the newest first."""
@@ -84,6 +92,14 @@ async def list_active_runs(request: AnyRequest) -> Response[bytes]:
 async def retrieve_run(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve a run."""
     return await retrieved(request, RUNS, run_id)
+
+
+@get("/v1/runs/{run_id:str}/messages", opt=returns("messages", query=RunMessagePage))
+async def list_messages_of_run(request: AnyRequest, run_id: str) -> Response[bytes]:
+    """List the messages of a run: those that were sent, then its answer."""
+    page = query_of(request, RunMessagePage)
+    await run_row(request, run_id)
+    return raw(await api_of(request).messages.messages_of_run(ORG, run_id, slice_of(page)))
 
 
 @get("/v1/runs/{run_id:str}/usage", opt=returns("usage"))

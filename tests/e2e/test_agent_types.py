@@ -12,7 +12,7 @@ from letta_client import BadRequestError, Letta
 from tests.e2e.asking import says, stream
 from tests.e2e.conftest import NewAgent
 
-CREATE = pytest.mark.operation("POST /v1/agents")
+CREATE = pytest.mark.operation("POST /v1/agents/")
 SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
 

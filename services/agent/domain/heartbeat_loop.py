@@ -68,7 +68,11 @@ class HeartbeatLoop:
         rules = rules_of(run)
         tools = tools_of(design.tool_ids)
         allowed = rules.allowed(tool.name for tool in tools)
-        thinks = bool(design.config.llm_config.put_inner_thoughts_in_kwargs)
+        llm = design.config.llm_config
+        thinks = bool(llm.put_inner_thoughts_in_kwargs)
+        # Claude may not think first where it has to call a tool: it is left to think, unless a rule
+        # has a say. If it calls none, what it writes is its answer.
+        free = llm.enable_reasoner and llm.model_endpoint_type == "anthropic"
         return OfferedTools(
             schemas=[
                 extended(tool.json_schema, thinks=thinks, goes_on=not rules.ends(tool.name))
@@ -77,7 +81,7 @@ class HeartbeatLoop:
             ],
             parallel=False,
             names=sorted(allowed) if len(allowed) < len(tools) else None,
-            must_call=bool(allowed),
+            must_call=bool(allowed) and (rules.must_call or not free),
             prefilled=rules.prefilled(allowed),
             reminder="" if run.calls else reminder_of(run),
             streams=False,

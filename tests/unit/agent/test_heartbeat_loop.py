@@ -99,6 +99,19 @@ async def test_a_model_that_thinks_by_itself_is_not_asked_for_its_thoughts(world
     assert all("thinking" not in str(tool) for tool in process.model.asked[0].tools)
 
 
+async def test_claude_is_left_to_think_unless_a_rule_wants_a_call(world: World) -> None:
+    claude = LLM.model_copy(update={"model_endpoint_type": "anthropic", "enable_reasoner": True})
+    process = await ran(world, say("Hello"), llm_config=claude)
+    assert not process.model.asked[0].must_call
+
+
+async def test_a_rule_wants_a_call_of_claude_too(world: World) -> None:
+    claude = LLM.model_copy(update={"model_endpoint_type": "anthropic", "enable_reasoner": True})
+    first = [rule("run_first", "send_message")]
+    process = await ran(world, say("Hello"), llm_config=claude, rules=first)
+    assert process.model.asked[0].must_call
+
+
 async def test_a_heartbeat_asks_for_another_step(world: World) -> None:
     process = await ran(
         world,

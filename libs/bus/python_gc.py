@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-# New objects between two collections. Python's own figure is 700, fewer than one request makes: it
-# would look for cycles, of which there are few, several times in each.
+# New objects between two collections; Python's own figure is 700. There are few cycles to be found,
+# and what holds no cycle is freed without a collection.
 NEW_OBJECTS_MAX = 20_000
 
 

@@ -279,6 +279,9 @@ def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
 
 def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
     """Say what is wrong with tool rules that could not be kept."""
+    if size([rule.model_dump(mode="json") for rule in rules]) > TOOL_RULES_BYTES_MAX:
+        reason = f"`tool_rules`: at most {TOOL_RULES_BYTES_MAX} bytes as JSON: use fewer"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
     for place, rule in enumerate(rules):
         field = f"`tool_rules`, entry {place}"
         if isinstance(rule, RequiresApprovalToolRule):
@@ -290,9 +293,6 @@ def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
             if problem:
                 reason = f"{field}: its arguments do not fit the tool `{tool}`: {problem}"
                 return Rejected(code=INVALID, reason=reason)
-    if size([rule.model_dump(mode="json") for rule in rules]) > TOOL_RULES_BYTES_MAX:
-        reason = f"`tool_rules`: at most {TOOL_RULES_BYTES_MAX} bytes as JSON: use fewer"
-        return Rejected(code=UNPROCESSABLE, reason=reason)
     return None
 
 

@@ -8,6 +8,8 @@ from typing import Protocol
 from libs.contracts.bus_messages import JsonObject
 from services.agent.domain.active_run import (
     ActiveRun,
+    AskModel,
+    EndRun,
     ModelReply,
     NextAction,
     RefuseCall,
@@ -35,6 +37,11 @@ class OfferedTools:
     reminder: str = ""
     streams: bool = True
 
+    @property
+    def tools(self) -> set[str]:
+        """The names of all that may be called."""
+        return {str(schema["name"]) for schema in self.schemas}
+
 
 class AgentLoop(Protocol):
     """The steps of a run. A loop has no state of its own: it decides from the run, so that whoever
@@ -48,7 +55,7 @@ class AgentLoop(Protocol):
         """The tools that the model is offered in the next step, as the agent's rules let it."""
         ...
 
-    def understood(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+    def interpreted(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
         """A model's reply as it is recorded and carried out."""
         ...
 
@@ -56,6 +63,19 @@ class AgentLoop(Protocol):
 def rules_of(run: ActiveRun) -> ToolRules:
     """The rules of a run as they stand after its last call."""
     return ToolRules(run.tool_rules, run.history, run.returned)
+
+
+def next_action_of(run: ActiveRun, reason_to_end: str | None) -> NextAction:
+    """What follows where a run stands that would end after its last step for this reason: None if
+    it goes on, until it has had all steps."""
+    following = next_of_calls(run)
+    if following is not None:
+        return following
+    if reason_to_end and not still_required(run):
+        return EndRun(reason_to_end)
+    if run.steps >= run.max_steps:
+        return EndRun("max_steps")
+    return AskModel(run.next_step_id)
 
 
 def next_of_calls(run: ActiveRun) -> NextAction | None:
@@ -77,9 +97,9 @@ def still_required(run: ActiveRun) -> list[str]:
     return rules_of(run).still_required(rule.tool_name for rule in run.tool_rules)
 
 
-def reminder_of(run: ActiveRun) -> str:
+def reminder_of(run: ActiveRun, reason_to_end: str | None) -> str:
     """What a model is told that would have ended its turn before it may; empty if it did not."""
-    missing = still_required(run) if run.steps else []
+    missing = still_required(run) if reason_to_end else []
     if not missing:
         return ""
     return f"[Automatic message] Before your turn ends, call: {', '.join(missing)}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from pydantic_core import from_json
@@ -39,9 +39,12 @@ def merged(call: ToolCall, given: Mapping[str, JsonObject]) -> ToolCall:
     return rewritten(call, {**arguments, **given[call.name]})
 
 
-def speaking(call: ToolCall, run: RunConfig) -> ToolCall:
-    """A call that clients are shown as words of the assistant, if the run is to show it so."""
+def marked_as_spoken(call: ToolCall, run: RunConfig, offered: Container[str]) -> ToolCall:
+    """A call that clients are shown as words of the assistant, if the run is to show it so. One of
+    a tool that was not offered is not carried out, so it says nothing."""
     if not run.use_assistant_message or call.name != run.assistant_message_tool_name:
+        return call
+    if call.name not in offered:
         return call
     said = (arguments_of(call) or {}).get(run.assistant_message_tool_kwarg)
     if not isinstance(said, str):

@@ -7,16 +7,15 @@ from typing import Any
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import ToolCall
-from services.agent.domain.active_run import ActiveRun, AskModel, EndRun, ModelReply, NextAction
+from services.agent.domain.active_run import ActiveRun, ModelReply, NextAction
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import (
     OfferedTools,
-    next_of_calls,
+    next_action_of,
     reminder_of,
     rules_of,
-    still_required,
 )
-from services.agent.domain.call_arguments import arguments_of, rewritten, speaking
+from services.agent.domain.call_arguments import arguments_of, marked_as_spoken, rewritten
 from services.agent.domain.tools.catalogue import tools_of
 
 HEARTBEAT = "request_heartbeat"
@@ -38,19 +37,13 @@ class HeartbeatLoop:
     def next_action(self, run: ActiveRun) -> NextAction:
         """After the call of a step the model is asked again if it asked for that or a rule says
         so, until it has had all steps."""
-        following = next_of_calls(run)
-        if following is not None:
-            return following
-        reason = self.reason_to_end(run) if run.steps else None
-        if reason and not still_required(run):
-            return EndRun(reason)
-        if run.steps >= run.max_steps:
-            return EndRun("max_steps")
-        return AskModel(run.next_step_id)
+        return next_action_of(run, self.reason_to_end(run))
 
     def reason_to_end(self, run: ActiveRun) -> str | None:
         """Why the run would end after its last step; None if it goes on. A model that only wrote
         something has said it to the user."""
+        if not run.steps:
+            return None
         if not run.calls:
             return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
         last = run.calls[-1]
@@ -83,11 +76,11 @@ class HeartbeatLoop:
             names=sorted(allowed) if len(allowed) < len(tools) else None,
             must_call=bool(allowed) and (rules.must_call or not free),
             prefilled=rules.prefilled(allowed),
-            reminder="" if run.calls else reminder_of(run),
+            reminder=reminder_of(run, self.reason_to_end(run)),
             streams=False,
         )
 
-    def understood(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+    def interpreted(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
         """The first call, with what this loop adds to its arguments taken out, or put right. What
         the model wrote beside it are thoughts."""
         if not reply.tool_calls:
@@ -101,15 +94,10 @@ class HeartbeatLoop:
             goes_on = rules_of(run).goes_on_after(call.name)
             arguments[HEARTBEAT] = wants_heartbeat(arguments) or goes_on
             call = rewritten(call, arguments)
+        calls = [marked_as_spoken(call, run.run, offered.tools)]
         if reply.reasoning or reply.reasoning_parts or not thoughts:
-            return replace(reply, text="", tool_calls=[speaking(call, run.run)])
-        return replace(
-            reply,
-            text="",
-            reasoning=thoughts,
-            inner_thoughts=True,
-            tool_calls=[speaking(call, run.run)],
-        )
+            return replace(reply, text="", tool_calls=calls)
+        return replace(reply, text="", reasoning=thoughts, inner_thoughts=True, tool_calls=calls)
 
 
 def wants_heartbeat(arguments: JsonObject) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.agent.domain.active_run import ActiveRun, AskModel, EndRun, ModelReply, NextAction
+from services.agent.domain.active_run import ActiveRun, ModelReply, NextAction
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import (
     OfferedTools,
-    next_of_calls,
+    next_action_of,
     reminder_of,
     rules_of,
-    still_required,
 )
-from services.agent.domain.call_arguments import speaking, with_arguments
+from services.agent.domain.call_arguments import marked_as_spoken, with_arguments
 from services.agent.domain.tools.catalogue import tools_of
 
 
@@ -23,18 +22,12 @@ class LettaV1Loop:
     def next_action(self, run: ActiveRun) -> NextAction:
         """After the last call of a step the model is asked again, until it calls nothing, calls
         what ends the run, or has had all steps."""
-        following = next_of_calls(run)
-        if following is not None:
-            return following
-        reason = self.reason_to_end(run) if run.steps else None
-        if reason and not still_required(run):
-            return EndRun(reason)
-        if run.steps >= run.max_steps:
-            return EndRun("max_steps")
-        return AskModel(run.next_step_id)
+        return next_action_of(run, self.reason_to_end(run))
 
     def reason_to_end(self, run: ActiveRun) -> str | None:
         """Why the run would end after its last step; None if it goes on."""
+        if not run.steps:
+            return None
         if not run.calls:
             return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
         rules = rules_of(run)
@@ -47,19 +40,19 @@ class LettaV1Loop:
         tools = tools_of(design.tool_ids)
         allowed = rules.allowed(tool.name for tool in tools)
         prefilled = rules.prefilled(allowed)
+        speaks = run.run.use_assistant_message and run.run.assistant_message_tool_name in allowed
         return OfferedTools(
             schemas=[tool.json_schema for tool in tools if tool.name in allowed],
             parallel=bool(design.config.llm_config.parallel_tool_calls) and not rules.one_at_a_time,
             names=sorted(allowed) if len(allowed) < len(tools) else None,
             must_call=bool(allowed) and rules.must_call,
             prefilled=prefilled,
-            reminder="" if run.calls else reminder_of(run),
-            streams=not prefilled and run.run.assistant_message_tool_name not in allowed,
+            reminder=reminder_of(run, self.reason_to_end(run)),
+            streams=not prefilled and not speaks,
         )
 
-    def understood(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+    def interpreted(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
         """With the arguments that rules give, and calls that are shown as words."""
-        told = with_arguments(reply, offered.prefilled)
-        if offered.streams:
-            return told
-        return replace(told, tool_calls=[speaking(call, run.run) for call in told.tool_calls])
+        filled = with_arguments(reply, offered.prefilled)
+        calls = [marked_as_spoken(call, run.run, offered.tools) for call in filled.tool_calls]
+        return replace(filled, tool_calls=calls)

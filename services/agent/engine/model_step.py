@@ -56,8 +56,7 @@ def step_request(
     offered = loop_of(run.agent_type).offered_tools(design, run)
     messages = shown_messages(state, rebuilt)
     if offered.reminder:
-        told = Message(id="", role="user", content=offered.reminder, created_at=at)
-        messages.append(told)
+        messages.append(Message(id="", role="user", content=offered.reminder, created_at=at))
     request = ModelRequest(
         config=design.config,
         messages=messages,
@@ -83,13 +82,13 @@ class ModelStep:
     async def answer(
         self, question: StepRequest, active: ActiveRun, step_id: str, *, number: int
     ) -> tuple[ModelReply, Spoken]:
-        """The model's answer to a step, as its loop understands it; streamed from `number` on if
+        """The model's answer to a step, as its loop interprets it; streamed from `number` on if
         tokens were asked for. Raises ModelFailed."""
         message_id, request = self.ids.new("message"), question.request
         if not request.stream_tokens:
             reply = await self.models.reply(request)
-            understood = loop_of(active.agent_type).understood(reply, active, question.offered)
-            return understood, Spoken(message_id, self.clock.now())
+            reply = loop_of(active.agent_type).interpreted(reply, active, question.offered)
+            return reply, Spoken(message_id, self.clock.now())
         since = self.clock.now()
         envelope = Envelope(id=message_id, date=since, run_id=active.run.id, step_id=step_id)
         step = StepChunks(envelope, parallel=request.parallel)

@@ -47,12 +47,12 @@ class MessageQueries:
         found.add("v.conversation_id = %(conversation)s", conversation=history.conversation_id)
         found.add("v.agent_id = %(agent)s", agent=history.agent_id)
         found.add("v.org = %(org)s", org=history.org)
-        await cut(self.database, found, part, OF_AGENT, history.agent_id, history.org)
+        await within_cursors(self.database, found, part, OF_AGENT, history.agent_id, history.org)
         shown = "v.docs"
         if history.types is not None:
             shown = f"(select json_agg(doc) {OF_TYPES})"
             found.add(f"exists (select {OF_TYPES})", types=[*history.types])
-        return await page(self.database, found, part, shown, "asc")
+        return await messages_page(self.database, found, part, shown, "asc")
 
     async def messages_of_run(self, org: str, run_id: str, part: Slice) -> bytes:
         """A page of a run's messages as a JSON array, those that were sent first, in its order.
@@ -60,11 +60,11 @@ class MessageQueries:
         found = Filter()
         found.add("v.run_id = %(run)s", run=run_id)
         found.add("v.org = %(org)s", org=org)
-        await cut(self.database, found, part, OF_RUN, run_id, org)
-        return await page(self.database, found, part, "v.docs", part.order)
+        await within_cursors(self.database, found, part, OF_RUN, run_id, org)
+        return await messages_page(self.database, found, part, "v.docs", part.order)
 
 
-async def cut(
+async def within_cursors(
     database: Database, found: Filter, part: Slice, known: str, owner: str, org: str
 ) -> None:
     """Only what stands behind or before the cursors, which are counted in time."""
@@ -77,7 +77,9 @@ async def cut(
         found.add(f"v.position {sign} %({name})s", **{name: row[0]})
 
 
-async def page(database: Database, found: Filter, part: Slice, shown: str, order: str) -> bytes:
+async def messages_page(
+    database: Database, found: Filter, part: Slice, shown: str, order: str
+) -> bytes:
     """The messages that were found, cut from the end that the client asked for."""
     rows = await database.fetch(
         "select docs::text from ("

@@ -164,7 +164,7 @@ class Histories(RuleBasedStateMachine):
         spent = Usage(prompt_tokens=5, completion_tokens=1)
         thoughts = [THOUGHT] if thinks else []
         reply = ModelReply(text, asked, finish, spent, reasoning_parts=thoughts)
-        reply = loop.understood(reply, run, offered)
+        reply = loop.interpreted(reply, run, offered)
         spoken = self.spoken(reply, parallel=parallel, in_pieces=in_pieces, jump=jump)
         prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None
         self.decide(

@@ -26,6 +26,7 @@ from services.agent.adapters.tool_router import ToolRouter
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
+from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from services.agent.settings import ProviderSettings, run_seconds_max
@@ -61,7 +62,8 @@ async def wire(
         )
     )
     await catalogue.start()
-    handlers = Handlers(service.repository, catalogue, queries, bus, engine, clock, ids)
+    ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids)
+    handlers = Handlers(ports)
     blocks = DetachDeletedBlocks(bus, queries, ids)
     creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     table = dict(handlers.table())
@@ -70,7 +72,12 @@ async def wire(
     await service.handle(table)
     await service.follow("memory", {memory.BlockDeleted: blocks.block_deleted})
     await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
-    service.sweepers += [engine.sweep, handlers.sweep_creations, blocks.sweep, creations.sweep]
+    service.sweepers += [
+        engine.sweep,
+        handlers.agents.sweep_creations,
+        blocks.sweep,
+        creations.sweep,
+    ]
     service.lease_watchers.append(engine.leases_held)
     service.repository.watchers += [count_run, blocks.committed]
     leads = service.relay.leadership

@@ -9,7 +9,7 @@ from libs.contracts.bus_messages import Accepted, Event, Rejected
 from libs.contracts.conversation import SERVICE, StartRun, main_conversation
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.conversation import Conversation
-from services.agent.handlers import Handlers
+from services.agent.handlers.runs import RunHandlers
 
 NOTED = "Note this: "
 
@@ -22,18 +22,20 @@ class ConversationNoted(Event):
     additive: ClassVar[bool] = True
 
 
-accept = Handlers.start_run
+accept = RunHandlers.start_run
 
 
-async def start_run(handlers: Handlers, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
+async def start_run(
+    handlers: RunHandlers, command: StartRun, work: UnitOfWork
+) -> Accepted | Rejected:
     """Accept a message; where it asks for a note, record one."""
     reply = await accept(handlers, command, work)
     conversation = work.loaded.get(main_conversation(command.agent_id))
     asks = isinstance(reply, Accepted) and NOTED in command.model_dump_json()
     if asks and isinstance(conversation, Conversation) and conversation.pending_events:
-        conversation.happened(ConversationNoted, at=handlers.clock.now())
+        conversation.happened(ConversationNoted, at=handlers.ports.clock.now())
     return reply
 
 
-Handlers.start_run = start_run  # type: ignore[method-assign, assignment]
+RunHandlers.start_run = start_run  # type: ignore[method-assign, assignment]
 runpy.run_module("services.agent", run_name="__main__", alter_sys=True)

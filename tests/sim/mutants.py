@@ -36,7 +36,7 @@ from services.agent.domain import conversation_state
 from services.agent.domain.conversation import Conversation
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
-from services.agent.handlers import RETRY_MEANS_SAME_SECONDS, Handlers, started
+from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from tests.sim import bus as sim_bus
@@ -217,12 +217,12 @@ def ack_before_commit() -> list[Patch]:
 
 @mutant("A client's retry without a key starts a second run.")
 def retry_starts_again() -> list[Patch]:
-    real = Handlers.start_run
+    real = RunHandlers.start_run
 
-    async def start_run(handlers: Handlers, command: Any, work: UnitOfWork) -> Any:
+    async def start_run(handlers: RunHandlers, command: Any, work: UnitOfWork) -> Any:
         return await real(handlers, command.model_copy(update={"retry": False}), work)
 
-    return [(Handlers, "start_run", start_run)]
+    return [(RunHandlers, "start_run", start_run)]
 
 
 @mutant("The blocks of an agent whose creation was interrupted stay for ever.")
@@ -243,13 +243,13 @@ def block_came_too_late() -> list[Patch]:
 
 @mutant("A retry looks for its first try before it reads the conversation.")
 def retry_looks_too_early() -> list[Patch]:
-    real = Handlers.start_run
+    real = RunHandlers.start_run
 
-    async def start_run(handlers: Handlers, command: Any, work: UnitOfWork) -> Any:
+    async def start_run(handlers: RunHandlers, command: Any, work: UnitOfWork) -> Any:
         if not command.retry:
             return await real(handlers, command, work)
         since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
-        look = handlers.queries.latest_run
+        look = handlers.ports.queries.latest_run
         earlier = await look(
             work.context.org,
             command.agent_id,
@@ -262,7 +262,7 @@ def retry_looks_too_early() -> list[Patch]:
             return started(earlier, command.request_hash)
         return await real(handlers, command.model_copy(update={"retry": False}), work)
 
-    return [(Handlers, "start_run", start_run)]
+    return [(RunHandlers, "start_run", start_run)]
 
 
 # Driving runs

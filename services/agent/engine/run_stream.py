@@ -9,7 +9,7 @@ from libs.contracts.bus_messages import Event, JsonObject, delta_subject
 from libs.contracts.conversation import MessageAppended, RunCompleted, RunFailed, RunStarted
 from libs.contracts.letta_message_mapping import served_messages
 from libs.contracts.stream_chunks import OPENING_NUMBER
-from services.agent.projections import ended_fields, error_of
+from services.agent.projections.runs import ended_fields, error_of
 
 DELTA_BYTES_MAX = 512 * 1024
 

@@ -96,7 +96,7 @@ class LateBus:
 async def begin_and_die(world: World, *, sent: bool, fingerprint: str = "") -> None:
     """A process dies while it creates an agent, before or after its blocks were made."""
     dying = world.process("p-1")
-    dying.handlers.bus = CrashingBus(dying, sent=sent)  # type: ignore[assignment]
+    dying.handlers.ports.bus = CrashingBus(dying, sent=sent)  # type: ignore[assignment]
     with pytest.raises(BusUnavailable):
         await dying.tell(wanted(memory_blocks=BLOCKS), "m-1", fingerprint=fingerprint)
     assert world.schema.committed == []
@@ -131,7 +131,7 @@ async def requested(
     process = world.process("p-0")
     context = Context("m-1", org="org-1", actor="user-1")
     request = all_request_bodies.CreateAgent.model_validate(wanted(memory_blocks=blocks).request)
-    design = await process.handlers.design(AGENT, request, context)
+    design = await process.handlers.agents.design(AGENT, request, context)
     assert isinstance(design, AgentDesign)
     work = process.repository.work(context)
     agent = await work.load(Agent, AGENT)
@@ -299,7 +299,7 @@ class TestInterruptedCreation:
     async def test_who_creates_it_in_the_same_moment_is_refused(self, world: World) -> None:
         late = world.process("p-1")
         bus = LateBus(late)
-        late.handlers.bus = bus  # type: ignore[assignment]
+        late.handlers.ports.bus = bus  # type: ignore[assignment]
         creating = asyncio.create_task(late.tell(wanted(memory_blocks=BLOCKS), "m-1"))
         await bus.made.wait()
         await undo_after_a_minute(world, world.process("p-2"))
@@ -326,7 +326,7 @@ class TestInterruptedCreation:
         process = world.process("p-2")
         theirs = CreateAgent(agent_id=AGENT, request={"model": LLM.handle})
         work = process.repository.work(Context("m-2", org="org-2", actor="user-2"))
-        assert isinstance(await process.handlers.create_agent(theirs, work), Accepted)
+        assert isinstance(await process.handlers.agents.create_agent(theirs, work), Accepted)
         await work.commit()
         await undo_after_a_minute(world, process)
         assert world.story(AGENT) == ["agent.created"]
@@ -357,10 +357,10 @@ class TestRequestedByAnOlderRelease:
         [creation] = world.schema.rows("creations")
         assert (creation["agent_id"], creation["actor"]) == (AGENT, "user-1")
         process = world.process("p-2")
-        await process.handlers.sweep_creations()
+        await process.handlers.agents.sweep_creations()
         assert world.story(AGENT) == ["agent.requested"], "somebody may still be working on it"
         world.clock.seconds += 16
-        await process.handlers.sweep_creations()
+        await process.handlers.agents.sweep_creations()
         assert world.story(AGENT) == ["agent.requested", "agent.created"]
         assert world.row("agents", AGENT)["block_ids"] == list(memory_rows(world))
         assert len(memory_rows(world)) == 2
@@ -377,9 +377,9 @@ class TestRequestedByAnOlderRelease:
         [creation] = world.schema.rows("creations")
         assert datetime.fromisoformat(creation["requested_at"]) > world.clock.now()
         process = world.process("p-2")
-        await process.handlers.sweep_creations()
+        await process.handlers.agents.sweep_creations()
         world.clock.seconds += 16
-        await process.handlers.sweep_creations()
+        await process.handlers.agents.sweep_creations()
         assert world.story(AGENT) == ["agent.requested", "agent.created"]
 
     async def test_it_is_finished_by_the_command_that_comes_again(self, world: World) -> None:
@@ -409,9 +409,9 @@ class TestRequestedByAnOlderRelease:
         await requested(world, TOO_LONG)
         process = world.process("p-2")
         if swept:
-            await process.handlers.sweep_creations()
+            await process.handlers.agents.sweep_creations()
             world.clock.seconds += 16
-            await process.handlers.sweep_creations()
+            await process.handlers.agents.sweep_creations()
         else:
             reply = await process.tell(wanted(memory_blocks=TOO_LONG), "m-1")
             assert isinstance(reply, Rejected)

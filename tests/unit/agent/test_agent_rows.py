@@ -35,14 +35,9 @@ from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.runs import run_state
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
 from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
-from services.agent.projections import (
-    AGENTS,
-    CREATIONS,
-    MESSAGES,
-    RUNS,
-    agent_documents,
-    project,
-)
+from services.agent.projections import project
+from services.agent.projections.agents import agent_documents
+from services.agent.projections.tables import AGENTS, CREATIONS, MESSAGES, RUNS
 from tests.contract import examples
 from tests.contract.examples import (
     AGENT,

@@ -52,6 +52,7 @@ from services.agent.domain.model_context import AttachedBlock, ModelRequest, sys
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
+from services.agent.handlers.ports import HandlerPorts
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
@@ -264,9 +265,10 @@ class Process:
                 quarantine=Quarantine(world.clock),
             )
         )
-        self.handlers = Handlers(
+        ports = HandlerPorts(
             self.repository, model, world.queries, self.bus, self.drivers, world.clock, world.ids
         )
+        self.handlers = Handlers(ports)
         self.shell = CommandDispatcher(self.repository, self.handlers.table())
 
     @property

@@ -25,9 +25,9 @@ BANNED = [
 ]
 PURE = [
     "services/agent/domain/agent.py",
-    "services/agent/handlers.py",
+    "services/agent/handlers/runs.py",
     "services/agent/engine/run_scheduling.py",
-    "services/agent/projections.py",
+    "services/agent/projections/runs.py",
     "services/agent/app.py",
     "services/memory/domain.py",
     "services/api/resources/agents.py",
@@ -77,5 +77,5 @@ def test_adapters_may_reach_for_the_world(path: str) -> None:
 
 
 def test_a_ban_says_what_to_do_instead() -> None:
-    [said, *_] = bans("services/agent/handlers.py", BANNED[5])
+    [said, *_] = bans("services/agent/handlers/runs.py", BANNED[5])
     assert "Clock port" in said

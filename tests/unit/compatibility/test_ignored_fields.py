@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from deploy.compatibility import ROOT, read_ignored
 from libs.contracts.letta import all_request_bodies
 
-AGENTS = ["services/agent/domain", "services/agent/handlers.py", "services/api/resources/agents.py"]
+AGENTS = ["services/agent/domain", "services/agent/handlers", "services/api/resources/agents.py"]
 MESSAGES = ["services/api/http", "services/api/resources", "libs/contracts/letta/runs.py"]
 BLOCKS = [
     "services/memory",

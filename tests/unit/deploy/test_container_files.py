@@ -46,8 +46,8 @@ def test_every_image_has_what_migrates_and_rebuilds_all_services() -> None:
     ).stdout.split()
     assert "services.agent.projections" in loaded
     for name in loaded:
-        assert re.fullmatch(r"services\.\w+(\.(projections|domain(\..*)?))?", name), name
-    for part in ("__init__.py", "projections.py", "domain*", "adapters/migrations"):
+        assert re.fullmatch(r"services\.\w+(\.(projections|domain)(\..*)?)?", name), name
+    for part in ("__init__.py", "projections*", "domain*", "adapters/migrations"):
         assert f" services/*/{part} " in DOCKERFILE, part
 
 

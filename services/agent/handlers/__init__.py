@@ -1,0 +1,29 @@
+"""Commands to the agent service, a module for each kind of thing that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.bus_messages import Command
+from services.agent.handlers.agents import AgentHandlers
+from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.runs import RunHandlers
+
+
+@dataclass(slots=True)
+class Handlers:
+    """All of them."""
+
+    ports: HandlerPorts
+    agents: AgentHandlers = field(init=False)
+    runs: RunHandlers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.agents = AgentHandlers(self.ports)
+        self.runs = RunHandlers(self.ports)
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {**self.agents.table(), **self.runs.table()}

@@ -1,0 +1,42 @@
+"""What the handlers of the agent service need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.bus.ports import Bus, Clock, Ids
+from libs.contracts.bus_messages import Rejected
+from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.eventstore.unit_of_work import Repository
+from services.agent.adapters.all_queries import Queries
+from services.agent.engine.run_scheduling import RunEngine
+
+
+class Handles(Protocol):
+    """Which models there are."""
+
+    async def llm(self, handle: str) -> LLMConfig | Rejected:
+        """The config of a language model."""
+        ...
+
+    async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
+        """The config of an embedding model."""
+        ...
+
+    async def refusal(self, config: LLMConfig) -> Rejected | None:
+        """Why nobody could answer for a model config, if so."""
+        ...
+
+
+@dataclass(slots=True)
+class HandlerPorts:
+    """What a handler may use."""
+
+    repository: Repository
+    handles: Handles
+    queries: Queries
+    bus: Bus
+    engine: RunEngine
+    clock: Clock
+    ids: Ids

@@ -1,0 +1,115 @@
+"""Commands about runs: load, decide, save, reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from libs.bus.command_dispatcher import Handler
+from libs.bus.ports import fresh_ids
+from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
+from libs.contracts.conversation import CancelRuns, RunCommand, StartRun, main_conversation
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.domain.agent import Agent, missing
+from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversation_state import overtaken_by
+from services.agent.domain.tool_rules import rules_in_force
+from services.agent.handlers.ports import HandlerPorts
+
+RETRY_MEANS_SAME_SECONDS = 600
+
+
+class RunHandlers:
+    """Starts runs, and ends them before their time."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {StartRun: self.start_run, CancelRuns: self.cancel_runs}
+
+    async def start_run(self, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
+        """Accept messages, and begin an attempt at the run if it is active."""
+        agent, conversation = await asyncio.gather(
+            work.load(Agent, command.agent_id),
+            work.load(Conversation, command.conversation),
+        )
+        # The two are read side by side: the agent may be deleted between.
+        if agent.design is None:
+            return missing(agent.id)
+        if not conversation.is_of(agent.id):
+            return missing_conversation(command)
+        if command.retry:
+            # Looked for after the conversation is read: a try that is accepted from here on is a
+            # conflict, and this is decided again. Both times are the api's: the clock of this
+            # process may be hours off.
+            since = command.run.created_at - timedelta(seconds=RETRY_MEANS_SAME_SECONDS)
+            earlier = await self.ports.queries.latest_run(
+                work.context.org,
+                command.agent_id,
+                conversation.id,
+                command.request_hash,
+                since,
+                command.earlier_runs,
+            )
+            if earlier:
+                return started(earlier, command.request_hash)
+        earliest, latest = asked_between(command, work.context)
+        overtaken = overtaken_by(conversation.state, command.request_hash, earliest)
+        if overtaken:
+            return started(overtaken, command.request_hash)
+        config = agent.design.config
+        refused = conversation.accept(
+            command,
+            config.agent_type,
+            tool_rules=rules_in_force(config.tool_rules, agent.design.tools),
+            asked_at=latest,
+            at=self.ports.clock.now(),
+        )
+        if refused:
+            return refused
+        if conversation.running().run.id == command.run.id:
+            work.take_lease = conversation.id
+            fresh = self.ports.engine.look(agent.design, conversation)
+            work.after_commit.append(
+                lambda epoch: self.ports.engine.begin(conversation.id, epoch, work.context, fresh)
+            )
+        return started(command.run.id, command.request_hash)
+
+    async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
+        """End runs at once, wherever they stand; who drives one of them is told."""
+        conversation = await work.load(Conversation, command.conversation)
+        if not conversation.exists or not conversation.is_of(command.agent_id):
+            return missing_conversation(command)
+        fresh = fresh_ids(self.ports.ids, "message")
+        outcome = conversation.cancel(command, message_ids=fresh, at=self.ports.clock.now())
+        if isinstance(outcome, Rejected):
+            return outcome
+        gone = [run_id for run_id, status in outcome.items() if status == "cancelled"]
+        work.after_commit.append(
+            lambda _: self.ports.engine.cancelled(conversation.id, gone, work.context)
+        )
+        return Accepted(result={**outcome})
+
+
+def missing_conversation(command: RunCommand) -> Rejected:
+    """The refusal for a conversation that the agent does not have; its own goes with the agent."""
+    if command.conversation == main_conversation(command.agent_id):
+        return missing(command.agent_id)
+    reason = f"Conversation with ID {command.conversation} not found"
+    return Rejected(code=NOT_FOUND, reason=reason)
+
+
+def asked_between(command: StartRun, context: Context) -> tuple[datetime, datetime]:
+    """When this try was made, at the earliest and at the latest. The api's clock may be wrong, and
+    what it sent may have been held up on its way to the clock of the bus."""
+    by_api = command.run.created_at
+    by_bus = datetime.fromisoformat(context.sent_at) if context.sent_at else by_api
+    return min(by_api, by_bus), max(by_api, by_bus)
+
+
+def started(run_id: str, request_hash: str) -> Accepted:
+    """The reply to StartRun: which run answers, and which request it answers."""
+    return Accepted(result={"run_id": run_id, "request_hash": request_hash})

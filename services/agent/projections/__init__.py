@@ -1,0 +1,54 @@
+"""Events of the agent service as rows that clients and other services read."""
+
+from __future__ import annotations
+
+from libs.contracts.agent import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    BlockAttached,
+    BlockDetached,
+)
+from libs.contracts.bus_messages import Event
+from libs.contracts.conversation import (
+    ConversationDeleted,
+    MessageAppended,
+    QueuedRunsCancelled,
+    RunAccepted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
+    SystemPromptRebuilt,
+)
+from libs.eventstore.read_model_rows import RowWrites
+from services.agent.projections.agents import project_agent
+from services.agent.projections.messages import message_row, rebuilt_row
+from services.agent.projections.runs import never_started, project_run
+from services.agent.projections.tables import MESSAGES, READ_MODELS, RUNS, listed
+
+__all__ = ["READ_MODELS", "project"]
+
+
+def project(event: Event, org: str, rows: RowWrites) -> None:
+    """What an event does to the read models."""
+    match event:
+        case (
+            AgentRequested() | AgentAbandoned() | AgentCreated() | AgentUpdated()
+            | AgentDeleted() | BlockAttached() | BlockDetached()
+        ):  # fmt: skip
+            project_agent(event, org, rows)
+        case MessageAppended():
+            if not event.message.hidden:
+                rows.upsert(MESSAGES, message_row(event, org))
+        case SystemPromptRebuilt():
+            rows.patch(MESSAGES, rebuilt_row(event))
+        case ConversationDeleted():
+            rows.delete(MESSAGES, "conversation_id", event.originator_id)
+            rows.delete(RUNS, "conversation_id", event.originator_id)
+        case QueuedRunsCancelled():
+            rows.patch_alike(RUNS, listed(event.run_ids), never_started(event))
+        case RunAccepted() | RunStarted() | RunCompleted() | RunFailed() | RunCancelled():
+            project_run(event, org, rows)

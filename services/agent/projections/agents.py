@@ -1,0 +1,97 @@
+"""Events about agents as rows."""
+
+from __future__ import annotations
+
+from pydantic_core import to_json
+
+from libs.contracts.agent import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    BlockAttached,
+    BlockDetached,
+)
+from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.conversation import main_conversation
+from libs.contracts.letta.agent_state import AgentConfig, agent_state
+from libs.eventstore.read_model_rows import RowWrites
+from services.agent.domain.tools.catalogue import tool_state, tools_of
+from services.agent.domain.tools.definition import tool_ids_of
+from services.agent.projections.tables import AGENTS, CREATIONS, listed
+
+# The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
+AGENT_DOC = (
+    "last_run_completion",
+    "last_run_duration_ms",
+    "last_stop_reason",
+    "memory",
+    "blocks",
+    "tools",
+    "tags",
+    "description",
+    "project_id",
+    "template_id",
+    "base_template_id",
+    "created_by_id",
+)
+
+
+def project_agent(event: Event, org: str, rows: RowWrites) -> None:
+    """Agents come, change and go."""
+    agent_id = event.originator_id
+    match event:
+        case AgentRequested():
+            rows.upsert(
+                CREATIONS,
+                {
+                    "agent_id": agent_id,
+                    "org": org,
+                    "actor": event.config.created_by_id or "",
+                    "requested_at": event.timestamp.isoformat(),
+                },
+            )
+        case AgentAbandoned():
+            rows.delete(CREATIONS, "agent_id", agent_id)
+        case AgentCreated():
+            rows.delete(CREATIONS, "agent_id", agent_id)
+            rows.upsert(
+                AGENTS,
+                {
+                    "org": org,
+                    "created_at": event.timestamp.isoformat(),
+                    "conversation_id": main_conversation(agent_id),
+                    **agent_fields(event),
+                },
+            )
+        case AgentUpdated():
+            rows.patch(AGENTS, agent_fields(event))
+        case AgentDeleted():
+            rows.delete(AGENTS, "id", agent_id)
+        case BlockAttached() | BlockDetached():
+            rows.patch(AGENTS, {"id": agent_id, "block_ids": listed(event.block_ids)})
+
+
+def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
+    """The columns that follow from an agent's design."""
+    config = event.config
+    tools = tools_of(tool_ids_of(event.tools, event.tool_ids))
+    return {
+        "id": config.id,
+        "updated_at": config.updated_at.isoformat(),
+        "name": config.name,
+        "block_ids": listed(event.block_ids),
+        "tags": listed(event.tags),
+        "tools": [tool_state(tool, created_by_id=config.created_by_id) for tool in tools],
+        **agent_documents(config),
+    }
+
+
+def agent_documents(config: AgentConfig) -> JsonObject:
+    """The V1 agent in two: `body` is text that is served as it is, JSON without the braces. The
+    ids of its messages are in neither, they are always looked up."""
+    state = agent_state(config)
+    del state["message_ids"]
+    doc: JsonObject = {name: state.pop(name) for name in AGENT_DOC}
+    return {"doc": doc, "body": to_json(state).decode()[1:-1]}

@@ -1,0 +1,42 @@
+"""Messages as rows."""
+
+from __future__ import annotations
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.conversation import Message, MessageAppended, SystemPromptRebuilt
+from libs.contracts.letta_message_mapping import served_messages, text_of, words_in_calls
+
+
+def message_row(event: MessageAppended, org: str) -> JsonObject:
+    """A message with the V1 messages that it is served as."""
+    message = event.message
+    docs = served_messages(message, run_id=event.run_id, step_id=event.step_id)
+    return {
+        "id": message.id,
+        "org": org,
+        "agent_id": event.agent_id,
+        "conversation_id": event.originator_id,
+        "position": event.originator_version,
+        "run_id": event.run_id,
+        "step_id": event.step_id,
+        "role": message.role,
+        "created_at": message.created_at.isoformat(),
+        "sent": event.sent,
+        "in_context": True,
+        "text": searched_text(message).replace("\x00", ""),
+        "docs": [*docs],
+        "number": event.number,
+        "pieces": None if event.pieces is None else [[*piece] for piece in event.pieces],
+    }
+
+
+def searched_text(message: Message) -> str:
+    """What a message is found by: its words, also those that were said by calling a tool."""
+    spoken = words_in_calls(message)
+    return "\n".join([text_of(message), *spoken]).lstrip("\n") if spoken else text_of(message)
+
+
+def rebuilt_row(event: SystemPromptRebuilt) -> JsonObject:
+    """The system message with its new content."""
+    docs = served_messages(event.message, run_id=None, step_id=None)
+    return {"id": event.message.id, "text": text_of(event.message), "docs": [*docs]}

@@ -1,0 +1,17 @@
+"""The tables that clients and other services read."""
+
+from __future__ import annotations
+
+from libs.contracts.bus_messages import Json
+from libs.eventstore.read_model_rows import Table
+
+AGENTS = Table("agents")
+MESSAGES = Table("messages", aggregate="conversation_id")
+RUNS = Table("runs", aggregate="conversation_id")
+CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
+READ_MODELS = (AGENTS, CREATIONS, MESSAGES, RUNS)
+
+
+def listed(values: list[str]) -> list[Json]:
+    """A list of strings as JSON."""
+    return list(values)

@@ -10,7 +10,7 @@ from deploy.embedded.settings import LaunchError
 from libs.bus.service_settings import log_level
 from libs.contracts.environment import WrongSetting
 from libs.telemetry.settings import TelemetrySettings
-from services.agent.settings import ProviderSettings, run_seconds_max
+from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings
 
 # Only what they read of a person's environment. One that is missing here is refused by the service.
@@ -18,7 +18,7 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     log_level,
     partial(TelemetrySettings.from_environment, "launcher"),
     ProviderSettings.from_environment,
-    run_seconds_max,
+    Deadlines.from_environment,
     ApiSettings.from_environment,
 )
 

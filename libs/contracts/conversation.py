@@ -218,7 +218,8 @@ class RunStarted(RunEvent):
 
 
 class ModelReplied(RunEvent):
-    """The model answered a step; where rules left it some tools only, `offered` names them."""
+    """The model answered a step; where rules left it some tools only, `offered` names them, and
+    `concurrent` are the ids of the calls that may run beside each other."""
 
     topic: ClassVar[str] = "model.replied"
     step_id: str
@@ -227,6 +228,7 @@ class ModelReplied(RunEvent):
     finish_reason: str
     tool_calls: list[ToolCall] = Field(default_factory=list)
     offered: list[str] | None = Field(default=None, exclude_if=lambda names: names is None)
+    concurrent: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
 
 
 class ToolCallStarted(RunEvent):
@@ -236,6 +238,21 @@ class ToolCallStarted(RunEvent):
     step_id: str
     tool_call_id: str
     tool: str
+
+
+class StartedCall(Value):
+    """A tool call, and the tool that it is of."""
+
+    tool_call_id: str
+    tool: str
+
+
+class ToolCallsStarted(RunEvent):
+    """Several tools are about to run beside each other."""
+
+    topic: ClassVar[str] = "tool_calls.started"
+    step_id: str
+    calls: list[StartedCall]
 
 
 class ToolCallRefused(RunEvent):
@@ -248,21 +265,24 @@ class ToolCallRefused(RunEvent):
 
 
 class ToolCallFinished(RunEvent):
-    """A tool gave its result."""
+    """A tool gave its result, which is `held` where a call before has none yet, and becomes part of
+    the history after that one's."""
 
     topic: ClassVar[str] = "tool_call.finished"
     step_id: str
     tool_call_id: str
     status: ToolStatus
+    held: Message | None = Field(default=None, exclude_if=lambda message: message is None)
 
 
 class ToolCallInterrupted(RunEvent):
     """Nobody knows what the tool did: its process died and it may not run twice, or its run was
-    cancelled meanwhile."""
+    cancelled meanwhile; what the model is told of it may be `held` as a result is."""
 
     topic: ClassVar[str] = "tool_call.interrupted"
     step_id: str
     tool_call_id: str
+    held: Message | None = Field(default=None, exclude_if=lambda message: message is None)
 
 
 class RunCompleted(RunEvent):

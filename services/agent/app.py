@@ -22,24 +22,26 @@ from services.agent.adapters.models.model_catalogue import Catalogue
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Provider
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
+from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_router import ToolRouter
+from services.agent.domain.tools.definition import Owner
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
-from services.agent.settings import ProviderSettings, run_seconds_max
+from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
     """The wiring with the providers and the limits that the environment names."""
     settings = ProviderSettings.from_environment(environment)
-    return partial(wire, settings=settings, seconds_max=run_seconds_max(environment))
+    return partial(wire, settings=settings, deadlines=Deadlines.from_environment(environment))
 
 
 async def wire(
-    runtime: Runtime, *, settings: ProviderSettings, seconds_max: float
+    runtime: Runtime, *, settings: ProviderSettings, deadlines: Deadlines
 ) -> Callable[[], Awaitable[None]]:
     """Say what the agent service answers, follows and sweeps; returns what drains it."""
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
@@ -50,7 +52,9 @@ async def wire(
         EnginePorts(
             repository=service.repository,
             models=catalogue,
-            tools=ObservedTools(tool_router(bus, queries, clock), clock),
+            tools=ObservedTools(
+                tool_router(bus, queries, clock, seconds_max=deadlines.tool_seconds_max), clock
+            ),
             queries=queries,
             bus=bus,
             clock=clock,
@@ -58,7 +62,7 @@ async def wire(
             committed=service.relay.notification.notify,
             quarantine=service.quarantine,
             locks=service.locks,
-            run_seconds_max=seconds_max,
+            deadlines=deadlines,
         )
     )
     await catalogue.start()
@@ -94,9 +98,15 @@ async def wire(
     return drain
 
 
-def tool_router(bus: Bus, queries: Queries, clock: Clock) -> ToolRouter:
+def tool_router(
+    bus: Bus, queries: Queries, clock: Clock, *, seconds_max: float = TOOL_SECONDS_MAX
+) -> ToolRouter:
     """The owners of tools that there are."""
-    return ToolRouter({"agent": AgentTools(queries), "memory": MemoryTools(bus, queries)}, clock)
+    owners: Mapping[Owner, ToolOwner] = {
+        "agent": AgentTools(queries),
+        "memory": MemoryTools(bus, queries),
+    }
+    return ToolRouter(owners, clock, seconds_max=seconds_max)
 
 
 def providers(settings: ProviderSettings) -> list[Provider]:

@@ -33,12 +33,14 @@ from libs.contracts.conversation import (
     RunCompleted,
     RunFailed,
     RunStarted,
+    StartedCall,
     StartRun,
     SystemPromptRebuilt,
     ToolCall,
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallRefused,
+    ToolCallsStarted,
     ToolCallStarted,
     Usage,
     main_conversation,
@@ -262,6 +264,15 @@ EVENTS: list[Event] = [
     ),
     of_conversation(
         ToolCallStarted, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, tool=CALL.name
+    ),
+    of_conversation(
+        ToolCallsStarted,
+        run_id=RUN,
+        step_id=STEP,
+        calls=[
+            StartedCall(tool_call_id=CALL.id, tool=CALL.name),
+            StartedCall(tool_call_id="call_2", tool="conversation_search"),
+        ],
     ),
     of_conversation(
         ToolCallFinished, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, status="success"

@@ -32,6 +32,7 @@ from libs.contracts.conversation import (
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallRefused,
+    ToolCallsStarted,
     ToolCallStarted,
 )
 from libs.contracts.letta.tool_rules import InitToolRule
@@ -54,6 +55,7 @@ FAILING, CUT, WAITING = "run-failing", "run-cut", "run-waiting"
 EXAMPLES = {type(event): event for event in EVENTS}
 SECOND_CALL = CALL.model_copy(update={"id": "call_2"})
 THIRD_CALL = CALL.model_copy(update={"id": "call_3", "name": "memory_replace"})
+HELD = RETURNED.model_copy(update={"id": "message-held", "tool_call_id": SECOND_CALL.id})
 RULES = [InitToolRule(tool_name=CALL.name)]
 
 
@@ -81,6 +83,20 @@ CONVERSATION = [
     one(ToolCallStarted, tool_call_id=SECOND_CALL.id),
     one(ToolCallInterrupted, tool_call_id=SECOND_CALL.id),
     one(ToolCallRefused, tool_call_id=THIRD_CALL.id, tool=THIRD_CALL.name),
+    one(
+        ModelReplied,
+        tool_calls=[CALL, SECOND_CALL, THIRD_CALL],
+        concurrent=[CALL.id, SECOND_CALL.id, THIRD_CALL.id],
+    ),
+    one(MessageAppended, pieces=None, number=20),
+    one(ToolCallsStarted),
+    one(ToolCallFinished, tool_call_id=SECOND_CALL.id, held=HELD),
+    one(ToolCallStarted, tool_call_id=THIRD_CALL.id),
+    one(ToolCallFinished),
+    one(MessageAppended, message=RETURNED, number=None, pieces=None),
+    one(MessageAppended, message=HELD, number=None, pieces=None),
+    one(ToolCallFinished, tool_call_id=THIRD_CALL.id),
+    one(MessageAppended, message=RETURNED, number=None, pieces=None),
     one(SystemPromptRebuilt),
     one(ModelReplied, tool_calls=[], finish_reason="stop"),
     one(RunCompleted),

@@ -46,6 +46,7 @@ SUBJECTS = {
     "RunStarted": f"agent.event.run.started.org-1.{RUN}",
     "ModelReplied": f"agent.event.model.replied.org-1.{RUN}",
     "ToolCallStarted": f"agent.event.tool_call.started.org-1.{RUN}",
+    "ToolCallsStarted": f"agent.event.tool_calls.started.org-1.{RUN}",
     "ToolCallFinished": f"agent.event.tool_call.finished.org-1.{RUN}",
     "ToolCallRefused": f"agent.event.tool_call.refused.org-1.{RUN}",
     "ToolCallInterrupted": f"agent.event.tool_call.interrupted.org-1.{RUN}",

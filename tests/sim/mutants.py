@@ -32,7 +32,7 @@ from libs.eventstore.ports import (
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent import projections
 from services.agent.adapters.tool_router import ToolRouter
-from services.agent.domain import conversation_state
+from services.agent.domain import conversation_state, tool_calls
 from services.agent.domain.conversation import Conversation
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
@@ -278,13 +278,13 @@ def no_sweeper() -> list[Patch]:
 
 @mutant("An interrupted tool call is recorded, but the model is shown no result.")
 def unpaired_call() -> list[Patch]:
-    real = Conversation.interrupt
+    real = tool_calls.interrupt
 
     def interrupt(talk: Conversation, *what: Any, **how: Any) -> None:
-        with mock.patch.object(Conversation, "show"):
+        with mock.patch.object(tool_calls, "show"):
             real(talk, *what, **how)
 
-    return [(Conversation, "interrupt", interrupt)]
+    return [(tool_calls, "interrupt", interrupt)]
 
 
 @mutant("A tool that may not run twice is run again after a crash.")
@@ -394,7 +394,7 @@ def cancel_leaves_calls() -> list[Patch]:
     real = Conversation.cancel
 
     def cancel(talk: Conversation, *what: Any, **how: Any) -> Any:
-        with mock.patch.object(Conversation, "interrupt_all"):
+        with mock.patch.object(tool_calls, "interrupt_all"):
             return real(talk, *what, **how)
 
     return [(Conversation, "cancel", cancel)]

@@ -14,6 +14,7 @@ DRIVEN = frozenset(
     {
         "model.replied",
         "tool_call.started",
+        "tool_calls.started",
         "tool_call.finished",
         "tool_call.interrupted",
         "run.completed",

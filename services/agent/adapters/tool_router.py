@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from pydantic import ValidationError
@@ -18,10 +20,11 @@ from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.tools.catalogue import (
     TOOL_ARGUMENTS_CHARS_MAX,
-    TOOL_RETURN_CHARS_MAX,
     tools_of,
 )
 from services.agent.domain.tools.definition import BaseTool, Owner
+from services.agent.domain.tools.return_limits import cut
+from services.agent.settings import TOOL_SECONDS_MAX
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +49,16 @@ class Tools(Protocol):
 class ToolRouter:
     """Keeps the contract of `Tools`, with the catalogue and the owners that there are."""
 
-    def __init__(self, owners: Mapping[Owner, ToolOwner], clock: Clock) -> None:
+    def __init__(
+        self,
+        owners: Mapping[Owner, ToolOwner],
+        clock: Clock,
+        *,
+        seconds_max: float = TOOL_SECONDS_MAX,
+    ) -> None:
         self.owners = owners
         self.clock = clock
+        self.seconds_max = seconds_max
 
     def runner(self, tool: BaseTool) -> Runner | None:
         """What carries out calls of a tool; None if its owner is not there, or cannot yet."""
@@ -75,21 +85,41 @@ class ToolRouter:
         runner = self.runner(tool)
         if runner is None:
             return error(f"The tool '{call.name}' is not built yet on this server.")
-        calling = Calling(call, design, run_id, step_id, context)
-        give_up_at = self.clock.monotonic() + tool.deadline_seconds
+        seconds = min(tool.deadline_seconds or self.seconds_max, self.seconds_max)
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                result = await self.answered(
+                    runner, Calling(call, design, run_id, step_id, context), seconds
+                )
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            result = late(call.name, seconds)
+        failpoints.reached("after_tool")
+        return shortened(result, tool.return_chars_max)
+
+    async def answered(self, runner: Runner, calling: Calling, seconds: float) -> ToolResult:
+        """What a tool gives back, asked for again during an outage until its time is up."""
+        name = calling.call.name
+        give_up_at = self.clock.monotonic() + seconds
         while True:
             try:
-                result = await runner(calling)
+                return await runner(calling)
             except ValidationError as invalid:
-                return error(f"The arguments do not fit '{call.name}': {summary(invalid)}")
+                return error(f"The arguments do not fit '{name}': {summary(invalid)}")
             except (BusUnavailable, StoreUnavailable) as outage:
-                log.warning("tool %s waits: %s", call.name, outage)
+                log.warning("tool %s waits: %s", name, outage)
                 if self.clock.monotonic() > give_up_at:
-                    return error(f"'{call.name}' got no answer, and may or may not have worked.")
+                    return error(f"'{name}' got no answer, and may or may not have worked.")
                 await self.clock.sleep(OUTAGE_RETRY_SECONDS)
-            else:
-                failpoints.reached("after_tool")
-                return shortened(result)
+
+
+def late(name: str, seconds: float) -> ToolResult:
+    """What a model is told of a tool that took too long."""
+    return error(
+        f"'{name}' took longer than {seconds:g} seconds and was stopped. It may or may not have "
+        "taken effect: check before you call it again."
+    )
 
 
 def captured(name: str, design: AgentDesign) -> BaseTool | None:
@@ -97,13 +127,10 @@ def captured(name: str, design: AgentDesign) -> BaseTool | None:
     return next((tool for tool in tools_of(design.tool_ids) if tool.name == name), None)
 
 
-def shortened(result: ToolResult) -> ToolResult:
-    """The result within the limit of what a tool may return."""
-    if len(result.text) <= TOOL_RETURN_CHARS_MAX:
-        return result
-    kept = result.text[:TOOL_RETURN_CHARS_MAX]
-    note = f"... [{len(result.text) - TOOL_RETURN_CHARS_MAX} characters left out]"
-    return ToolResult(result.status, kept + note)
+def shortened(result: ToolResult, chars_max: int) -> ToolResult:
+    """The result within the limit of what its tool may return."""
+    text = cut(result.text, chars_max)
+    return result if text is result.text else replace(result, text=text)
 
 
 def summary(invalid: ValidationError) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -16,6 +18,8 @@ from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import OPENING_NUMBER, Chunk
 
 PAUSE_SECONDS_MAX = 600.0
+# How many calls of one step may run at once.
+CONCURRENT_CALLS_MAX = 8
 # What the model is shown as the result of a call that has none.
 INTERRUPTED = (
     "The tool call was interrupted: the server stopped while the tool ran, and whether it took "
@@ -28,11 +32,20 @@ CANCELLED = (
 
 
 class PendingCall(BaseModel):
-    """A tool call that the model asked for in this step; `refused` if its rules do not allow it."""
+    """A tool call that the model asked for in this step; `refused` if its rules do not allow it.
+    One that is `concurrent` may run beside others. Its result is `held` while a call before it has
+    none: results are shown in the order of the calls."""
 
     call: ToolCall
     state: Literal["waiting", "started", "finished"] = "waiting"
     refused: bool = False
+    concurrent: bool = False
+    held: Message | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether its result is in the history."""
+        return self.state == "finished" and self.held is None
 
 
 class QueuedRun(BaseModel):
@@ -109,6 +122,44 @@ class ActiveRun(BaseModel):
         """The first tool call that has no result yet."""
         return next((call for call in self.calls if call.state != "finished"), None)
 
+    @property
+    def started_calls(self) -> tuple[ToolCall, ...]:
+        """The calls that have started and have no result yet."""
+        return tuple(one.call for one in self.calls if one.state == "started")
+
+    @property
+    def startable_calls(self) -> tuple[ToolCall, ...]:
+        """The calls that may start now: first those that may run beside others, so many at once as
+        may, then the rest one by one."""
+        waiting = [one for one in self.calls if one.state == "waiting"]
+        concurrent = [one.call for one in waiting if one.concurrent]
+        started = len(self.started_calls)
+        if concurrent:
+            return tuple(concurrent[: CONCURRENT_CALLS_MAX - started])
+        return () if started else tuple(one.call for one in waiting[:1])
+
+    def pending(self, call_id: str) -> PendingCall:
+        """The call of this id, where the step has it."""
+        return next(one for one in self.calls if one.call.id == call_id)
+
+    def follows_unshown(self, call_id: str) -> bool:
+        """Whether a call before this one has no result in the history yet."""
+        return any(
+            not one.shown for one in takewhile(lambda one: one.call.id != call_id, self.calls)
+        )
+
+    def show(self, call_id: str | None) -> None:
+        """The result of a call is in the history."""
+        for one in self.calls:
+            if one.call.id == call_id:
+                one.held = None
+
+    @property
+    def next_held(self) -> Message | None:
+        """The result that can be shown now, since all before it are."""
+        unshown = next((one for one in self.calls if not one.shown), None)
+        return unshown.held if unshown else None
+
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
@@ -118,10 +169,10 @@ class AskModel:
 
 
 @dataclass(frozen=True, slots=True)
-class StartTool:
-    """Record that this call starts."""
+class StartTools:
+    """Record that these calls start, side by side."""
 
-    call: ToolCall
+    calls: tuple[ToolCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +184,11 @@ class RefuseCall:
 
 
 @dataclass(frozen=True, slots=True)
-class RunTool:
-    """Run this call, whose start is recorded."""
+class RunTools:
+    """Run these calls, whose start is recorded."""
 
     step_id: str
-    call: ToolCall
+    calls: tuple[ToolCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +198,7 @@ class EndRun:
     stop_reason: str
 
 
-NextAction = AskModel | StartTool | RefuseCall | RunTool | EndRun
+NextAction = AskModel | StartTools | RefuseCall | RunTools | EndRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,20 +250,12 @@ def nanoseconds(since: datetime, until: datetime) -> int:
     return round((until - since).total_seconds() * 1e9)
 
 
-def mark(active: ActiveRun, old: str, new: str) -> None:
-    """Move the first open call on; calls run in the order in which the model asked."""
-    pending = active.open_call
-    assert pending is not None, "there is an open call"
+def mark(active: ActiveRun, call_id: str, old: str, new: str) -> PendingCall:
+    """Move a call on; returns it."""
+    pending = active.pending(call_id)
     assert pending.state == old, f"only a {old} call becomes {new}"
     pending.state = new  # type: ignore[assignment]
-
-
-def refuse(active: ActiveRun) -> None:
-    """The first open call is not carried out."""
-    pending = active.open_call
-    assert pending is not None, "there is an open call"
-    assert pending.state == "waiting", "what has started is not refused any more"
-    pending.state, pending.refused = "finished", True
+    return pending
 
 
 def served_parts(message: Message) -> int:
@@ -257,3 +300,9 @@ def result_message(call: ToolCall, result: ToolResult, *, message_id: str, at: d
 def kept_calls(reply: ModelReply, *, parallel: bool) -> list[ToolCall]:
     """The calls that are carried out: without parallel calls only the first."""
     return reply.tool_calls if parallel else reply.tool_calls[:1]
+
+
+def concurrent_calls(calls: list[ToolCall], concurrent: Container[str]) -> list[str]:
+    """The ids of those calls that may run beside each other, if there are several."""
+    several = [call.id for call in calls if call.name in concurrent]
+    return several if len(several) > 1 else []

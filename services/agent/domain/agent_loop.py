@@ -13,8 +13,8 @@ from services.agent.domain.active_run import (
     ModelReply,
     NextAction,
     RefuseCall,
-    RunTool,
-    StartTool,
+    RunTools,
+    StartTools,
 )
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.tool_rules import ToolRules, refusal_of
@@ -26,7 +26,8 @@ class OfferedTools:
 
     `names` are those that rules left, None where they left all; with `must_call` the model has to
     call one of them. `prefilled` are arguments that rules give, by tool. `reminder` tells the model
-    why it is asked again. With `streams` its answer can be passed on piece by piece as it comes.
+    why it is asked again. `concurrent` are the tools that may run beside others. With `streams` its
+    answer can be passed on piece by piece as it comes.
     """
 
     schemas: list[JsonObject]
@@ -35,6 +36,7 @@ class OfferedTools:
     must_call: bool = False
     prefilled: dict[str, JsonObject] = field(default_factory=dict)
     reminder: str = ""
+    concurrent: frozenset[str] = frozenset()
     streams: bool = True
 
     @property
@@ -79,16 +81,17 @@ def next_action_of(run: ActiveRun, reason_to_end: str | None) -> NextAction:
 
 
 def next_of_calls(run: ActiveRun) -> NextAction | None:
-    """What follows from the calls of the last step, which run one after the other; None when all
-    have a result."""
-    pending = run.open_call
-    if pending is None:
+    """What follows from the calls of the last step; None when all have a result. Those that may run
+    beside others do, the rest one after the other."""
+    if run.open_call is None:
         return None
-    if pending.state == "started":
-        return RunTool(run.step_id, pending.call)
-    if run.offered is not None and pending.call.name not in run.offered:
-        return RefuseCall(pending.call, refusal_of(pending.call.name, run.offered))
-    return StartTool(pending.call)
+    startable = run.startable_calls
+    if not startable:
+        return RunTools(run.step_id, run.started_calls)
+    first = startable[0]
+    if run.offered is not None and first.name not in run.offered:
+        return RefuseCall(first, refusal_of(first.name, run.offered))
+    return StartTools(startable)
 
 
 def still_required(run: ActiveRun) -> list[str]:

@@ -6,7 +6,7 @@ what is recorded already is not recorded twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import datetime
 
 from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
@@ -25,16 +25,12 @@ from libs.contracts.conversation import (
     RunStarted,
     StartRun,
     SystemPromptRebuilt,
-    ToolCall,
-    ToolCallFinished,
-    ToolCallInterrupted,
-    ToolCallRefused,
-    ToolCallStarted,
     main_conversation,
 )
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import Chunk
+from services.agent.domain import tool_calls
 from services.agent.domain.active_run import (
     CANCELLED,
     INTERRUPTED,
@@ -43,13 +39,11 @@ from services.agent.domain.active_run import (
     Failure,
     ModelReply,
     NextAction,
-    PendingCall,
     Spoken,
-    StartTool,
-    ToolResult,
+    StartTools,
+    concurrent_calls,
     kept_calls,
     nanoseconds,
-    result_message,
     spoken_message,
 )
 from services.agent.domain.agent_types import loop_of
@@ -146,10 +140,10 @@ class Conversation(Aggregate[ConversationState]):
         return None if active is None else loop_of(active.agent_type).next_action(active)
 
     def go_on(self, *, at: datetime) -> None:
-        """Record what follows by itself: that the next tool call starts, or that the run ends."""
+        """Record what follows by itself: that tool calls start, or that the run ends."""
         match self.next_action():
-            case StartTool(call):
-                self.start_tool(call, at=at)
+            case StartTools(calls):
+                tool_calls.start(self, calls, at=at)
             case EndRun(stop_reason):
                 self.complete(stop_reason, at=at)
             case _:
@@ -164,6 +158,7 @@ class Conversation(Aggregate[ConversationState]):
         spoken: Spoken,
         parallel: bool,
         offered: list[str] | None = None,
+        concurrent: Container[str] = (),
         rebuilt: SystemPrompt | None,
         at: datetime,
     ) -> None:
@@ -185,73 +180,12 @@ class Conversation(Aggregate[ConversationState]):
             finish_reason=reply.finish_reason,
             tool_calls=calls,
             offered=offered,
+            concurrent=concurrent_calls(calls, concurrent),
         )
         if reply.text or reply.reasoning or reply.reasoning_parts or calls:
             message = spoken_message(spoken, reply, calls)
             self.append_in_step(message, at=at, number=spoken.number, chunks=spoken.chunks)
         self.go_on(at=at)
-
-    def start_tool(self, call: ToolCall, *, at: datetime) -> None:
-        """Record that a tool is about to run."""
-        active = self.state.turn
-        if active is None or active.open_call != PendingCall(call=call, state="waiting"):
-            return
-        self.happened(
-            ToolCallStarted,
-            at=at,
-            run_id=active.run.id,
-            step_id=active.step_id,
-            tool_call_id=call.id,
-            tool=call.name,
-        )
-
-    def refuse_call(self, call: ToolCall, why: str, *, message_id: str, at: datetime) -> None:
-        """Record that the rules do not allow a call, tell the model why, and what follows."""
-        active = self.state.turn
-        if active is None or active.open_call != PendingCall(call=call, state="waiting"):
-            return
-        self.happened(
-            ToolCallRefused,
-            at=at,
-            run_id=active.run.id,
-            step_id=active.step_id,
-            tool_call_id=call.id,
-            tool=call.name,
-        )
-        self.show(call, ToolResult("error", why), message_id=message_id, at=at)
-        self.go_on(at=at)
-
-    def tool_returned(
-        self, step_id: str, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime
-    ) -> None:
-        """Record a tool's result, and what follows from it."""
-        active = self.awaiting(step_id, call)
-        if active is None:
-            return
-        self.happened(
-            ToolCallFinished,
-            at=at,
-            run_id=active.run.id,
-            step_id=step_id,
-            tool_call_id=call.id,
-            status=result.status,
-        )
-        self.show(call, result, message_id=message_id, at=at)
-        self.go_on(at=at)
-
-    def tool_interrupted(
-        self, step_id: str, call: ToolCall, *, message_id: str, at: datetime
-    ) -> None:
-        """Record that nobody knows what a tool did, and tell the model so."""
-        active = self.awaiting(step_id, call)
-        if active is None:
-            return
-        self.interrupt(call, INTERRUPTED, message_id=message_id, at=at)
-        self.go_on(at=at)
-
-    def show(self, call: ToolCall, result: ToolResult, *, message_id: str, at: datetime) -> None:
-        """Show the result of a call to the model."""
-        self.append_in_step(result_message(call, result, message_id=message_id, at=at), at=at)
 
     def fail(self, step_id: str, failure: Failure, *, at: datetime) -> None:
         """End the run with an error; the next one starts."""
@@ -277,7 +211,7 @@ class Conversation(Aggregate[ConversationState]):
         active = self.state.turn
         if active is None:
             return
-        self.interrupt_all(INTERRUPTED, message_ids=message_ids, at=at)
+        tool_calls.interrupt_all(self, INTERRUPTED, message_ids=message_ids, at=at)
         self.fail(active.next_step_id, failure, at=at)
 
     def cancel(
@@ -298,7 +232,7 @@ class Conversation(Aggregate[ConversationState]):
         if queued:
             self.happened(QueuedRunsCancelled, at=at, run_ids=queued)
         if active is not None and active.run.id in gone:
-            self.interrupt_all(CANCELLED, message_ids=message_ids, at=at)
+            tool_calls.interrupt_all(self, CANCELLED, message_ids=message_ids, at=at)
             self.happened(
                 RunCancelled,
                 at=at,
@@ -309,27 +243,6 @@ class Conversation(Aggregate[ConversationState]):
             )
         self.start_next(at=at)
         return {run_id: "cancelled" if run_id in gone else "failed" for run_id in asked}
-
-    def interrupt_all(self, why: str, *, message_ids: Iterable[str], at: datetime) -> None:
-        """Give every call without a result one that says why there is none."""
-        active = self.running()
-        fresh = iter(message_ids)
-        while (pending := active.open_call) is not None:
-            if pending.state == "waiting":
-                self.start_tool(pending.call, at=at)
-            self.interrupt(pending.call, why, message_id=next(fresh), at=at)
-
-    def interrupt(self, call: ToolCall, why: str, *, message_id: str, at: datetime) -> None:
-        """Record a call as interrupted and show the model so, without going on."""
-        active = self.running()
-        self.happened(
-            ToolCallInterrupted,
-            at=at,
-            run_id=active.run.id,
-            step_id=active.step_id,
-            tool_call_id=call.id,
-        )
-        self.show(call, ToolResult("error", why), message_id=message_id, at=at)
 
     def complete(self, stop_reason: str, *, at: datetime) -> None:
         """End the run; the next one starts."""
@@ -386,14 +299,6 @@ class Conversation(Aggregate[ConversationState]):
     def running(self) -> ActiveRun:
         """The active run, where there must be one."""
         return running(self.state)
-
-    def awaiting(self, step_id: str, call: ToolCall) -> ActiveRun | None:
-        """The active run, if it waits for the result of this very call."""
-        active = self.state.turn
-        if active is None or active.step_id != step_id or active.open_call is None:
-            return None
-        pending = active.open_call
-        return active if pending.call == call and pending.state == "started" else None
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

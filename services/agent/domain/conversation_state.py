@@ -22,6 +22,7 @@ from libs.contracts.conversation import (
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallRefused,
+    ToolCallsStarted,
     ToolCallStarted,
 )
 from libs.contracts.letta_message_mapping import text_of
@@ -31,7 +32,6 @@ from services.agent.domain.active_run import (
     QueuedRun,
     RetriedRun,
     mark,
-    refuse,
     served_parts,
 )
 from services.agent.domain.provider_refusals import (
@@ -112,17 +112,23 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             if active.tool_rules:
                 active.called = active.history
             active.offered = event.offered
-            active.calls = [PendingCall(call=call) for call in event.tool_calls]
+            active.calls = [
+                PendingCall(call=call, concurrent=call.id in event.concurrent)
+                for call in event.tool_calls
+            ]
             active.finish_reason = event.finish_reason
             active.usage = active.usage.plus(event.usage)
             active.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
             state.refusals = None
         case ToolCallStarted():
-            mark(running(state), "waiting", "started")
+            mark(running(state), event.tool_call_id, "waiting", "started")
+        case ToolCallsStarted():
+            for one in event.calls:
+                mark(running(state), one.tool_call_id, "waiting", "started")
         case ToolCallRefused():
-            refuse(running(state))
+            mark(running(state), event.tool_call_id, "waiting", "finished").refused = True
         case ToolCallFinished() | ToolCallInterrupted():
-            mark(running(state), "started", "finished")
+            mark(running(state), event.tool_call_id, "started", "finished").held = event.held
         case RunCompleted():
             state.turn = None
         case RunFailed():
@@ -149,6 +155,8 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     state.shown = event.shows or state.shown
     if state.turn is None or event.sent or event.run_id is None:
         return
+    if event.message.role == "tool":
+        state.turn.show(event.message.tool_call_id)
     if event.message.role == "tool" and decides(state.turn.tool_rules, event.message.name or ""):
         state.turn.returned = text_of(event.message)
     parts = served_parts(event.message) if event.pieces is None else len(event.pieces)

@@ -48,6 +48,7 @@ class LettaV1Loop:
             must_call=bool(allowed) and rules.must_call,
             prefilled=prefilled,
             reminder=reminder_of(run, self.reason_to_end(run)),
+            concurrent=frozenset(tool.name for tool in tools if tool.parallel),
             streams=not prefilled and not speaks,
         )
 

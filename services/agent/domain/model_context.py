@@ -20,6 +20,7 @@ from services.agent.domain.prompts import compile_system_prompt
 from services.agent.domain.provider_refusals import shown
 from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tool_rules import RULES, rule_lines
+from services.agent.domain.tools.return_limits import shown_chars_max, within_window
 
 # How the parts are put together; with another one, every prompt is rebuilt. 2: blocks are escaped.
 PROMPT_VERSION = 2
@@ -115,9 +116,15 @@ def as_written(message: Message) -> Message:
     return message.model_copy(update={"tool_calls": calls})
 
 
-def shown_messages(state: ConversationState, rebuilt: SystemPrompt | None) -> list[Message]:
-    """The window as the model sees it: with the newest system message, without what was refused."""
+def shown_messages(
+    state: ConversationState, rebuilt: SystemPrompt | None, *, window_tokens: int | None = None
+) -> list[Message]:
+    """The window as the model sees it: with the newest system message, without what was refused.
+    Of the result of a tool it is shown what a window of so many tokens has room for."""
     window = [as_written(one) for one in paired(shown(state.window, state.omitted))]
+    if window_tokens is not None:
+        chars_max = shown_chars_max(window_tokens)
+        window = [within_window(one, chars_max) for one in window]
     if rebuilt is not None:
         window[0] = window[0].model_copy(update={"content": rebuilt.content})
     return window

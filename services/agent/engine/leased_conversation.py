@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from itertools import count
 
 from libs.contracts.bus_messages import Context, Event
-from libs.contracts.conversation import ToolCallStarted
+from libs.contracts.conversation import ToolCallsStarted, ToolCallStarted
 from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.failed_messages.ports import DeadLetter, park
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
@@ -160,8 +160,11 @@ class LeasedConversation:
     def note_started(self, events: list[Event]) -> None:
         """Remember which calls started."""
         for event in events:
-            if isinstance(event, ToolCallStarted):
-                self.started_here.add((event.step_id, event.tool_call_id))
+            match event:
+                case ToolCallStarted():
+                    self.started_here.add((event.step_id, event.tool_call_id))
+                case ToolCallsStarted():
+                    self.started_here |= {(event.step_id, one.tool_call_id) for one in event.calls}
 
     async def let_go(self) -> bool:
         """Release the lease where there turned out to be nothing to do; returns whether a run was

@@ -54,7 +54,8 @@ def step_request(
     state, run = conversation.state, conversation.running()
     rebuilt = rebuilt_prompt(state, design.config, blocks, at=at)
     offered = loop_of(run.agent_type).offered_tools(design, run)
-    messages = shown_messages(state, rebuilt)
+    tokens = design.config.llm_config.context_window
+    messages = shown_messages(state, rebuilt, window_tokens=tokens)
     if offered.reminder:
         messages.append(Message(id="", role="user", content=offered.reminder, created_at=at))
     request = ModelRequest(

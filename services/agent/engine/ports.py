@@ -14,7 +14,7 @@ from libs.eventstore.unit_of_work import Repository
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.models.ports import Models
 from services.agent.adapters.tool_router import Tools
-from services.agent.settings import RUN_SECONDS_MAX
+from services.agent.settings import Deadlines
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class EnginePorts:
     committed: Callable[[], None]
     quarantine: Quarantine
     locks: AggregateLocks = field(default_factory=AggregateLocks)
-    run_seconds_max: float = RUN_SECONDS_MAX
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
 
 class Scheduler(Protocol):

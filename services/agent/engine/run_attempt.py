@@ -21,13 +21,14 @@ from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.run_telemetry import RunSpans
+from services.agent.domain import tool_calls
 from services.agent.domain.active_run import (
     ActiveRun,
     AskModel,
     EndRun,
     RefuseCall,
-    RunTool,
-    StartTool,
+    RunTools,
+    StartTools,
 )
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
@@ -45,6 +46,7 @@ from services.agent.engine.model_step import ModelStep, StepRequest, step_reques
 from services.agent.engine.ports import EnginePorts, Scheduler
 from services.agent.engine.run_deadline import RunDeadline
 from services.agent.engine.run_stream import RunStreamPublisher
+from services.agent.engine.tool_execution import ToolExecution
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,8 @@ class RunAttempt:
         publisher = RunStreamPublisher(ports.bus, context.org)
         self.leased = LeasedConversation(ports, fence, context, publisher)
         self.model_step = ModelStep(ports.models, publisher, ports.clock, ports.ids)
-        self.deadline = RunDeadline(ports.clock, ports.run_seconds_max)
+        self.tools = ToolExecution(ports, self.leased)
+        self.deadline = RunDeadline(ports.clock, ports.deadlines)
         self.taken_over_run = ""
         self.now = ports.clock.now
         self.attempts = AttemptCount(ports.repository.store.letters, ports.quarantine)
@@ -119,6 +122,7 @@ class RunAttempt:
             log.exception("the attempt at %s failed", self.fence.key)
             await self.give_up_or_back(bug)
         finally:
+            await self.tools.stopped()
             self.attempts.end()
 
     async def count_attempt(self) -> None:
@@ -193,18 +197,21 @@ class RunAttempt:
             return False
         await self.leased.refresh()
         run = self.leased.active
+        if self.tools.running and (run is None or run.run.id != self.tools.run_id):
+            await self.tools.stopped()
         if run is not None and self.deadline.seconds_left(run) <= 0:
             await self.end_late()
             return True
         match self.leased.conversation.next_action():
             case AskModel(step_id):
                 await self.ask_model(step_id)
-            case StartTool() | EndRun():
+            case StartTools() | EndRun():
                 await self.leased.record(lambda conversation: conversation.go_on(at=self.now()))
             case RefuseCall(call, why):
                 await self.refuse_call(call, why)
-            case RunTool(step_id, call):
-                await self.run_tool(step_id, call)
+            case RunTools() as action:
+                left = self.deadline.seconds_left(self.leased.conversation.running())
+                await self.tools.advance(action, self.design_of, seconds_left=left)
             case None:
                 return False
         return True
@@ -214,8 +221,8 @@ class RunAttempt:
         message_id = self.ports.ids.new("message")
         log.info("run %s: %s", self.leased.run_id, why)
         await self.leased.record(
-            lambda conversation: conversation.refuse_call(
-                call, why, message_id=message_id, at=self.now()
+            lambda conversation: tool_calls.refuse(
+                conversation, call, why, message_id=message_id, at=self.now()
             )
         )
 
@@ -262,6 +269,7 @@ class RunAttempt:
                 spoken=spoken,
                 parallel=request.parallel,
                 offered=question.offered.names,
+                concurrent=question.offered.concurrent,
                 rebuilt=question.rebuilt,
                 at=self.now(),
             )
@@ -287,10 +295,17 @@ class RunAttempt:
         finally:
             self.working, self.working_on = None, ""
 
+    @property
+    def waits_for(self) -> str:
+        """The run whose model or tools are waited for; empty if none are."""
+        return self.working_on or (self.tools.run_id if self.tools.running else "")
+
     def interrupt(self, run_ids: Container[str]) -> None:
-        """Stop waiting for the model or a tool, if it is one of these runs."""
+        """Stop waiting for the model or for tools, if it is one of these runs."""
         if self.working is not None and self.working_on in run_ids:
             self.working.cancel()
+        if self.tools.run_id in run_ids:
+            self.tools.stop()
 
     async def question_about(self, design: AgentDesign, step_id: str) -> StepRequest | None:
         """What the model is asked for this step: as it was prepared, if that is still it; None if
@@ -316,34 +331,3 @@ class RunAttempt:
         agent = await self.leased.once_answered(lambda: load(Agent, agent_id, org=org))
         self.ports.repository.keep(agent)
         return agent.design
-
-    async def run_tool(self, step_id: str, call: ToolCall) -> None:
-        """Have a call carried out whose start is recorded, and record its result. Where its start
-        was recorded under another lease, nobody knows what came of it."""
-        message_id = self.ports.ids.new("message")
-        run_id = self.leased.run_id
-        design = await self.design_of(self.leased.conversation.state.agent_id)
-        if design is None:
-            await self.leased.resume()
-            return
-        if self.leased.run_id != run_id:
-            return  # it was cancelled meanwhile
-        recovering = (step_id, call.id) not in self.leased.started_here
-        if recovering and not self.ports.tools.idempotent(call.name, design):
-            await self.leased.record(
-                lambda conversation: conversation.tool_interrupted(
-                    step_id, call, message_id=message_id, at=self.now()
-                )
-            )
-            return
-        result = await self.unless_cancelled(
-            self.ports.tools.run(call, design, run_id, step_id, self.context)
-        )
-        if result is None:
-            await self.leased.resume()
-            return
-        await self.leased.record(
-            lambda conversation: conversation.tool_returned(
-                step_id, call, result, message_id=message_id, at=self.now()
-            )
-        )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from libs.bus.ports import Clock
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.active_run import ActiveRun, Failure
+from services.agent.settings import Deadlines
 
 
 class RunDeadline:
@@ -17,9 +18,9 @@ class RunDeadline:
     the run, whose times come from clocks that may be wrong: see `ActiveRun.seconds`.
     """
 
-    def __init__(self, clock: Clock, seconds_max: float) -> None:
+    def __init__(self, clock: Clock, deadlines: Deadlines) -> None:
         self.clock = clock
-        self.seconds_max = seconds_max
+        self.deadlines = deadlines
         self.run_id = ""
         self.end = 0.0
 
@@ -27,23 +28,34 @@ class RunDeadline:
         """How long the run may still take; not above 0 if it is late."""
         if active.run.id != self.run_id:
             self.run_id = active.run.id
-            self.end = self.clock.monotonic() + self.seconds_max - active.seconds
+            self.end = self.clock.monotonic() + self.deadlines.run_seconds_max - active.seconds
         return self.end - self.clock.monotonic()
 
-    async def hold[T](self, work: Awaitable[T], active: ActiveRun) -> T:
-        """What comes of something that takes long. Raises ModelFailed when the run has to end."""
+    async def hold[T](self, step: Awaitable[T], active: ActiveRun) -> T:
+        """What comes of a step of the model. Raises ModelFailed when it, or the run, takes too
+        long."""
+        left, step_max = self.seconds_left(active), self.deadlines.step_seconds_max
         try:
-            async with asyncio.timeout(self.seconds_left(active)) as limit:
-                return await work
+            async with asyncio.timeout(min(left, step_max)) as limit:
+                return await step
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise ModelFailed(self.failure()) from None
+            late = self.failure() if left <= step_max else self.step_failure()
+            raise ModelFailed(late) from None
 
     def failure(self) -> Failure:
         """Why the run ends, as its client is told."""
         return Failure(
             "llm_timeout",
-            f"The run took longer than {self.seconds_max:g} seconds, which is the longest that this"
-            " server lets one take (HEELER_RUN_SECONDS_MAX)",
+            f"The run took longer than {self.deadlines.run_seconds_max:g} seconds, which is the"
+            " longest that this server lets one take (HEELER_RUN_SECONDS_MAX)",
+        )
+
+    def step_failure(self) -> Failure:
+        """The same, where one answer of the model took too long."""
+        return Failure(
+            "llm_timeout",
+            f"The model took longer than {self.deadlines.step_seconds_max:g} seconds to answer,"
+            " which is the longest that this server lets one step take (HEELER_STEP_SECONDS_MAX)",
         )

@@ -126,9 +126,9 @@ class RunEngine:
             while self.cancelled_unseen:
                 self.cancelled_unseen = False
                 attempts = list(self.attempts.values())
-                working = [one for one in attempts if one.working_on]
+                working = [one for one in attempts if one.waits_for]
                 orgs = [one.context.org for one in working]
-                runs = [one.working_on for one in working]
+                runs = [one.waits_for for one in working]
                 with contextlib.suppress(StoreUnavailable):
                     gone = await self.ports.queries.cancelled_runs(orgs, runs)
                     for attempt in attempts:

@@ -29,6 +29,7 @@ from libs.contracts.conversation import (
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallRefused,
+    ToolCallsStarted,
     ToolCallStarted,
 )
 from libs.contracts.letta.agent_state import agent_state
@@ -307,7 +308,8 @@ class TestRuns:
 
     def test_the_steps_inside_a_run_change_no_row(self) -> None:
         inside = {
-            ModelReplied, ToolCallStarted, ToolCallFinished, ToolCallInterrupted, ToolCallRefused
+            ModelReplied, ToolCallStarted, ToolCallsStarted, ToolCallFinished,
+            ToolCallInterrupted, ToolCallRefused,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

@@ -22,8 +22,9 @@ from services.agent.adapters.tool_router import ToolRouter
 from services.agent.app import tool_router
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.tools.catalogue import BASE_TOOLS, TOOL_RETURN_CHARS_MAX
-from services.agent.domain.tools.definition import DEADLINE_SECONDS_DEFAULT
+from services.agent.domain.tools.catalogue import BASE_TOOLS
+from services.agent.domain.tools.definition import TOOL_RETURN_CHARS_MAX
+from services.agent.settings import TOOL_SECONDS_MAX
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 
 OLDER_TOOLS = [
@@ -206,7 +207,7 @@ class TestMemoryTools:
         result = await run(tools, "memory_insert", {"label": "human", "new_string": "x"})
         assert result.status == "error"
         assert "may or may not have worked" in result.text
-        assert DEADLINE_SECONDS_DEFAULT <= clock.seconds <= DEADLINE_SECONDS_DEFAULT + 2
+        assert TOOL_SECONDS_MAX <= clock.seconds <= TOOL_SECONDS_MAX + 2
 
 
 class TestCalls:
@@ -266,7 +267,10 @@ class TestCalls:
         value = "x" * (TOOL_RETURN_CHARS_MAX + 7)
         bus = ToldBus(Accepted(result={"value": value}))
         result = await run(runner(bus), "memory_insert", {"label": "human", "new_string": "x"})
-        assert result.text == "x" * TOOL_RETURN_CHARS_MAX + "... [7 characters left out]"
+        assert (
+            result.text
+            == "x" * TOOL_RETURN_CHARS_MAX + f"... [7 of {len(value)} characters left out]"
+        )
 
     def test_only_what_does_something_twice_may_not_run_twice(self) -> None:
         tools = runner()

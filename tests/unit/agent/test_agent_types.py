@@ -12,8 +12,8 @@ from services.agent.domain.active_run import (
     EndRun,
     NextAction,
     PendingCall,
-    RunTool,
-    StartTool,
+    RunTools,
+    StartTools,
 )
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_types import PROFILES, loop_of
@@ -54,9 +54,9 @@ OLDER_TYPES = [one for one in AgentType if one not in V1_TYPES]
     ("stands", "action"),
     [
         (run(steps=0), AskModel(run(steps=0).next_step_id)),
-        (run(WAITING), StartTool(TEA)),
-        (run(STARTED), RunTool("step-1", TEA)),
-        (run(FINISHED, PendingCall(call=CAKE)), StartTool(CAKE)),
+        (run(WAITING), StartTools((TEA,))),
+        (run(STARTED), RunTools("step-1", (TEA,))),
+        (run(FINISHED, PendingCall(call=CAKE)), StartTools((CAKE,))),
         (run(), EndRun("end_turn")),
         (run(finish_reason="length"), EndRun("max_tokens_exceeded")),
     ],

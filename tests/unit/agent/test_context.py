@@ -13,7 +13,7 @@ from services.agent.domain.model_context import (
     shown_versions,
     system_prompt,
 )
-from tests.contract.examples import CONFIG, SAID, SYSTEM
+from tests.contract.examples import CALL, CALLED, CONFIG, SAID, SYSTEM, message
 from tests.unit.given import NOW
 
 HUMAN = AttachedBlock("block-1", 3, "human", "Name: Ada\nLikes tea", "Who", 2_000, read_only=False)
@@ -75,3 +75,15 @@ def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
 def test_a_conversation_that_never_recorded_what_it_shows_is_rebuilt() -> None:
     assert rebuilt_prompt(ConversationState(window=[SYSTEM]), CONFIG, [], at=NOW) is not None
     assert shown_messages(ConversationState(window=[SYSTEM]), None) == [SYSTEM]
+
+
+def test_a_model_is_shown_so_much_of_a_result_as_its_window_has_room_for() -> None:
+    result = message(9, role="tool", content="x" * 30_000, tool_call_id=CALL.id)
+    said = message(8, role="user", content="y" * 30_000)
+    talk = ConversationState(window=[SYSTEM, said, CALLED, result])
+    for tokens, chars in ((1_000, 5_000), (20_000, 16_000), (128_000, 30_000)):
+        shown = shown_messages(talk, None, window_tokens=tokens)
+        note = "" if chars == 30_000 else f"... [{30_000 - chars} of 30000 characters left out]"
+        assert shown[-1].content == "x" * chars + note
+        assert shown[1].content == said.content, "only results are cut"
+    assert talk.window[-1].content == "x" * 30_000, "the history is never cut"

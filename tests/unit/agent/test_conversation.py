@@ -31,7 +31,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta_message_mapping import served_messages
-from services.agent.domain import conversation_state
+from services.agent.domain import conversation_state, tool_calls
 from services.agent.domain.active_run import (
     CANCELLED,
     INTERRUPTED,
@@ -39,9 +39,9 @@ from services.agent.domain.active_run import (
     AskModel,
     Failure,
     ModelReply,
-    RunTool,
+    RunTools,
     Spoken,
-    StartTool,
+    StartTools,
     ToolResult,
     served_parts,
 )
@@ -226,7 +226,7 @@ def model_replies(answer: ModelReply, *, number: int = 1, **fields: Any) -> Any:
 def tool_returns(call: ToolCall, text: str = "done", status: Any = "success") -> Any:
     def decide(talk: Conversation) -> None:
         outcome = ToolResult(status, text)
-        talk.tool_returned(step(), call, outcome, message_id=RESULT_ID, at=NOW)
+        tool_calls.returned(talk, step(), call, outcome, message_id=RESULT_ID, at=NOW)
 
     return decide
 
@@ -329,7 +329,7 @@ class TestModelReplies:
     def test_the_first_of_the_calls_starts_with_the_reply(self) -> None:
         past = talking()
         past.when(model_replies(reply(TEA, FIND))).then(*CALLING)
-        assert past.aggregate.next_action() == RunTool(step(), TEA)
+        assert past.aggregate.next_action() == RunTools(step(), (TEA,))
 
     def test_only_one_call_counts_where_calls_may_not_be_parallel(self) -> None:
         talking().when(model_replies(reply(TEA, FIND, text="So"), parallel=False)).then(
@@ -356,7 +356,7 @@ class TestTools:
         past.when(tool_returns(TEA)).then(
             tool_finished(TEA), result(TEA, "done"), tool_started(FIND)
         )
-        assert past.aggregate.next_action() == RunTool(step(), FIND)
+        assert past.aggregate.next_action() == RunTools(step(), (FIND,))
         past.when(tool_returns(FIND, "none", "error")).then(
             tool_finished(FIND, "error"), result(FIND, "none", "error", told=4)
         )
@@ -364,7 +364,7 @@ class TestTools:
 
     def test_an_interrupted_call_becomes_an_error_that_the_model_sees(self) -> None:
         talking(replied(TEA), said(None, TEA), tool_started(TEA)).when(
-            lambda talk: talk.tool_interrupted(step(), TEA, message_id=RESULT_ID, at=NOW)
+            lambda talk: tool_calls.interrupted(talk, step(), TEA, message_id=RESULT_ID, at=NOW)
         ).then(
             fact(ToolCallInterrupted, run_id=RUN, step_id=step(), tool_call_id=TEA.id),
             result(TEA, INTERRUPTED, "error"),
@@ -377,8 +377,8 @@ class TestTools:
 
     def test_a_call_whose_start_was_not_recorded_starts_first(self) -> None:
         past = talking(replied(TEA), said(None, TEA))
-        assert past.aggregate.next_action() == StartTool(TEA)
-        past.when(lambda talk: talk.start_tool(TEA, at=NOW)).then(tool_started(TEA))
+        assert past.aggregate.next_action() == StartTools((TEA,))
+        past.when(lambda talk: tool_calls.start(talk, [TEA], at=NOW)).then(tool_started(TEA))
 
     def test_usage_adds_up_over_the_steps(self) -> None:
         talking(
@@ -467,19 +467,19 @@ FINISHED = (replied(), said("Hi"), completed())
         (CALLING, lambda talk: talk.fail(step(), FAIL, at=NOW)),
         (CALLING, lambda talk: talk.fail(step(2), FAIL, at=NOW)),
         (FINISHED, lambda talk: talk.fail(step(), FAIL, at=NOW)),
-        (CALLING, lambda talk: talk.start_tool(TEA, at=NOW)),
-        (CALLING, lambda talk: talk.start_tool(FIND, at=NOW)),
+        (CALLING, lambda talk: tool_calls.start(talk, [TEA], at=NOW)),
+        (CALLING, lambda talk: tool_calls.start(talk, [FIND], at=NOW)),
         (CALLING, tool_returns(FIND)),
         ((*CALLING, tool_finished(TEA), result(TEA, "done")), tool_returns(TEA)),
         (FINISHED, tool_returns(TEA)),
-        (FINISHED, lambda talk: talk.start_tool(TEA, at=NOW)),
+        (FINISHED, lambda talk: tool_calls.start(talk, [TEA], at=NOW)),
         (
             FINISHED,
-            lambda talk: talk.tool_interrupted(step(), TEA, message_id=RESULT_ID, at=NOW),
+            lambda talk: tool_calls.interrupted(talk, step(), TEA, message_id=RESULT_ID, at=NOW),
         ),
         ((fact(ConversationDeleted),), model_replies(reply(text="Hi"))),
         ((fact(ConversationDeleted),), tool_returns(TEA)),
-        ((fact(ConversationDeleted),), lambda talk: talk.start_tool(TEA, at=NOW)),
+        ((fact(ConversationDeleted),), lambda talk: tool_calls.start(talk, [TEA], at=NOW)),
     ],
 )
 def test_what_is_recorded_already_is_not_recorded_twice(past: Any, again: Any) -> None:

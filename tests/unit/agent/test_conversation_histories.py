@@ -38,12 +38,14 @@ from libs.eventstore.ports import History, StoredEvent
 from libs.eventstore.unit_of_work import snapshot_of
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.openai_request import openai_message
+from services.agent.domain import tool_calls
 from services.agent.domain.active_run import (
+    CONCURRENT_CALLS_MAX,
     AskModel,
     Failure,
     ModelReply,
     RefuseCall,
-    RunTool,
+    RunTools,
     Spoken,
     ToolResult,
     served_parts,
@@ -122,7 +124,7 @@ class Histories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.asks())
     @rule(
-        calls=st.integers(0, 3),
+        calls=st.sampled_from([0, 1, 2, 3, CONCURRENT_CALLS_MAX + 2]),
         text=st.sampled_from(["", "So."]),
         parallel=st.booleans(),
         fresh_ids=st.booleans(),
@@ -134,6 +136,7 @@ class Histories(RuleBasedStateMachine):
         lost=st.booleans(),
         tool=st.sampled_from(TOOLS),
         arguments=st.sampled_from(ARGUMENTS),
+        concurrent=st.booleans(),
     )
     def model_replies(
         self,
@@ -149,6 +152,7 @@ class Histories(RuleBasedStateMachine):
         lost: bool,
         tool: str,
         arguments: str,
+        concurrent: bool,
     ) -> None:
         """In all tools that rules leave, or in one that they do not."""
         action = self.talk.next_action()
@@ -175,6 +179,7 @@ class Histories(RuleBasedStateMachine):
                 spoken=spoken,
                 parallel=parallel,
                 offered=offered.names,
+                concurrent=[tool] if concurrent else [],
                 rebuilt=prompt,
                 at=self.now(),
             ),
@@ -193,28 +198,31 @@ class Histories(RuleBasedStateMachine):
         self.decide(lambda talk: talk.fail(action.step_id, failure, at=self.now()), lost=lost)
 
     @precondition(lambda self: self.runs_tool())
-    @rule(status=st.sampled_from(["success", "error"]), lost=st.booleans())
-    def tool_returns(self, status: Any, lost: bool) -> None:
+    @rule(status=st.sampled_from(["success", "error"]), which=st.integers(0, 9), lost=st.booleans())
+    def tool_returns(self, status: Any, which: int, lost: bool) -> None:
+        """One of those that run, in any order."""
         action = self.talk.next_action()
-        assert isinstance(action, RunTool)
+        assert isinstance(action, RunTools)
+        call = action.calls[which % len(action.calls)]
         message_id = f"message-{self.fresh()}"
         result = ToolResult(status, "done")
         self.decide(
-            lambda talk: talk.tool_returned(
-                action.step_id, action.call, result, message_id=message_id, at=self.now()
+            lambda talk: tool_calls.returned(
+                talk, action.step_id, call, result, message_id=message_id, at=self.now()
             ),
             lost=lost,
         )
 
     @precondition(lambda self: self.runs_tool())
-    @rule(lost=st.booleans())
-    def tool_is_interrupted(self, lost: bool) -> None:
+    @rule(which=st.integers(0, 9), lost=st.booleans())
+    def tool_is_interrupted(self, which: int, lost: bool) -> None:
         action = self.talk.next_action()
-        assert isinstance(action, RunTool)
+        assert isinstance(action, RunTools)
+        call = action.calls[which % len(action.calls)]
         message_id = f"message-{self.fresh()}"
         self.decide(
-            lambda talk: talk.tool_interrupted(
-                action.step_id, action.call, message_id=message_id, at=self.now()
+            lambda talk: tool_calls.interrupted(
+                talk, action.step_id, call, message_id=message_id, at=self.now()
             ),
             lost=lost,
         )
@@ -226,8 +234,8 @@ class Histories(RuleBasedStateMachine):
         assert isinstance(action, RefuseCall)
         message_id = f"message-{self.fresh()}"
         self.decide(
-            lambda talk: talk.refuse_call(
-                action.call, action.why, message_id=message_id, at=self.now()
+            lambda talk: tool_calls.refuse(
+                talk, action.call, action.why, message_id=message_id, at=self.now()
             ),
             lost=lost,
         )
@@ -241,7 +249,7 @@ class Histories(RuleBasedStateMachine):
         unended = [talk.turn.run.id, *(one.run.id for one in talk.queue)]
         asked = [unended[which % len(unended)]] if named else None
         command = CancelRuns(agent_id=AGENT, run_ids=asked)
-        fresh = [f"message-{self.fresh()}" for _ in range(3)]
+        fresh = [f"message-{self.fresh()}" for _ in range(CONCURRENT_CALLS_MAX + 2)]
 
         def cancel(talk: Conversation) -> None:
             talk.cancel(command, message_ids=fresh, at=self.now())
@@ -286,6 +294,13 @@ class Histories(RuleBasedStateMachine):
             assert paired(window) == window, "nothing that is recorded is unpaired"
 
     @invariant()
+    def so_many_tools_run_at_once_as_may_and_one_alone_that_may_not_beside_others(self) -> None:
+        turn = self.talk.state.turn
+        started = [one for one in turn.calls if one.state == "started"] if turn else []
+        assert len(started) <= CONCURRENT_CALLS_MAX
+        assert len(started) <= 1 or all(one.concurrent for one in started)
+
+    @invariant()
     def runs_start_in_order_and_end_at_most_once(self) -> None:
         accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
         started = [one.run_id for one in self.events if isinstance(one, RunStarted)]
@@ -326,7 +341,7 @@ class Histories(RuleBasedStateMachine):
             elif isinstance(action, RefuseCall):
                 self.call_is_refused(lost=False)  # type: ignore[call-arg]
             else:
-                self.tool_is_interrupted(lost=False)  # type: ignore[call-arg]
+                self.tool_is_interrupted(which=0, lost=False)  # type: ignore[call-arg]
         self.the_model_can_always_be_asked()
         self.runs_start_in_order_and_end_at_most_once()
         accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
@@ -407,7 +422,7 @@ class Histories(RuleBasedStateMachine):
         return isinstance(self.talk.next_action(), AskModel)
 
     def runs_tool(self) -> bool:
-        return isinstance(self.talk.next_action(), RunTool)
+        return isinstance(self.talk.next_action(), RunTools)
 
     def fresh(self) -> int:
         self.count += 1

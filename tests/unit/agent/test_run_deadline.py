@@ -11,7 +11,7 @@ import pytest
 
 from libs.contracts.environment import WrongSetting
 from services.agent.domain.active_run import PAUSE_SECONDS_MAX, ActiveRun, ModelReply
-from services.agent.settings import RUN_SECONDS_MAX, run_seconds_max
+from services.agent.settings import RUN_SECONDS_MAX, Deadlines
 from tests.contract.examples import RUN_CONFIG
 from tests.unit.agent.test_run_drivers import TEA, calls, with_block, words
 from tests.unit.agent.world import World
@@ -53,20 +53,36 @@ async def test_a_model_that_hangs_does_not_hold_the_run_and_the_next_one_works(
     world: World,
 ) -> None:
     process = world.process("p-1", hang, words())
-    process.drivers.ports.run_seconds_max = 0.05
+    process.drivers.ports.deadlines = Deadlines(run_seconds_max=0.05)
     await process.say("run-1")
     await process.idle()
     assert ended_late(world.row("runs", "run-1"))
-    process.drivers.ports.run_seconds_max = 60.0
+    process.drivers.ports.deadlines = Deadlines(run_seconds_max=60.0)
     await process.say("run-2")
     await process.idle()
     assert world.row("runs", "run-2")["status"] == "completed"
     assert world.lease_is_free()
 
 
+async def test_a_model_that_takes_too_long_for_one_step_ends_the_run_and_says_so(
+    world: World,
+) -> None:
+    process = world.process("p-1", calls(TEA), hang, words())
+    process.drivers.ports.deadlines = Deadlines(step_seconds_max=0.05)
+    await process.say("run-1")
+    await process.idle()
+    row = world.row("runs", "run-1")
+    assert (row["status"], row["error"]["error_type"]) == ("failed", "llm_timeout")
+    assert "0.05 seconds" in row["error"]["message"]
+    assert "HEELER_STEP_SECONDS_MAX" in row["error"]["message"]
+    await process.say("run-2")
+    await process.idle()
+    assert world.row("runs", "run-2")["status"] == "completed"
+
+
 async def test_a_run_of_many_steps_ends_between_two_of_them(world: World) -> None:
     process = world.process("p-1", *(after(world, 20.0, calls(TEA)) for _ in range(9)))
-    process.drivers.ports.run_seconds_max = 50.0
+    process.drivers.ports.deadlines = Deadlines(run_seconds_max=50.0)
     await process.say("run-1")
     await process.idle()
     assert ended_late(world.row("runs", "run-1"))
@@ -84,7 +100,7 @@ async def test_who_takes_a_run_over_counts_what_it_took_before(world: World) -> 
     first = world.process("p-1", after(world, 40.0, calls(TEA)), die)
     second = world.process("p-2", after(world, 20.0, calls(TEA)), words("too late"))
     for process in (first, second):
-        process.drivers.ports.run_seconds_max = 55.0
+        process.drivers.ports.deadlines = Deadlines(run_seconds_max=55.0)
     await first.say("run-1")
     await stand_still.wait()
     world.lease_expires()
@@ -110,7 +126,7 @@ async def test_a_clock_that_is_set_ends_no_run(
         return calls(TEA)
 
     process = world.process("p-1", set_clock, after(world, 100.0, words()))
-    process.drivers.ports.run_seconds_max = RUN_SECONDS_MAX
+    process.drivers.ports.deadlines = Deadlines(run_seconds_max=RUN_SECONDS_MAX)
     await process.say("run-1")
     await process.idle()
     assert world.row("runs", "run-1")["status"] == "completed"
@@ -126,9 +142,12 @@ def test_what_a_run_took_is_folded_from_its_events_and_no_pause_counts_for_much(
     assert PAUSE_SECONDS_MAX < RUN_SECONDS_MAX / 2, "one jump does not end a run"
 
 
-def test_how_long_runs_may_take_is_a_setting() -> None:
-    assert run_seconds_max({}) == RUN_SECONDS_MAX
-    assert run_seconds_max({"HEELER_RUN_SECONDS_MAX": "90.5"}) == 90.5
-    for wrong in ("0", "-1", "soon", "nan", "inf"):
-        with pytest.raises(WrongSetting, match="HEELER_RUN_SECONDS_MAX"):
-            run_seconds_max({"HEELER_RUN_SECONDS_MAX": wrong})
+def test_how_long_runs_steps_and_tools_may_take_are_settings() -> None:
+    assert Deadlines.from_environment({}) == Deadlines(RUN_SECONDS_MAX, 600.0, 120.0)
+    for what in ("run", "step", "tool"):
+        name = f"HEELER_{what.upper()}_SECONDS_MAX"
+        chosen = Deadlines.from_environment({name: "90.5"})
+        assert getattr(chosen, f"{what}_seconds_max") == 90.5
+        for wrong in ("0", "-1", "soon", "nan", "inf"):
+            with pytest.raises(WrongSetting, match=name):
+                Deadlines.from_environment({name: wrong})

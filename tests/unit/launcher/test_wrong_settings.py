@@ -15,7 +15,7 @@ from deploy.embedded.settings import CHECKOUT, LaunchError, read_settings
 from libs.bus.service_settings import ServiceSettings
 from libs.contracts.environment import MissingSetting, WrongSetting
 from libs.telemetry.settings import TelemetrySettings
-from services.agent.settings import ProviderSettings, run_seconds_max
+from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings
 
 Environment = Mapping[str, str]
@@ -50,6 +50,10 @@ def service_and_api(environment: Environment) -> object:
     return ApiSettings.from_environment({"HEELER_PASSWORD": "long", **environment})
 
 
+def deadlines(environment: Environment) -> object:
+    return Deadlines.from_environment(environment)
+
+
 READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service, "HEELER_DATABASE_URL", ["abc", f"mysql://u:{SECRET}@h"], "like postgresql://user"),
     (service, "HEELER_NATS_URL", ADDRESSES, "it must be like nats://host or tls://host"),
@@ -61,7 +65,10 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service_and_api, "HEELER_PING_SECONDS", SECONDS, "a number of seconds above 0"),
     (service_and_api, "HEELER_LISTEN_DESCRIPTOR", NUMBERS, "a number from 0 to"),
     (service_and_api, "HEELER_HTTP_CONNECTIONS_MAX", [*NUMBERS, "0"], "a number from 1 to"),
-    (run_seconds_max, "HEELER_RUN_SECONDS_MAX", SECONDS, "a number of seconds above 0"),
+    *(
+        (deadlines, f"HEELER_{what}_SECONDS_MAX", SECONDS, "a number of seconds above 0")
+        for what in ("RUN", "STEP", "TOOL")
+    ),
     *(
         (ProviderSettings.from_environment, name, ADDRESSES, "like https://host or http://host")
         for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")

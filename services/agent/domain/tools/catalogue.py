@@ -12,7 +12,6 @@ from services.agent.domain.tools.builtin_tools import (
 from services.agent.domain.tools.core_and_memory_tools import CORE_TOOLS, MEMORY_TOOLS
 from services.agent.domain.tools.definition import BaseTool
 
-TOOL_RETURN_CHARS_MAX = 50_000
 # Longer ones are cut when a model's answer is read, and are no JSON any more.
 TOOL_ARGUMENTS_CHARS_MAX = 600_000
 
@@ -48,7 +47,7 @@ def tool_state(tool: BaseTool, *, created_by_id: str | None = None) -> JsonObjec
         "source_code": None,
         "json_schema": tool.json_schema,
         "args_json_schema": None,
-        "return_char_limit": TOOL_RETURN_CHARS_MAX,
+        "return_char_limit": tool.return_chars_max,
         "pip_requirements": None,
         "npm_requirements": None,
         "default_requires_approval": tool.needs_approval,

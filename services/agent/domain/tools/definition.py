@@ -11,7 +11,7 @@ from libs.contracts.deterministic_ids import uuid_shaped
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.enums import ToolType
 
-DEADLINE_SECONDS_DEFAULT = 120.0
+TOOL_RETURN_CHARS_MAX = 50_000
 
 # The service that carries a tool's calls out.
 Owner = Literal["agent", "memory", "tools", "groups"]
@@ -38,8 +38,9 @@ class BaseTool:
     """A tool that comes with the server.
 
     An idempotent one may be run again after a crash without doing more than once would;
-    a parallel one may run beside others of the same step. Without an answer from its `owner` a call
-    fails after `deadline_seconds`. `needs_approval` is what clients read; None: nobody has said.
+    a parallel one may run beside others of the same step. A call fails after `deadline_seconds`,
+    and after what the server lets any call take. `needs_approval` is what clients read; None:
+    nobody has said.
     """
 
     name: str
@@ -50,7 +51,8 @@ class BaseTool:
     idempotent: bool = False
     parallel: bool = False
     needs_approval: bool | None = None
-    deadline_seconds: float = DEADLINE_SECONDS_DEFAULT
+    deadline_seconds: float | None = None
+    return_chars_max: int = TOOL_RETURN_CHARS_MAX
 
     @cached_property
     def id(self) -> str:

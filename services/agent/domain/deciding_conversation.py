@@ -1,0 +1,33 @@
+"""A conversation as the modules know it that decide for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from libs.contracts.bus_messages import Event
+from libs.contracts.conversation import Message
+from services.agent.domain.active_run import ActiveRun
+from services.agent.domain.conversation_state import ConversationState
+
+
+class DecidingConversation(Protocol):
+    """What of `Conversation` is decided from, and what records a decision."""
+
+    state: ConversationState
+
+    def happened[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
+        """Record an event, which evolves the state."""
+        ...
+
+    def running(self) -> ActiveRun:
+        """The active run, where there must be one."""
+        ...
+
+    def append_in_step(self, message: Message, *, at: datetime) -> None:
+        """Put a message of the running step into the history."""
+        ...
+
+    def go_on(self, *, at: datetime) -> None:
+        """Record what follows by itself."""
+        ...

@@ -217,12 +217,25 @@ class RunStarted(RunEvent):
     agent_id: str
 
 
+class UnfinishedStep(Value):
+    """The step that was under way when its run ended. `asked` says that its model had not answered
+    yet: then no other event tells of it. `model` is empty where nobody can tell any more."""
+
+    id: str
+    agent_id: str
+    asked: bool
+    model: str = ""
+
+
 class ModelReplied(RunEvent):
-    """The model answered a step; where rules left it some tools only, `offered` names them, and
-    `concurrent` are the ids of the calls that may run beside each other."""
+    """The model answered a step, `model_ns` after it was asked; where rules left it some tools
+    only, `offered` names them, and `concurrent` are the ids of the calls that may run beside each
+    other."""
 
     topic: ClassVar[str] = "model.replied"
     step_id: str
+    agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
+    model_ns: int = Field(default=0, exclude_if=lambda duration: not duration)
     model: str
     usage: Usage
     finish_reason: str
@@ -307,6 +320,7 @@ class RunFailed(RunEvent):
     usage: Usage
     step_count: int
     total_duration_ns: int
+    step: UnfinishedStep | None = Field(default=None, exclude_if=lambda step: step is None)
 
 
 class QueuedRunsCancelled(ConversationEvent):
@@ -323,3 +337,4 @@ class RunCancelled(RunEvent):
     usage: Usage
     step_count: int
     total_duration_ns: int
+    step: UnfinishedStep | None = Field(default=None, exclude_if=lambda step: step is None)

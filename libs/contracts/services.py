@@ -57,7 +57,11 @@ SERVICES = (
     ),
     Service(
         name="agent",
-        contracts=("libs.contracts.agent", "libs.contracts.conversation"),
+        contracts=(
+            "libs.contracts.agent",
+            "libs.contracts.conversation",
+            "libs.contracts.steps",
+        ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory"),
         follows=("agent", "memory"),

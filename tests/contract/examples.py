@@ -64,6 +64,7 @@ from libs.contracts.memory import (
     UpdateBlock,
 )
 from libs.contracts.services import names
+from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
 from services.agent.domain.model_config import embedding_config, llm_config
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
@@ -176,6 +177,13 @@ COMMANDS: list[Command] = [
         stream_tokens=True,
     ),
     CancelRuns(agent_id=AGENT, run_ids=[RUN]),
+    AnnotateStep(
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        step_id=STEP,
+        changes={"feedback": "positive", "tags": ["kind"]},
+    ),
+    DeleteRun(agent_id=AGENT, conversation_id=CONVERSATION, run_id=RUN),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
@@ -309,6 +317,13 @@ EVENTS: list[Event] = [
         step_count=1,
         total_duration_ns=1_500_000_000,
     ),
+    of_conversation(
+        StepAnnotated,
+        run_id=RUN,
+        step_id=STEP,
+        changes={"feedback": "positive", "tags": ["kind"]},
+    ),
+    of_conversation(RunDeleted, run_id=RUN),
     of_block(BlockCreated, block=HUMAN),
     of_block(BlockChanged, changes={"value": "Name: Grace"}, cause=CAUSE),
     of_block(BlockDeleted),

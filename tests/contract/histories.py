@@ -37,6 +37,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.steps import RunDeleted, StepAnnotated
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
 from services.memory.domain import Block
@@ -115,6 +116,8 @@ CONVERSATION = [
     one(RunStarted, run_id=CUT),
     one(QueuedRunsCancelled, run_ids=[WAITING]),
     one(RunCancelled, run_id=CUT),
+    one(StepAnnotated),
+    one(RunDeleted),
     one(ConversationDeleted),
 ]
 AGENT = [

@@ -20,6 +20,7 @@ from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
+from services.agent.adapters.past_run_queries import PostgresPastRunQueries
 from services.agent.adapters.reconciliation_queries import BlockOfAgent, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
@@ -31,13 +32,15 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
+from services.api.adapters.step_documents import RUN_METRICS, RUN_TRACE, STEP_METRICS, STEP_TRACE
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS
 from services.api.resources.blocks import BLOCKS
 from services.api.resources.runs import RUNS, RunPage
+from services.api.resources.steps import STEPS, StepPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
-from tests.contract.examples import AGENT, BLOCK, CONVERSATION, RUN
+from tests.contract.examples import AGENT, BLOCK, CONVERSATION, RUN, STEP
 from tests.contract.plans import generic_plan, reads_by_key, scans
 from tests.servers import PostgresServer
 
@@ -52,6 +55,8 @@ TABLES = {
     " 'run-' || n, 'step-' || n, 'user', now(), true, true, 'hello', '[]'",
     "agent.runs": "'run-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, now(),"
     " 'completed', 'end_turn', false, 'hash-' || n, null, null, '{{}}', false",
+    "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
+    " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
     "agent.leases": "'conv-' || n, 'process-1', n, now()",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
@@ -115,12 +120,17 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "cancelled_runs": lambda queries: queries.cancelled_runs([ORG], [RUN]),
         "origin_of_run": lambda queries: queries.origin_of_run(ORG, CONVERSATION, RUN),
     },
+    PostgresPastRunQueries: {
+        "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),
+        "has_run": lambda queries: queries.has_run(ORG, CONVERSATION, RUN),
+    },
     PostgresMessageSearch: {
         "search_messages": lambda queries: queries.search_messages(SEARCH),
     },
     MessageQueries: {
         "messages": lambda reads: reads.messages(history(["user_message"]), Slice()),
         "messages_of_run": lambda reads: reads.messages_of_run(ORG, RUN, Slice()),
+        "messages_of_step": lambda reads: reads.messages_of_step(ORG, RUN, STEP, Slice()),
     },
     PostgresApiRunQueries: {
         "run_answer": lambda reads: reads.run_answer(ORG, RUN),
@@ -141,6 +151,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "agent": (AGENTS, AGENT),
     "block": (BLOCKS, BLOCK),
     "run": (RUNS, RUN),
+    "step": (STEPS, STEP),
 }
 READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
     "one": lambda reads, resource, key: reads.one(resource, ORG, key),
@@ -189,6 +200,23 @@ async def resources_have_keys(explained: Explained) -> None:
             assert explained.scans, name
             for scan in explained.scans:
                 assert reads_by_key(scan), f"{kind}, {name}: {scan}"
+    for document in (RUN_METRICS, RUN_TRACE):
+        explained.scans = []
+        await reads.one(RUNS, ORG, RUN, document)
+        assert all(map(reads_by_key, explained.scans)), explained.scans
+    for document in (STEP_METRICS, STEP_TRACE):
+        explained.scans = []
+        await reads.one(STEPS, ORG, STEP, document)
+        assert all(map(reads_by_key, explained.scans)), explained.scans
+    for asked in (
+        StepPage(agent_id=AGENT),
+        StepPage(feedback="positive"),
+        StepPage(tags=["a"]),
+        StepPage(trace_ids=["a"]),
+    ):
+        explained.scans = []
+        await reads.page(STEPS, filter_of(asked, ORG), Slice())
+        assert all(map(reads_by_key, explained.scans)), explained.scans
     explained.scans = []
     attached = filter_of(Page(), ORG).add(IS_ATTACHED, agent=AGENT).add("v.label = 'human'")
     await reads.first(BLOCKS, attached, order=f"array_position({ATTACHED}, v.id)")

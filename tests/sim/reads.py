@@ -63,6 +63,15 @@ class SimQueries:
     async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
         return await self.client.ask(lambda: finished(self.twin.cancelled_runs(orgs, run_ids)))
 
+    async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
+        asked = (org, conversation_id, step_id)
+        return await self.client.ask(lambda: finished(self.twin.run_of_step(*asked)))
+
+    async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
+        return await self.client.ask(
+            lambda: finished(self.twin.has_run(org, conversation_id, run_id))
+        )
+
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
         return ""
 

@@ -25,6 +25,7 @@ from libs.contracts.letta.model_requests import (
     EmbeddingConfig,
     LLMConfig,
 )
+from libs.contracts.letta.step_requests import ModifyFeedbackRequest
 
 __all__ = [
     "AnyModelSettings",
@@ -46,6 +47,7 @@ __all__ = [
     "LettaStreamingRequest",
     "MessageCreate",
     "MessageInput",
+    "ModifyFeedbackRequest",
     "RetrieveStreamRequest",
     "ToolReturn",
     "ToolReturnCreate",

@@ -88,6 +88,13 @@ class RunStatus(StrEnum):
     cancelled = "cancelled"
 
 
+class StepStatus(StrEnum):
+    pending = "pending"
+    success = "success"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
 COMPLETING = frozenset({"end_turn", "max_steps", "tool_rule", "requires_approval"})
 
 

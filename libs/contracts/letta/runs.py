@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -91,6 +92,25 @@ def run_state(run: RunConfig) -> JsonObject:
         "callback_error": run.callback_error,
         "ttft_ns": run.ttft_ns,
         "total_duration_ns": run.total_duration_ns,
+    }
+
+
+def run_usage(usage: Mapping[str, Any]) -> JsonObject:
+    """The tokens of a run as clients read them, from its `usage_statistics`; the details are null
+    where there is nothing to say."""
+    cached, written = usage.get("cached_input_tokens") or 0, usage.get("cache_write_tokens") or 0
+    reasoning = usage.get("reasoning_tokens") or 0
+    prompt = {
+        "cached_tokens": cached,
+        "cache_read_tokens": cached,
+        "cache_creation_tokens": written,
+    }
+    return {
+        "completion_tokens": usage.get("completion_tokens", 0),
+        "prompt_tokens": usage.get("prompt_tokens", 0),
+        "total_tokens": usage.get("total_tokens", 0),
+        "prompt_tokens_details": prompt if cached or written else None,
+        "completion_tokens_details": {"reasoning_tokens": reasoning} if reasoning else None,
     }
 
 

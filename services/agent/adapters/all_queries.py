@@ -7,15 +7,20 @@ from typing import Protocol
 
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
 from services.agent.adapters.message_search import MessageSearch, PostgresMessageSearch
+from services.agent.adapters.past_run_queries import PastRunQueries, PostgresPastRunQueries
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries, RunQueries
 
 
-class Queries(AgentQueries, BlockQueries, MessageSearch, RunQueries, Protocol):
+class Queries(AgentQueries, BlockQueries, MessageSearch, PastRunQueries, RunQueries, Protocol):
     """All reads of the agent service."""
 
 
 class PostgresQueries(
-    PostgresBlockQueries, PostgresAgentQueries, PostgresMessageSearch, PostgresRunQueries
+    PostgresBlockQueries,
+    PostgresAgentQueries,
+    PostgresMessageSearch,
+    PostgresPastRunQueries,
+    PostgresRunQueries,
 ):
     """Keeps the contract of `Queries`."""

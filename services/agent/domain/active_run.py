@@ -6,11 +6,11 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import takewhile
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.conversation import Message, ReasoningPart, ToolCall, Usage
+from libs.contracts.conversation import Message, ReasoningPart, ToolCall, UnfinishedStep, Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
@@ -237,17 +237,36 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run cannot go on. `error_type` is one of V1's, e.g. `llm_timeout`."""
+    """Why a run cannot go on. `error_type` is one of V1's, e.g. `llm_timeout`; `model` is the one
+    that was asked, where one was."""
 
     error_type: str
     message: str
     detail: str | None = None
     stop_reason: str = "llm_api_error"
+    model: str = ""
 
 
 def nanoseconds(since: datetime, until: datetime) -> int:
     """How long something took."""
     return round((until - since).total_seconds() * 1e9)
+
+
+def ended(active: ActiveRun, at: datetime) -> dict[str, Any]:
+    """What every event says with which a run ends."""
+    return {
+        "usage": active.usage,
+        "step_count": active.steps,
+        "total_duration_ns": nanoseconds(active.run.created_at, at),
+    }
+
+
+def unfinished_step(active: ActiveRun, agent_id: str, model: str = "") -> UnfinishedStep:
+    """The step that a run is in: the one whose calls are carried out, or the one that its model is
+    asked for."""
+    asked = active.open_call is None
+    step_id = active.next_step_id if asked else active.step_id
+    return UnfinishedStep(id=step_id, agent_id=agent_id, asked=asked, model=model if asked else "")
 
 
 def mark(active: ActiveRun, call_id: str, old: str, new: str) -> PendingCall:

@@ -25,6 +25,7 @@ from libs.contracts.conversation import (
     RunStarted,
     StartRun,
     SystemPromptRebuilt,
+    UnfinishedStep,
     main_conversation,
 )
 from libs.contracts.letta.enums import AgentType
@@ -42,9 +43,10 @@ from services.agent.domain.active_run import (
     Spoken,
     StartTools,
     concurrent_calls,
+    ended,
     kept_calls,
-    nanoseconds,
     spoken_message,
+    unfinished_step,
 )
 from services.agent.domain.agent_types import loop_of
 from services.agent.domain.conversation_state import (
@@ -160,6 +162,7 @@ class Conversation(Aggregate[ConversationState]):
         offered: list[str] | None = None,
         concurrent: Container[str] = (),
         rebuilt: SystemPrompt | None,
+        model_ns: int = 0,
         at: datetime,
     ) -> None:
         """Record a step of the model, what it was shown, and what follows from it."""
@@ -175,7 +178,9 @@ class Conversation(Aggregate[ConversationState]):
             at=at,
             run_id=run_id,
             step_id=step_id,
+            agent_id=self.state.agent_id,
             model=model,
+            model_ns=model_ns,
             usage=reply.usage,
             finish_reason=reply.finish_reason,
             tool_calls=calls,
@@ -187,8 +192,10 @@ class Conversation(Aggregate[ConversationState]):
             self.append_in_step(message, at=at, number=spoken.number, chunks=spoken.chunks)
         self.go_on(at=at)
 
-    def fail(self, step_id: str, failure: Failure, *, at: datetime) -> None:
-        """End the run with an error; the next one starts."""
+    def fail(
+        self, step_id: str, failure: Failure, *, step: UnfinishedStep | None = None, at: datetime
+    ) -> None:
+        """End the run with an error, in another `step` than the next; the next run starts."""
         active = self.state.turn
         if active is None or active.next_step_id != step_id or active.open_call is not None:
             return
@@ -200,9 +207,8 @@ class Conversation(Aggregate[ConversationState]):
             error_type=failure.error_type,
             message=failure.message,
             detail=failure.detail,
-            usage=active.usage,
-            step_count=active.steps,
-            total_duration_ns=nanoseconds(active.run.created_at, at),
+            step=step or unfinished_step(active, self.state.agent_id, failure.model),
+            **ended(active, at),
         )
         self.start_next(at=at)
 
@@ -211,8 +217,9 @@ class Conversation(Aggregate[ConversationState]):
         active = self.state.turn
         if active is None:
             return
+        step = unfinished_step(active, self.state.agent_id, failure.model)
         tool_calls.interrupt_all(self, INTERRUPTED, message_ids=message_ids, at=at)
-        self.fail(active.next_step_id, failure, at=at)
+        self.fail(active.next_step_id, failure, step=step, at=at)
 
     def cancel(
         self, command: CancelRuns, *, message_ids: Iterable[str], at: datetime
@@ -232,15 +239,10 @@ class Conversation(Aggregate[ConversationState]):
         if queued:
             self.happened(QueuedRunsCancelled, at=at, run_ids=queued)
         if active is not None and active.run.id in gone:
+            step = unfinished_step(active, self.state.agent_id)
             tool_calls.interrupt_all(self, CANCELLED, message_ids=message_ids, at=at)
-            self.happened(
-                RunCancelled,
-                at=at,
-                run_id=active.run.id,
-                usage=active.usage,
-                step_count=active.steps,
-                total_duration_ns=nanoseconds(active.run.created_at, at),
-            )
+            run_id = active.run.id
+            self.happened(RunCancelled, at=at, run_id=run_id, step=step, **ended(active, at))
         self.start_next(at=at)
         return {run_id: "cancelled" if run_id in gone else "failed" for run_id in asked}
 
@@ -252,10 +254,8 @@ class Conversation(Aggregate[ConversationState]):
             at=at,
             run_id=active.run.id,
             stop_reason=stop_reason,
-            usage=active.usage,
-            step_count=active.steps,
             context_tokens=active.context_tokens,
-            total_duration_ns=nanoseconds(active.run.created_at, at),
+            **ended(active, at),
         )
         self.start_next(at=at)
 

@@ -26,6 +26,7 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.steps import RunDeleted, StepAnnotated
 from services.agent.domain.active_run import (
     ActiveRun,
     PendingCall,
@@ -143,6 +144,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 state.turn = None
         case ConversationDeleted():
             return ConversationState(agent_id=state.agent_id, deleted=True)
+        case StepAnnotated() | RunDeleted():
+            return state  # they say nothing of the run that is active
     if state.turn is not None:
         state.turn.pass_until(event.timestamp)
     return state

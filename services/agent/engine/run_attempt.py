@@ -245,12 +245,14 @@ class RunAttempt:
         if question is None or run is None:
             return
         request = question.request
+        model = design.config.llm_config.handle or design.config.llm_config.model
         failpoints.met("ask_model", lambda: str(request.messages))
+        since = self.ports.clock.monotonic()
         try:
             asking = self.model_step.answer(question, run, step_id, number=self.next_number(run))
             answer = await self.unless_cancelled(self.deadline.hold(asking, run))
         except ModelFailed as failed:
-            failure = failed.failure
+            failure = replace(failed.failure, model=model)
             log.warning("the model failed: %s", failure.message)
             await self.leased.record(
                 lambda conversation: conversation.fail(step_id, failure, at=self.now())
@@ -260,13 +262,15 @@ class RunAttempt:
             await self.leased.resume()
             return
         failpoints.reached("after_model_reply")
+        model_ns = round((self.ports.clock.monotonic() - since) * 1e9)
         reply, spoken = answer
         await self.leased.record(
             lambda conversation: conversation.model_replied(
                 step_id,
-                design.config.llm_config.handle or design.config.llm_config.model,
+                model,
                 reply,
                 spoken=spoken,
+                model_ns=model_ns,
                 parallel=request.parallel,
                 offered=question.offered.names,
                 concurrent=question.offered.concurrent,

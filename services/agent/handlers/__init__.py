@@ -10,6 +10,7 @@ from libs.contracts.bus_messages import Command
 from services.agent.handlers.agents import AgentHandlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.runs import RunHandlers
+from services.agent.handlers.steps import StepHandlers
 
 
 @dataclass(slots=True)
@@ -19,11 +20,13 @@ class Handlers:
     ports: HandlerPorts
     agents: AgentHandlers = field(init=False)
     runs: RunHandlers = field(init=False)
+    steps: StepHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.agents = AgentHandlers(self.ports)
         self.runs = RunHandlers(self.ports)
+        self.steps = StepHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {**self.agents.table(), **self.runs.table()}
+        return {**self.agents.table(), **self.runs.table(), **self.steps.table()}

@@ -15,6 +15,7 @@ from libs.contracts.bus_messages import Event
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
+    ModelReplied,
     QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
@@ -23,11 +24,13 @@ from libs.contracts.conversation import (
     RunStarted,
     SystemPromptRebuilt,
 )
+from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
 from services.agent.projections.messages import message_row, rebuilt_row
 from services.agent.projections.runs import never_started, project_run
-from services.agent.projections.tables import MESSAGES, READ_MODELS, RUNS, listed
+from services.agent.projections.steps import annotate_step, answered_step, end_step, note_agent
+from services.agent.projections.tables import MESSAGES, READ_MODELS, RUNS, STEPS, listed
 
 __all__ = ["READ_MODELS", "project"]
 
@@ -43,12 +46,23 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case MessageAppended():
             if not event.message.hidden:
                 rows.upsert(MESSAGES, message_row(event, org))
+            note_agent(event, rows)
+        case ModelReplied():
+            rows.upsert(STEPS, answered_step(event, org))
         case SystemPromptRebuilt():
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationDeleted():
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
             rows.delete(RUNS, "conversation_id", event.originator_id)
+            rows.delete(STEPS, "conversation_id", event.originator_id)
+        case RunDeleted():
+            rows.delete(RUNS, "id", event.run_id)
+            rows.delete(STEPS, "run_id", event.run_id)
+        case StepAnnotated():
+            annotate_step(event, rows)
         case QueuedRunsCancelled():
             rows.patch_alike(RUNS, listed(event.run_ids), never_started(event))
         case RunAccepted() | RunStarted() | RunCompleted() | RunFailed() | RunCancelled():
             project_run(event, org, rows)
+            if isinstance(event, RunFailed | RunCancelled):
+                end_step(event, org, rows)

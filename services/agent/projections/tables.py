@@ -8,8 +8,9 @@ from libs.eventstore.read_model_rows import Table
 AGENTS = Table("agents")
 MESSAGES = Table("messages", aggregate="conversation_id")
 RUNS = Table("runs", aggregate="conversation_id")
+STEPS = Table("steps", aggregate="conversation_id")
 CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
-READ_MODELS = (AGENTS, CREATIONS, MESSAGES, RUNS)
+READ_MODELS = (AGENTS, CREATIONS, MESSAGES, RUNS, STEPS)
 
 
 def listed(values: list[str]) -> list[Json]:

@@ -63,6 +63,16 @@ class MessageQueries:
         await within_cursors(self.database, found, part, OF_RUN, run_id, org)
         return await messages_page(self.database, found, part, "v.docs", part.order)
 
+    async def messages_of_step(self, org: str, run_id: str, step_id: str, part: Slice) -> bytes:
+        """A page of the messages of one step of a run as a JSON array, in its order. Raises
+        UnknownCursor."""
+        found = Filter()
+        found.add("v.run_id = %(run)s", run=run_id)
+        found.add("v.step_id = %(step)s", step=step_id)
+        found.add("v.org = %(org)s", org=org)
+        await within_cursors(self.database, found, part, OF_RUN, run_id, org)
+        return await messages_page(self.database, found, part, "v.docs", part.order)
+
 
 async def within_cursors(
     database: Database, found: Filter, part: Slice, known: str, owner: str, org: str

@@ -5,27 +5,43 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from litestar import Response, get, post
+from litestar import Response, delete, get, post
 from litestar.response import Stream
 from pydantic import Field
+from pydantic_core import from_json, to_json
 
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.limits import Name, Names
+from libs.contracts.letta.runs import run_usage
+from libs.contracts.steps import DeleteRun
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow
+from services.api.adapters.run_spans import spans_of
+from services.api.adapters.step_documents import RUN_METRICS, RUN_TRACE
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, listed, missing, raw, retrieved, slice_of
+from services.api.http.handler_helpers import (
+    ORG,
+    api_of,
+    document_of,
+    listed,
+    missing,
+    raw,
+    retrieved,
+    slice_of,
+)
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
     Page,
+    Query,
     parsed,
     query_of,
     valid_id,
 )
 from services.api.http.server_sent_events import Showing, events_of, last_event
+from services.api.resources.steps import STEPS, StepsOfRunPage
 
 RUNS = Resource(
     kind="run",
@@ -39,6 +55,7 @@ RUNS = Resource(
 )
 # Written out, as in the index of these runs: a plan that knows no values cannot use it otherwise.
 ACTIVE = "v.status in ('created', 'running')"
+SPANS_MAX = 5_000
 
 
 class RunFilters(Page):
@@ -74,6 +91,12 @@ class RunMessagePage(Page):
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
 
 
+class TraceSize(Query):
+    """How many spans at most."""
+
+    limit: Annotated[int, Field(ge=1, le=SPANS_MAX)] = 1_000
+
+
 @get("/v1/runs", opt=returns("runs", query=RunPage))
 async def list_runs(request: AnyRequest) -> Response[bytes]:
     """List runs, the newest first."""
@@ -106,14 +129,38 @@ async def list_messages_of_run(request: AnyRequest, run_id: str) -> Response[byt
 async def retrieve_usage(request: AnyRequest, run_id: str) -> Response[bytes]:
     """Retrieve the token usage of a run."""
     usage = (await run_row(request, run_id)).usage or {}
-    body = {
-        "completion_tokens": usage.get("completion_tokens", 0),
-        "prompt_tokens": usage.get("prompt_tokens", 0),
-        "total_tokens": usage.get("total_tokens", 0),
-        "prompt_tokens_details": None,
-        "completion_tokens_details": None,
-    }
-    return raw(json.dumps(body).encode())
+    return raw(json.dumps(run_usage(usage)).encode())
+
+
+@get("/v1/runs/{run_id:str}/steps", opt=returns("steps", query=StepsOfRunPage))
+async def list_steps_of_run(request: AnyRequest, run_id: str) -> Response[bytes]:
+    """List the steps of a run, the newest first."""
+    page = query_of(request, StepsOfRunPage)
+    await run_row(request, run_id)
+    found = filter_of(page, ORG).add("v.run_id = %(run)s", run=run_id)
+    return await listed(request, STEPS, page, found)
+
+
+@get("/v1/runs/{run_id:str}/metrics", opt=returns("how long the run took, and what it used"))
+async def retrieve_run_metrics(request: AnyRequest, run_id: str) -> Response[bytes]:
+    """Retrieve how long a run took, how many steps it had, and which tools it used."""
+    return await retrieved(request, RUNS, run_id, document=RUN_METRICS)
+
+
+@get("/v1/runs/{run_id:str}/trace", opt=returns("spans", query=TraceSize))
+async def retrieve_run_trace(request: AnyRequest, run_id: str) -> Response[bytes]:
+    """Retrieve the spans of a run, its steps and its tool calls, in the order of their starts."""
+    size = query_of(request, TraceSize)
+    facts = from_json(await document_of(request, RUNS, run_id, document=RUN_TRACE))
+    return raw(to_json(spans_of(facts)[: size.limit]))
+
+
+@delete("/v1/runs/{run_id:str}", status_code=200, opt=returns("null"))
+async def delete_run(request: AnyRequest, run_id: str) -> None:
+    """Delete a run that has ended, with its steps. Its messages stay."""
+    place = "json_build_object('agent_id', v.agent_id, 'conversation_id', v.conversation_id)"
+    known = from_json(await document_of(request, RUNS, run_id, document=place))
+    await api_of(request).send(request, DeleteRun(run_id=run_id, **known))
 
 
 @post(

@@ -210,6 +210,17 @@ class TwinQueries:
         rows = [row for row in self.rows("runs") if row["org"] in orgs]
         return [row["id"] for row in rows if row["id"] in run_ids and row["status"] == "cancelled"]
 
+    async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
+        known = (step_id, conversation_id, org)
+        rows = self.rows("steps")
+        found = [one for one in rows if (one["id"], one["conversation_id"], one["org"]) == known]
+        return str(found[0]["run_id"]) if found else None
+
+    async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
+        known = (run_id, conversation_id, org)
+        rows = self.rows("runs")
+        return known in {(one["id"], one["conversation_id"], one["org"]) for one in rows}
+
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         return []
 

@@ -23,6 +23,7 @@ from services.api.resources.blocks import BLOCKS, BlockFilters, BlockPage
 from services.api.resources.dead_letters import DEAD_LETTERS, DeadLetterPage
 from services.api.resources.models import ModelFilters
 from services.api.resources.runs import RUNS, ActiveRunPage, RunPage
+from services.api.resources.steps import STEPS, StepPage
 
 PAGES: list[tuple[Resource, type[Page]]] = [
     (AGENTS, AgentPage),
@@ -30,6 +31,7 @@ PAGES: list[tuple[Resource, type[Page]]] = [
     (RUNS, RunPage),
     (RUNS, ActiveRunPage),
     (DEAD_LETTERS, DeadLetterPage),
+    (STEPS, StepPage),
 ]
 ASKED: list[type[Query]] = [AgentFilters, BlockFilters, ModelFilters, *(one for _, one in PAGES)]
 # What is no condition on a row.
@@ -40,7 +42,15 @@ def test_every_route_is_collected_once() -> None:
     paths = [(path, str(one.http_methods)) for one in HANDLERS for path in one.paths]
     assert len(paths) == len(set(paths))
     there = {one.fn.__module__.rpartition(".")[2] for one in route_handlers(resources)}
-    assert there >= {"agents", "agent_blocks", "blocks", "dead_letters", "messages", "runs"}
+    assert there >= {
+        "agents",
+        "agent_blocks",
+        "blocks",
+        "dead_letters",
+        "messages",
+        "runs",
+        "steps",
+    }
     assert all(isinstance(one, HTTPRouteHandler) for one in HANDLERS)
 
 

@@ -31,14 +31,16 @@ from libs.contracts.conversation import (
     ToolCallRefused,
     ToolCallsStarted,
     ToolCallStarted,
+    UnfinishedStep,
 )
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.runs import run_state
+from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
 from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
 from services.agent.projections import project
 from services.agent.projections.agents import agent_documents
-from services.agent.projections.tables import AGENTS, CREATIONS, MESSAGES, RUNS
+from services.agent.projections.tables import AGENTS, CREATIONS, MESSAGES, RUNS, STEPS
 from tests.contract import examples
 from tests.contract.examples import (
     AGENT,
@@ -72,8 +74,9 @@ def rows_of(*events: Event) -> RowWrites:
 
 
 def upserted(rows: RowWrites, table: Table) -> dict[str, Any]:
-    """The one row of the one table that was written."""
-    assert (rows.patches, rows.deletions) == ({}, [])
+    """The one row of the one table that was written; a message of an answer tells besides whose
+    step it is."""
+    assert (rows.patches.keys() - {STEPS}, rows.deletions) == (set(), [])
     assert rows.upserts.keys() == {table}
     [row] = rows.upserts[table].values()
     return row
@@ -223,6 +226,7 @@ class TestMessages:
         assert rows.deletions == [
             Deletion(MESSAGES, "conversation_id", CONVERSATION),
             Deletion(RUNS, "conversation_id", CONVERSATION),
+            Deletion(STEPS, "conversation_id", CONVERSATION),
         ]
 
 
@@ -306,13 +310,55 @@ class TestRuns:
             "doc": {"status": "cancelled", "stop_reason": "cancelled", **self.ENDED},
         }
 
-    def test_the_steps_inside_a_run_change_no_row(self) -> None:
+    def test_the_tool_calls_of_a_run_change_no_row(self) -> None:
         inside = {
-            ModelReplied, ToolCallStarted, ToolCallsStarted, ToolCallFinished,
-            ToolCallInterrupted, ToolCallRefused,
+            ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
+            ToolCallRefused,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()
         written = {kind for kind in EVENTS.values() if kind.service == "agent"} - inside
         for kind in written:
             assert rows_of(EXAMPLES[kind]) != RowWrites(), kind
+
+
+class TestSteps:
+    ANSWERED = EXAMPLES[ModelReplied].model_copy(update={"agent_id": AGENT})
+    ROW = {  # noqa: RUF012
+        "id": STEP,
+        "org": ORG,
+        "agent_id": AGENT,
+        "conversation_id": CONVERSATION,
+        "run_id": RUN,
+        "position": 1,
+        "created_at": NOW.isoformat(),
+        "status": "success",
+        "model": "openai/gpt-4o-mini",
+    }
+
+    def test_a_step_that_was_answered_is_a_row(self) -> None:
+        assert upserted(rows_of(self.ANSWERED), STEPS) == self.ROW
+
+    def test_the_message_of_a_step_says_whose_it_is_where_the_step_does_not(self) -> None:
+        older = EXAMPLES[ModelReplied]
+        assert rows_of(older, EXAMPLES[MessageAppended]).upserts[STEPS] == {(STEP,): self.ROW}
+
+    def test_a_question_that_failed_or_was_cancelled_is_a_row(self) -> None:
+        asked = UnfinishedStep(id=STEP, agent_id=AGENT, asked=True, model="openai/gpt-4o-mini")
+        failed = EXAMPLES[RunFailed].model_copy(update={"step": asked})
+        assert rows_of(failed).upserts[STEPS] == {(STEP,): {**self.ROW, "status": "failed"}}
+        cut = EXAMPLES[RunCancelled].model_copy(update={"step": asked})
+        assert rows_of(cut).upserts[STEPS] == {(STEP,): {**self.ROW, "status": "cancelled"}}
+
+    def test_a_step_whose_tools_were_cut_short_changes_its_status(self) -> None:
+        answered = UnfinishedStep(id=STEP, agent_id=AGENT, asked=False)
+        cut = EXAMPLES[RunCancelled].model_copy(update={"step": answered})
+        assert rows_of(cut).patches[STEPS] == {(STEP,): {"id": STEP, "status": "cancelled"}}
+
+    def test_what_a_client_says_of_a_step_stands_in_its_row(self) -> None:
+        said = {"id": STEP, "feedback": "positive", "tags": ["kind"]}
+        assert rows_of(EXAMPLES[StepAnnotated]).patches == {STEPS: {(STEP,): said}}
+
+    def test_a_deleted_run_goes_with_its_steps(self) -> None:
+        rows = rows_of(EXAMPLES[RunDeleted])
+        assert rows.deletions == [Deletion(RUNS, "id", RUN), Deletion(STEPS, "run_id", RUN)]

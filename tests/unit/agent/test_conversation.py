@@ -27,6 +27,7 @@ from libs.contracts.conversation import (
     ToolCallFinished,
     ToolCallInterrupted,
     ToolCallStarted,
+    UnfinishedStep,
     Usage,
 )
 from libs.contracts.letta.enums import AgentType
@@ -126,6 +127,7 @@ def replied(*calls: ToolCall, number: int = 1, finish: str = "", run_id: str = R
         ModelReplied,
         run_id=run_id,
         step_id=step(number, run_id),
+        agent_id=AGENT,
         model="demo",
         usage=SPENT,
         finish_reason=finish or ("tool_calls" if calls else "stop"),
@@ -270,7 +272,7 @@ class TestRuns:
         )
 
     def test_the_next_run_has_its_turn_when_one_fails(self) -> None:
-        failure = Failure("llm_rate_limit", "429", "slow down")
+        failure = Failure("llm_rate_limit", "429", "slow down", model="demo")
         past = talking(accepted(SECOND))
         past.when(lambda talk: talk.fail(step(), failure, at=LATER)).then(
             fact(
@@ -283,6 +285,7 @@ class TestRuns:
                 usage=Usage(),
                 step_count=0,
                 total_duration_ns=round((LATER - RUN_CONFIG.created_at).total_seconds() * 1e9),
+                step=UnfinishedStep(id=step(1), agent_id=AGENT, asked=True, model="demo"),
             ),
             *started(SECOND),
         )
@@ -395,6 +398,7 @@ def cancelled(run_id: str = RUN, steps: int = 0) -> Fact:
         usage=Usage(prompt_tokens=10 * steps, completion_tokens=2 * steps),
         step_count=steps,
         total_duration_ns=0,
+        step=UnfinishedStep(id=step(1, run_id), agent_id=AGENT, asked=not steps),
     )
 
 

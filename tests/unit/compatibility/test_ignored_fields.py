@@ -31,6 +31,7 @@ READERS: dict[str, list[str]] = {
     "LettaStreamingRequest": MESSAGES,
     "LettaAsyncRequest": MESSAGES,
     "RetrieveStreamRequest": MESSAGES,
+    "ModifyFeedbackRequest": ["services/api/resources/steps.py"],
     "MessageCreate": [*MESSAGES, "services/agent/domain"],
     "LLMConfig": [
         "services/agent/adapters/models",

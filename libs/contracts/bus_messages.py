@@ -152,11 +152,13 @@ class Accepted(Value):
 
 
 class Rejected(Value):
-    """The command was refused and nothing changed. `code` is one of `REFUSALS`."""
+    """The command was refused and nothing changed. `code` is one of `REFUSALS`; `details` is what
+    a program may want to know besides, such as the run that is in the way."""
 
     outcome: Literal["rejected"] = "rejected"
     code: str
     reason: str
+    details: JsonObject = Field(default_factory=dict, exclude_if=lambda details: not details)
 
 
 Reply = Annotated[Accepted | Rejected, Field(discriminator="outcome")]

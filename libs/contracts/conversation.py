@@ -124,6 +124,8 @@ class StartRun(RunCommand):
     run with the same `request_hash` is meant, but none of `earlier_runs`: those began before the
     first try came. If there is none, the first try got stuck on its way;
     when it comes after all, the retry's run is meant.
+
+    `unless_busy` says that it is refused where another run has not ended, instead of waiting.
     """
 
     topic: ClassVar[str] = "run.start"
@@ -134,6 +136,7 @@ class StartRun(RunCommand):
     retry: bool = False
     earlier_runs: list[str] = Field(default_factory=list, exclude_if=lambda runs: not runs)
     stream_tokens: bool = False
+    unless_busy: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 
 class CancelRuns(RunCommand):
@@ -188,9 +191,11 @@ class SystemPromptRebuilt(ConversationEvent):
 
 
 class ConversationDeleted(ConversationEvent):
-    """A conversation is gone."""
+    """A conversation is gone; the blocks that were made with it may go too, if no agent has
+    them."""
 
     topic: ClassVar[str] = "conversation.deleted"
+    own_block_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
 
 
 class RunAccepted(RunEvent):

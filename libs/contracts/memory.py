@@ -22,13 +22,14 @@ class Cause(Value):
 
 
 class CreateBlocks(Command):
-    """Make memory blocks, all or none; with `agent_id` they are made for an agent that is about to
-    be created, and are deleted if it never is."""
+    """Make memory blocks, all or none; with `agent_id` or `conversation_id` they are made for an
+    agent or a conversation that is about to be created, and are deleted if it never is."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "blocks.create"
     blocks: list[BlockState]
     agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
+    conversation_id: str = Field(default="", exclude_if=lambda name: not name)
 
     @property
     def target(self) -> str:
@@ -108,12 +109,14 @@ class DeleteBlock(Command):
 
 
 class BlockCreated(Event):
-    """A memory block exists; `agent_id` is the agent that it was made for, empty for none."""
+    """A memory block exists; `agent_id` is the agent that it was made for, `conversation_id` the
+    conversation, empty for none."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "block.created"
     block: BlockState
     agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
+    conversation_id: str = Field(default="", exclude_if=lambda name: not name)
 
 
 class BlockChanged(Event):

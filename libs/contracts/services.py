@@ -61,6 +61,7 @@ SERVICES = (
             "libs.contracts.agent",
             "libs.contracts.conversation",
             "libs.contracts.steps",
+            "libs.contracts.conversation_lifecycle",
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory"),

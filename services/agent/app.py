@@ -29,6 +29,7 @@ from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
+from services.agent.policies.delete_conversations import DeleteConversations
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
@@ -69,6 +70,7 @@ async def wire(
     ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids)
     handlers = Handlers(ports)
     blocks = DetachDeletedBlocks(bus, queries, ids)
+    conversations = DeleteConversations(bus, queries, clock, ids)
     creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     table = dict(handlers.table())
     for kind in (CreateAgent, UpdateAgent, AttachBlock):
@@ -80,10 +82,11 @@ async def wire(
         engine.sweep,
         handlers.agents.sweep_creations,
         blocks.sweep,
+        conversations.sweep,
         creations.sweep,
     ]
     service.lease_watchers.append(engine.leases_held)
-    service.repository.watchers += [count_run, blocks.committed]
+    service.repository.watchers += [count_run, blocks.committed, conversations.committed]
     leads = service.relay.leadership
     count = AgentCount(runtime.database, clock, lambda: leads.epoch is not None)
     service.looks.append(count.look)

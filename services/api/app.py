@@ -24,6 +24,7 @@ from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.services import names
 from libs.telemetry.tracing import tracer
 from services.api import http, resources
+from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
 from services.api.adapters.retry_exclusions import ClientRetries
@@ -90,6 +91,7 @@ def application(settings: ApiSettings, runtime: Runtime) -> Litestar:
         reads=ResourceQueries(database),
         messages=MessageQueries(database),
         runs=PostgresRunQueries(database),
+        conversation_runs=ConversationRunQueries(database),
         bus=bus,
         clock=clock,
         ids=ids,

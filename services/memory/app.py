@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts import agent
+from libs.contracts import agent, conversation
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.memory_telemetry import observed
 from services.memory.handlers import Handlers
@@ -22,4 +22,10 @@ async def wire(runtime: Runtime) -> None:
     attached = PostgresAttachedAgents(runtime.database)
     policies = Policies(runtime.bus, attached)
     await runtime.service.handle(observed(Handlers(runtime.clock, attached).table()))
-    await runtime.service.follow("agent", {agent.AgentDeleted: policies.agent_deleted})
+    await runtime.service.follow(
+        "agent",
+        {
+            agent.AgentDeleted: policies.agent_deleted,
+            conversation.ConversationDeleted: policies.conversation_deleted,
+        },
+    )

@@ -65,14 +65,22 @@ class Block(Aggregate[MemoryBlockState]):
         """The block, unless it is gone or was never there."""
         return None if self.state.deleted else self.state.block
 
-    def create(self, block: BlockState, *, at: datetime, agent_id: str = "") -> Rejected | None:
-        """Begin to exist, for an agent or for none."""
+    def create(
+        self, block: BlockState, *, at: datetime, agent_id: str = "", conversation_id: str = ""
+    ) -> Rejected | None:
+        """Begin to exist, for an agent, for a conversation or for none."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"Block {block.id} exists already")
         problem = unfit(block)
         if problem:
             return problem
-        self.happened(BlockCreated, at=at, block=block, agent_id=agent_id)
+        self.happened(
+            BlockCreated,
+            at=at,
+            block=block,
+            agent_id=agent_id,
+            conversation_id=conversation_id,
+        )
         return None
 
     def renames(self, changes: JsonObject) -> str | None:

@@ -40,7 +40,12 @@ class Handlers:
         """Make memory blocks, all or none."""
         for wanted in command.blocks:
             block = await work.load_new(Block, wanted.id)
-            refused = block.create(wanted, at=self.clock.now(), agent_id=command.agent_id)
+            refused = block.create(
+                wanted,
+                at=self.clock.now(),
+                agent_id=command.agent_id,
+                conversation_id=command.conversation_id,
+            )
             if refused:
                 return refused
         return Accepted()

@@ -45,10 +45,21 @@ from libs.contracts.conversation import (
     Usage,
     main_conversation,
 )
+from libs.contracts.conversation_lifecycle import (
+    ConversationCreated,
+    ConversationUpdated,
+    CreateConversation,
+    DeleteConversation,
+    ForkConversation,
+    PreviewSystemPrompt,
+    RecompileConversation,
+    UpdateConversation,
+)
 from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
 from libs.contracts.health_commands import health_command
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.memory import (
@@ -76,6 +87,8 @@ RUN = "run-44444444-4444-4444-8444-444444444444"
 LETTER = "letter-77777777-7777-4777-8777-777777777777"
 STEP = "step-55555555-5555-4555-8555-555555555555"
 CONVERSATION = main_conversation(AGENT)
+BESIDE = "conv-88888888-8888-4888-8888-888888888888"
+COPY = "block-99999999-9999-4999-8999-999999999999"
 
 LLM = llm_config(
     "openai/gpt-4o-mini",
@@ -97,6 +110,21 @@ CONFIG = AgentConfig(
     llm_config=LLM,
     embedding_config=EMBEDDING,
     metadata={"team": "blue"},
+    created_by_id=USER,
+    last_updated_by_id=USER,
+    created_at=AT,
+    updated_at=AT,
+)
+CONVERSATION_CONFIG = ConversationConfig(
+    id=BESIDE,
+    agent_id=AGENT,
+    summary="Tea",
+    hidden=True,
+    model=LLM.handle,
+    model_settings={"provider_type": "openai", "temperature": 0.5},
+    llm_config=LLM,
+    isolated_blocks={BLOCK: COPY},
+    forked_from=CONVERSATION,
     created_by_id=USER,
     last_updated_by_id=USER,
     created_at=AT,
@@ -184,6 +212,16 @@ COMMANDS: list[Command] = [
         changes={"feedback": "positive", "tags": ["kind"]},
     ),
     DeleteRun(agent_id=AGENT, conversation_id=CONVERSATION, run_id=RUN),
+    CreateConversation(
+        conversation_id=BESIDE,
+        agent_id=AGENT,
+        request={"summary": "Tea", "isolated_block_labels": ["human"]},
+    ),
+    ForkConversation(conversation_id=BESIDE, agent_id=AGENT, source_id=CONVERSATION, hidden=True),
+    UpdateConversation(conversation_id=BESIDE, request={"archived": True}),
+    DeleteConversation(conversation_id=BESIDE),
+    RecompileConversation(agent_id=AGENT, conversation_id=BESIDE),
+    PreviewSystemPrompt(agent_id=AGENT, conversation_id=BESIDE),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
@@ -204,6 +242,10 @@ def of_agent(kind: type[Event], **fields: Any) -> Event:
 
 def of_conversation(kind: type[Event], **fields: Any) -> Event:
     return kind(originator_id=CONVERSATION, originator_version=1, timestamp=AT, **fields)
+
+
+def beside(kind: type[Event], **fields: Any) -> Event:
+    return kind(originator_id=BESIDE, originator_version=1, timestamp=AT, **fields)
 
 
 def of_block(kind: type[Event], **fields: Any) -> Event:
@@ -324,6 +366,12 @@ EVENTS: list[Event] = [
         changes={"feedback": "positive", "tags": ["kind"]},
     ),
     of_conversation(RunDeleted, run_id=RUN),
+    beside(ConversationCreated, config=CONVERSATION_CONFIG),
+    beside(
+        ConversationUpdated,
+        changed=["archived_at"],
+        config=CONVERSATION_CONFIG.model_copy(update={"archived_at": AT}),
+    ),
     of_block(BlockCreated, block=HUMAN),
     of_block(BlockChanged, changes={"value": "Name: Grace"}, cause=CAUSE),
     of_block(BlockDeleted),

@@ -35,6 +35,7 @@ from libs.contracts.conversation import (
     ToolCallsStarted,
     ToolCallStarted,
 )
+from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.steps import RunDeleted, StepAnnotated
@@ -44,6 +45,7 @@ from services.memory.domain import Block
 from tests.contract.examples import (
     AT,
     CALL,
+    COPY,
     EVENTS,
     RETURNED,
     RUN_CONFIG,
@@ -120,6 +122,20 @@ CONVERSATION = [
     one(RunDeleted),
     one(ConversationDeleted),
 ]
+BESIDE = [
+    one(ConversationCreated),
+    one(
+        MessageAppended,
+        message=SYSTEM,
+        run_id=None,
+        step_id=None,
+        number=None,
+        pieces=None,
+        shows={"b": 1},
+    ),
+    one(ConversationUpdated),
+    one(ConversationDeleted, own_block_ids=[COPY]),
+]
 AGENT = [
     one(AgentRequested),
     one(AgentCreated),
@@ -135,6 +151,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
     "Agent.abandoned": (Agent, [*ABANDONED]),
     "Conversation": (Conversation, [*CONVERSATION]),
+    "Conversation.beside": (Conversation, [*BESIDE]),
     "Block": (Block, [*BLOCK]),
 }
 

@@ -7,17 +7,17 @@ from inspect import cleandoc
 
 import pytest
 
-from libs.contracts import agent, conversation, memory
+from libs.contracts import agent, conversation, conversation_lifecycle, memory
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.services import names
 from tests.contract import examples
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
 
-MODULES = (agent, conversation, memory)
+MODULES = (agent, conversation, conversation_lifecycle, memory)
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
-CONVERSATION = examples.CONVERSATION
+CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SUBJECTS = {
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
@@ -29,6 +29,12 @@ SUBJECTS = {
     "CancelRuns": f"agent.command.run.cancel.org-1.{CONVERSATION}",
     "AnnotateStep": f"agent.command.step.annotate.org-1.{CONVERSATION}",
     "DeleteRun": f"agent.command.run.delete.org-1.{CONVERSATION}",
+    "CreateConversation": f"agent.command.conversation.create.org-1.{BESIDE}",
+    "ForkConversation": f"agent.command.conversation.fork.org-1.{BESIDE}",
+    "UpdateConversation": f"agent.command.conversation.update.org-1.{BESIDE}",
+    "DeleteConversation": f"agent.command.conversation.delete.org-1.{BESIDE}",
+    "RecompileConversation": f"agent.command.conversation.recompile.org-1.{BESIDE}",
+    "PreviewSystemPrompt": f"agent.command.conversation.preview_system_prompt.org-1.{BESIDE}",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
     "RewriteBlock": f"memory.command.block.rewrite.org-1.{BLOCK}",
@@ -44,6 +50,8 @@ SUBJECTS = {
     "MessageAppended": f"agent.event.message.appended.org-1.{CONVERSATION}",
     "SystemPromptRebuilt": f"agent.event.system_prompt.rebuilt.org-1.{CONVERSATION}",
     "ConversationDeleted": f"agent.event.conversation.deleted.org-1.{CONVERSATION}",
+    "ConversationCreated": f"agent.event.conversation.created.org-1.{BESIDE}",
+    "ConversationUpdated": f"agent.event.conversation.updated.org-1.{BESIDE}",
     "RunAccepted": f"agent.event.run.accepted.org-1.{RUN}",
     "RunStarted": f"agent.event.run.started.org-1.{RUN}",
     "ModelReplied": f"agent.event.model.replied.org-1.{RUN}",

@@ -19,10 +19,12 @@ from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from services.agent.adapters.block_queries import PostgresBlockQueries
+from services.agent.adapters.conversation_queries import PostgresConversationQueries
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.past_run_queries import PostgresPastRunQueries
-from services.agent.adapters.reconciliation_queries import BlockOfAgent, PostgresAgentQueries
+from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
+from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.resource_query_builder import (
     Resource,
@@ -37,10 +39,11 @@ from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS
 from services.api.resources.blocks import BLOCKS
+from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.steps import STEPS, StepPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
-from tests.contract.examples import AGENT, BLOCK, CONVERSATION, RUN, STEP
+from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP
 from tests.contract.plans import generic_plan, reads_by_key, scans
 from tests.servers import PostgresServer
 
@@ -57,6 +60,8 @@ TABLES = {
     " 'completed', 'end_turn', false, 'hash-' || n, null, null, '{{}}', false",
     "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
     " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
+    "agent.conversations": "'conv-b' || n, '{org}', 'agent-' || n % 10, now(), null, false, false,"
+    " '{{}}', '{{}}'",
     "agent.leases": "'conv-' || n, 'process-1', n, now()",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
@@ -110,7 +115,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
         "unclaimed_blocks": lambda queries: queries.unclaimed_blocks(
-            [BlockOfAgent(AGENT, BLOCK, ORG)]
+            [MadeBlock(AGENT, BLOCK, ORG)]
         ),
     },
     PostgresRunQueries: {
@@ -129,8 +134,22 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     MessageQueries: {
         "messages": lambda reads: reads.messages(history(["user_message"]), Slice()),
+        "system_message": lambda reads: reads.system_message(ORG, CONVERSATION),
         "messages_of_run": lambda reads: reads.messages_of_run(ORG, RUN, Slice()),
         "messages_of_step": lambda reads: reads.messages_of_step(ORG, RUN, STEP, Slice()),
+    },
+    PostgresConversationQueries: {
+        "block_states": lambda queries: queries.block_states(ORG, [BLOCK]),
+        "isolated_blocks": lambda queries: queries.isolated_blocks(ORG, CONVERSATION),
+        "conversations_of": lambda queries: queries.conversations_of(ORG, AGENT, 10),
+        "lost_conversations": lambda queries: queries.lost_conversations([AGENT]),
+    },
+    ConversationRunQueries: {
+        "conversation_of_run": lambda reads: reads.conversation_of_run(ORG, RUN),
+        "run_of_otid": lambda reads: reads.run_of_otid(ORG, CONVERSATION, "otid", RUN),
+        "active_run": lambda reads: reads.active_run(ORG, CONVERSATION),
+        "conversations_with_runs": lambda reads: reads.conversations_with_runs(ORG, AGENT, 10),
+        "conversations_of_runs": lambda reads: reads.conversations_of_runs(ORG, AGENT, [RUN]),
     },
     PostgresApiRunQueries: {
         "run_answer": lambda reads: reads.run_answer(ORG, RUN),
@@ -150,6 +169,7 @@ WHOLE: dict[type, set[str]] = {
 RESOURCES: dict[str, tuple[Resource, str]] = {
     "agent": (AGENTS, AGENT),
     "block": (BLOCKS, BLOCK),
+    "conversation": (CONVERSATIONS, BESIDE),
     "run": (RUNS, RUN),
     "step": (STEPS, STEP),
 }

@@ -26,6 +26,7 @@ from libs.contracts.conversation import (
     RunCompleted,
     RunStarted,
 )
+from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.memory import BlockChanged, BlockCreated
 from libs.contracts.services import names
 from libs.eventstore.connection_pool import Database, open_pool
@@ -45,6 +46,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [MessageAppended, RunAccepted, RunStarted, MessageAppended, RunCompleted],
         [RunAccepted, QueuedRunsCancelled],
         [MessageAppended, RunAccepted, ConversationDeleted],
+        [ConversationCreated, ConversationUpdated],
     ],
 }
 ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0001f600", "": [{}]}
@@ -184,6 +186,7 @@ async def test_a_rebuild_that_a_migration_asks_for_is_done_before_the_services_s
 def test_a_table_that_is_no_read_model_is_refused(url: str) -> None:
     done = command(url, "deploy.rebuild", "--service", "agent", "--table", "models")
     assert done.returncode == 1
-    assert "agent has no read model 'models', but agents, creations, messages, runs" in done.stderr
+    there = "agents, conversations, creations, messages, runs, steps"
+    assert f"agent has no read model 'models', but {there}" in done.stderr
     unnamed = command(url, "deploy.rebuild", "--table", "messages")
     assert (unnamed.returncode, "name the service" in unnamed.stderr) == (2, True)

@@ -211,6 +211,7 @@ class Process:
             reads=unread,
             messages=unread,
             runs=SimRunQueries(self.client),
+            conversation_runs=unread,
             bus=self.bus,
             clock=self.clock,
             ids=self.ids,

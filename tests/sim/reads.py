@@ -7,8 +7,10 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
+from libs.contracts.letta.blocks import BlockState
+from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.message_search import FoundMessage, Search
-from services.agent.adapters.reconciliation_queries import BlockOfAgent, LostBlock, Orphan
+from services.agent.adapters.reconciliation_queries import LostBlock, MadeBlock, Orphan
 from services.agent.domain.model_context import AttachedBlock
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.domain import SameLabel
@@ -81,10 +83,26 @@ class SimQueries:
     async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.orphaned_turns(but)))
 
+    async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
+        return await self.client.ask(lambda: finished(self.twin.block_states(org, block_ids)))
+
+    async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
+        return await self.client.ask(
+            lambda: finished(self.twin.isolated_blocks(org, conversation_id))
+        )
+
+    async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
+        return await self.client.ask(
+            lambda: finished(self.twin.conversations_of(org, agent_id, limit))
+        )
+
+    async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
+        return await self.client.ask(lambda: finished(self.twin.lost_conversations(agent_ids)))
+
     async def unfinished_creations(self) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))
 
-    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
+    async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         return await self.client.ask(lambda: finished(self.twin.unclaimed_blocks(blocks)))
 
 

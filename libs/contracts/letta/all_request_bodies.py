@@ -2,6 +2,11 @@
 
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.block_requests import BlockUpdate, CreateBlock
+from libs.contracts.letta.conversations import (
+    CreateConversation,
+    RecompileRequest,
+    UpdateConversation,
+)
 from libs.contracts.letta.message_requests import (
     ApprovalCreate,
     ApprovalReturn,
@@ -39,6 +44,7 @@ __all__ = [
     "CreateAgent",
     "CreateBatch",
     "CreateBlock",
+    "CreateConversation",
     "EmbeddingConfig",
     "LLMConfig",
     "LettaAsyncRequest",
@@ -48,8 +54,10 @@ __all__ = [
     "MessageCreate",
     "MessageInput",
     "ModifyFeedbackRequest",
+    "RecompileRequest",
     "RetrieveStreamRequest",
     "ToolReturn",
     "ToolReturnCreate",
     "UpdateAgent",
+    "UpdateConversation",
 ]

@@ -21,6 +21,9 @@ UUID_CHARS = 36
 ERRORS_SHOWN_MAX = 50
 INPUT_SHOWN_CHARS_MAX = 2_000
 
+# What an id's prefix stands for, where it is not the word itself.
+KINDS = {"conv": "conversation"}
+
 MESSAGES_EMPTY: JsonObject = {"detail": "Messages must not be empty"}
 UNKNOWN: JsonObject = {"detail": "An unknown error occurred"}
 
@@ -84,7 +87,7 @@ def check_id(prefix: str, value: str, parameter: str = "") -> JsonObject | None:
     pattern = id_pattern(prefix)
     if re.fullmatch(pattern[1:-1], value):
         return None
-    parameter = parameter or f"{prefix}_id"
+    parameter = parameter or f"{KINDS.get(prefix, prefix)}_id"
     error: dict[str, object] = {
         "type": "string_pattern_mismatch",
         "loc": ("path", parameter),
@@ -101,7 +104,7 @@ def not_found(kind: str, id: str) -> JsonObject:
         return {"detail": f"Block with id '{id}' not found"}
     if kind == "letter":
         return {"detail": f"Dead letter with id '{id}' not found"}
-    return {"detail": f"{kind.capitalize()} with ID {id} not found"}
+    return {"detail": f"{KINDS.get(kind, kind).capitalize()} with ID {id} not found"}
 
 
 def block_label_not_found(label: str, agent_id: str) -> JsonObject:

@@ -6,19 +6,32 @@ from __future__ import annotations
 from typing import Protocol
 
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
+from services.agent.adapters.conversation_queries import (
+    ConversationQueries,
+    PostgresConversationQueries,
+)
 from services.agent.adapters.message_search import MessageSearch, PostgresMessageSearch
 from services.agent.adapters.past_run_queries import PastRunQueries, PostgresPastRunQueries
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries, RunQueries
 
 
-class Queries(AgentQueries, BlockQueries, MessageSearch, PastRunQueries, RunQueries, Protocol):
+class Queries(
+    AgentQueries,
+    BlockQueries,
+    ConversationQueries,
+    MessageSearch,
+    PastRunQueries,
+    RunQueries,
+    Protocol,
+):
     """All reads of the agent service."""
 
 
 class PostgresQueries(
     PostgresBlockQueries,
     PostgresAgentQueries,
+    PostgresConversationQueries,
     PostgresMessageSearch,
     PostgresPastRunQueries,
     PostgresRunQueries,

@@ -9,6 +9,25 @@ from typing import Protocol
 from libs.contracts.conversation import main_conversation
 from libs.eventstore.connection_pool import Database
 
+# In the agent's own conversation and in each other one, which are looked through from their ends. A
+# fork has the messages of its source again: they are found once.
+SEARCH = """
+select role, created_at, text from (
+    select m.role, m.created_at, m.text, max(m.position) as position
+    from (select %(main)s::text as id union all
+          select id from agent.conversations where agent_id = %(agent)s and org = %(org)s) c
+    cross join lateral (
+        select role, created_at, text, position from agent.messages
+        where conversation_id = c.id and org = %(org)s
+          and role = any(%(roles)s) and text <> ''
+          and (%(pattern)s::text is null or text ilike %(pattern)s)
+          and (%(since)s::timestamptz is null or created_at >= %(since)s)
+          and (%(until)s::timestamptz is null or created_at <= %(until)s)
+        order by position desc limit %(limit)s) m
+    group by m.role, m.created_at, m.text
+) found
+order by created_at desc, position desc limit %(limit)s"""
+
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
@@ -50,16 +69,11 @@ class PostgresMessageSearch:
         """Messages of an agent's history, the newest first."""
         pattern = None if search.text is None else f"%{escaped(search.text)}%"
         rows = await self.database.fetch(
-            "select role, created_at, text from agent.messages"
-            " where conversation_id = %(conversation)s and org = %(org)s"
-            " and role = any(%(roles)s) and text <> ''"
-            " and (%(pattern)s::text is null or text ilike %(pattern)s)"
-            " and (%(since)s::timestamptz is null or created_at >= %(since)s)"
-            " and (%(until)s::timestamptz is null or created_at <= %(until)s)"
-            " order by position desc limit %(limit)s",
+            SEARCH,
             {
                 "org": search.org,
-                "conversation": main_conversation(search.agent_id),
+                "agent": search.agent_id,
+                "main": main_conversation(search.agent_id),
                 "roles": search.roles,
                 "pattern": pattern,
                 "since": search.since,

@@ -15,13 +15,16 @@ CHOSEN_AGENTS = (
 )
 
 UNCLAIMED_BLOCKS = """
-select made.agent_id, made.block_id, made.org
-from unnest(%s::text[], %s::text[], %s::text[]) as made(agent_id, block_id, org)
+select made.owner_id, made.block_id, made.org
+from unnest(%s::text[], %s::text[], %s::text[]) as made(owner_id, block_id, org)
 where not exists (
     select from agent.events e
-    where e.aggregate_id = made.agent_id and e.org = made.org
+    where e.aggregate_id = made.owner_id and e.org = made.org
       and (e.topic = 'agent.requested' or e.topic = 'agent.created'
-           and (e.payload->'own_block_ids')::jsonb ? made.block_id))"""
+           and (e.payload->'own_block_ids')::jsonb ? made.block_id
+           or e.topic = 'conversation.created'
+           and jsonb_path_query_array(
+               (e.payload->'config'->'isolated_blocks')::jsonb, '$.*') ? made.block_id))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +46,10 @@ class LostBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockOfAgent:
-    """A block, and the agent that it was made for."""
+class MadeBlock:
+    """A block, and the agent or the conversation that it was made for."""
 
-    agent_id: str
+    owner_id: str
     block_id: str
     org: str
 
@@ -66,8 +69,9 @@ class AgentQueries(Protocol):
         """Agents whose making has begun and is not done; `SWEPT_MAX` at most."""
         ...
 
-    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
-        """Those of these blocks that no agent was created with, nor is being made with."""
+    async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
+        """Those of these blocks that neither an agent nor a conversation was created with, and
+        that no agent is being made with."""
         ...
 
 
@@ -105,14 +109,15 @@ class PostgresAgentQueries:
         )
         return [Orphan(*row) for row in rows]
 
-    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
-        """Those of these blocks that no agent was created with, nor is being made with."""
+    async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
+        """Those of these blocks that neither an agent nor a conversation was created with, and
+        that no agent is being made with."""
         rows = await self.database.fetch(
             UNCLAIMED_BLOCKS,
             [
-                [block.agent_id for block in blocks],
+                [block.owner_id for block in blocks],
                 [block.block_id for block in blocks],
                 [block.org for block in blocks],
             ],
         )
-        return [BlockOfAgent(*row) for row in rows]
+        return [MadeBlock(*row) for row in rows]

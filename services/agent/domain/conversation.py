@@ -53,7 +53,7 @@ from services.agent.domain.conversation_state import (
     ConversationState,
     SystemPrompt,
     evolved,
-    queue_full,
+    no_room,
     running,
 )
 
@@ -99,9 +99,9 @@ class Conversation(Aggregate[ConversationState]):
         at: datetime,
     ) -> Rejected | None:
         """Promise to answer; if no run is active, this one is at once."""
-        full = queue_full(self.state, command.agent_id)
-        if full:
-            return full
+        refused = no_room(self.state, command)
+        if refused:
+            return refused
         self.happened(
             RunAccepted,
             at=at,
@@ -262,7 +262,7 @@ class Conversation(Aggregate[ConversationState]):
     def delete(self, *, at: datetime) -> None:
         """Stop existing; whoever drives a run of it finds that out at the next commit."""
         if not self.state.deleted:
-            self.happened(ConversationDeleted, at=at)
+            self.happened(ConversationDeleted, at=at, own_block_ids=self.state.own_blocks)
 
     def rebuild(self, prompt: SystemPrompt, *, at: datetime) -> None:
         """Replace the system message."""

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.bus_messages import BUSY, Event, Rejected
+from libs.contracts.bus_messages import BUSY, CONFLICT, Event, JsonObject, Rejected
 from libs.contracts.conversation import (
     ConversationDeleted,
     Message,
@@ -18,6 +18,7 @@ from libs.contracts.conversation import (
     RunCompleted,
     RunFailed,
     RunStarted,
+    StartRun,
     SystemPromptRebuilt,
     ToolCallFinished,
     ToolCallInterrupted,
@@ -25,6 +26,9 @@ from libs.contracts.conversation import (
     ToolCallsStarted,
     ToolCallStarted,
 )
+from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.letta import errors
+from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta_message_mapping import text_of
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from services.agent.domain.active_run import (
@@ -61,6 +65,8 @@ class ConversationState(BaseModel):
     """What is known of a conversation."""
 
     agent_id: str = ""
+    # What it is beside the agent's own conversation; that has none.
+    own: ConversationConfig | None = None
     window: list[Message] = []
     shown: dict[str, int] | None = None
     queue: list[QueuedRun] = []
@@ -71,6 +77,17 @@ class ConversationState(BaseModel):
     omitted: Omissions = Field(default_factory=Omissions)
     # Since a model answered last; None where it was not refused.
     refusals: Refusals | None = None
+
+    @property
+    def own_blocks(self) -> list[str]:
+        """The blocks that were made with the conversation."""
+        return [*self.own.isolated_blocks.values()] if self.own else []
+
+    @property
+    def unended(self) -> list[str]:
+        """The runs that have not ended, the active one first."""
+        active = [self.turn.run.id] if self.turn else []
+        return active + [waiting.run.id for waiting in self.queue]
 
 
 def evolved(state: ConversationState, event: Event) -> ConversationState:
@@ -142,6 +159,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             leave_queue(state, {event.run_id})
             if state.turn is not None and state.turn.run.id == event.run_id:
                 state.turn = None
+        case ConversationCreated() | ConversationUpdated():
+            state.agent_id, state.own = event.config.agent_id, event.config
         case ConversationDeleted():
             return ConversationState(agent_id=state.agent_id, deleted=True)
         case StepAnnotated() | RunDeleted():
@@ -180,15 +199,21 @@ def overtaken_by(state: ConversationState, request_hash: str, asked_at: datetime
     )
 
 
-def queue_full(state: ConversationState, agent_id: str) -> Rejected | None:
-    """The refusal of one more run, where as many wait as may."""
+def no_room(state: ConversationState, command: StartRun) -> Rejected | None:
+    """The refusal of one more run: where another has not ended and this one may not wait, or where
+    as many wait as may."""
+    if command.unless_busy and state.turn is not None:
+        run = state.turn.run
+        reason = str(errors.conversation_busy()["detail"])
+        details: JsonObject = {"run_id": run.id, "background": run.background}
+        return Rejected(code=CONFLICT, reason=reason, details=details)
     if len(state.queue) >= QUEUED_RUNS_MAX:
         what = f"{QUEUED_RUNS_MAX} runs wait"
     elif state.queued_bytes >= QUEUED_BYTES_MAX:
         what = f"Runs with {QUEUED_BYTES_MAX} bytes of messages wait"
     else:
         return None
-    return Rejected(code=BUSY, reason=f"{what} for agent {agent_id}: try again later")
+    return Rejected(code=BUSY, reason=f"{what} for agent {command.agent_id}: try again later")
 
 
 def leave_queue(state: ConversationState, run_ids: set[str]) -> None:

@@ -143,12 +143,19 @@ def _window(request: CreateAgent | UpdateAgent, base: LLMConfig) -> int:
 
 def _with_overrides(config: LLMConfig, request: CreateAgent | UpdateAgent) -> LLMConfig:
     """Settings win over the config, and the request's own deprecated fields over both."""
-    update = _from_settings(request.model_settings) if request.model_settings else {}
+    if request.model_settings:
+        config = with_settings(config, request.model_settings)
+    update: dict[str, object] = {}
     if request.parallel_tool_calls is not None:
         update["parallel_tool_calls"] = request.parallel_tool_calls
     if request.response_format is not None:
         update["response_format"] = request.response_format
     return config.model_copy(update=update)
+
+
+def with_settings(config: LLMConfig, settings: AnyModelSettings) -> LLMConfig:
+    """The config as model settings change it."""
+    return config.model_copy(update=_from_settings(settings))
 
 
 def _says_output_tokens(settings: AnyModelSettings) -> bool:

@@ -66,15 +66,17 @@ def system_prompt(
     *,
     previous_messages: int,
     at: datetime,
+    conversation_id: str | None = None,
 ) -> SystemPrompt:
-    """The system message of an agent, and what it was made from."""
+    """The system message of an agent, and what it was made from; without `conversation_id` for the
+    agent's own conversation."""
     profile = PROFILES[config.agent_type]
     numbered = profile.numbers_lines and config.llm_config.model_endpoint_type == "anthropic"
     content = compile_system_prompt(
         config.system,
         blocks if profile.shows_blocks else [],
         agent_id=config.id,
-        conversation_id=None,
+        conversation_id=conversation_id,
         previous_message_count=previous_messages,
         recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
         line_numbers=numbered,
@@ -103,7 +105,20 @@ def rebuilt_prompt(
     """A new system message, if something that it shows has changed since it was made."""
     if shown_versions(config, blocks) == state.shown:
         return None
-    return system_prompt(config, blocks, previous_messages=len(state.window) - 1, at=at)
+    return recompiled_prompt(state, config, blocks, at=at)
+
+
+def recompiled_prompt(
+    state: ConversationState, config: AgentConfig, blocks: list[AttachedBlock], *, at: datetime
+) -> SystemPrompt:
+    """The system message of a conversation as it would be made now."""
+    return system_prompt(
+        config,
+        blocks,
+        previous_messages=max(len(state.window) - 1, 0),
+        at=at,
+        conversation_id=state.own.id if state.own else None,
+    )
 
 
 def as_written(message: Message) -> Message:

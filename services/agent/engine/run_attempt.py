@@ -32,6 +32,7 @@ from services.agent.domain.active_run import (
 )
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversation_lifecycle import design_in
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,
@@ -327,11 +328,11 @@ class RunAttempt:
         return step_request(self.leased.conversation, design, blocks, at=self.now())
 
     async def design_of(self, agent_id: str) -> AgentDesign | None:
-        """The agent as it is now; None if it is gone."""
+        """The agent as it is now in this conversation; None if it is gone."""
         if self.fresh_design is not None:
             design, self.fresh_design = self.fresh_design, None
             return design
         load, org = self.ports.repository.load, self.context.org
         agent = await self.leased.once_answered(lambda: load(Agent, agent_id, org=org))
         self.ports.repository.keep(agent)
-        return agent.design
+        return agent.design and design_in(self.leased.conversation.state, agent.design)

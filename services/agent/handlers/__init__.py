@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.agent.handlers.agents import AgentHandlers
+from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.runs import RunHandlers
 from services.agent.handlers.steps import StepHandlers
@@ -19,14 +20,21 @@ class Handlers:
 
     ports: HandlerPorts
     agents: AgentHandlers = field(init=False)
+    conversations: ConversationHandlers = field(init=False)
     runs: RunHandlers = field(init=False)
     steps: StepHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.agents = AgentHandlers(self.ports)
+        self.conversations = ConversationHandlers(self.ports)
         self.runs = RunHandlers(self.ports)
         self.steps = StepHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {**self.agents.table(), **self.runs.table(), **self.steps.table()}
+        return {
+            **self.agents.table(),
+            **self.conversations.table(),
+            **self.runs.table(),
+            **self.steps.table(),
+        }

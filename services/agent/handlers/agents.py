@@ -30,11 +30,14 @@ from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.agent_configuration import Facts, created_design, updated_design
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import first_version, system_prompt
+from services.agent.handlers.conversations import delete
 from services.agent.handlers.ports import HandlerPorts
 
 log = logging.getLogger(__name__)
 
 CREATION_SECONDS_MAX = 15
+# Conversations that go in one commit with their agent; each is a lock and an aggregate to load.
+DELETED_WITH_AGENT_MAX = 32
 
 
 class AgentHandlers:
@@ -210,14 +213,20 @@ class AgentHandlers:
         return agent.update(changed, design, at=self.ports.clock.now()) or Accepted()
 
     async def delete_agent(self, command: DeleteAgent, work: UnitOfWork) -> Accepted | Rejected:
-        """Remove an agent with its conversation and its runs."""
+        """Remove an agent with its conversations and their runs; of many conversations the first,
+        the others follow (`DeleteConversations`)."""
         await work.hold(self.ports.engine.ports.locks.hold(main_conversation(command.agent_id)))
         agent = await work.load(Agent, command.agent_id)
         refused = agent.delete(at=self.ports.clock.now())
         if refused:
             return refused
-        conversation = await work.load(Conversation, main_conversation(agent.id))
-        conversation.delete(at=self.ports.clock.now())
+        conversations = await self.ports.queries.conversations_of(
+            work.context.org, agent.id, DELETED_WITH_AGENT_MAX
+        )
+        for one in conversations:
+            await work.hold(self.ports.engine.ports.locks.hold(one))
+        for one in (main_conversation(agent.id), *conversations):
+            delete(await work.load(Conversation, one), self.ports, work)
         return Accepted()
 
     async def attach_block(self, command: AttachBlock, work: UnitOfWork) -> Accepted | Rejected:

@@ -8,13 +8,15 @@ from datetime import datetime, timedelta
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
-from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
-from libs.contracts.conversation import CancelRuns, RunCommand, StartRun, main_conversation
+from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.conversation import CancelRuns, StartRun
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, missing
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversation_lifecycle import design_in, missing_in
 from services.agent.domain.conversation_state import overtaken_by
 from services.agent.domain.tool_rules import rules_in_force
+from services.agent.handlers.conversations import begin
 from services.agent.handlers.ports import HandlerPorts
 
 RETRY_MEANS_SAME_SECONDS = 600
@@ -40,7 +42,7 @@ class RunHandlers:
         if agent.design is None:
             return missing(agent.id)
         if not conversation.is_of(agent.id):
-            return missing_conversation(command)
+            return missing_in(agent.id, conversation.id)
         if command.retry:
             # Looked for after the conversation is read: a try that is accepted from here on is a
             # conflict, and this is decided again. Both times are the api's: the clock of this
@@ -60,6 +62,8 @@ class RunHandlers:
         overtaken = overtaken_by(conversation.state, command.request_hash, earliest)
         if overtaken:
             return started(overtaken, command.request_hash)
+        if not conversation.state.window:
+            await begin(conversation, agent.design, self.ports, work)
         config = agent.design.config
         refused = conversation.accept(
             command,
@@ -72,7 +76,8 @@ class RunHandlers:
             return refused
         if conversation.running().run.id == command.run.id:
             work.take_lease = conversation.id
-            fresh = self.ports.engine.look(agent.design, conversation)
+            design = design_in(conversation.state, agent.design)
+            fresh = self.ports.engine.look(design, conversation)
             work.after_commit.append(
                 lambda epoch: self.ports.engine.begin(conversation.id, epoch, work.context, fresh)
             )
@@ -82,7 +87,7 @@ class RunHandlers:
         """End runs at once, wherever they stand; who drives one of them is told."""
         conversation = await work.load(Conversation, command.conversation)
         if not conversation.exists or not conversation.is_of(command.agent_id):
-            return missing_conversation(command)
+            return missing_in(command.agent_id, conversation.id)
         fresh = fresh_ids(self.ports.ids, "message")
         outcome = conversation.cancel(command, message_ids=fresh, at=self.ports.clock.now())
         if isinstance(outcome, Rejected):
@@ -92,14 +97,6 @@ class RunHandlers:
             lambda _: self.ports.engine.cancelled(conversation.id, gone, work.context)
         )
         return Accepted(result={**outcome})
-
-
-def missing_conversation(command: RunCommand) -> Rejected:
-    """The refusal for a conversation that the agent does not have; its own goes with the agent."""
-    if command.conversation == main_conversation(command.agent_id):
-        return missing(command.agent_id)
-    reason = f"Conversation with ID {command.conversation} not found"
-    return Rejected(code=NOT_FOUND, reason=reason)
 
 
 def asked_between(command: StartRun, context: Context) -> tuple[datetime, datetime]:

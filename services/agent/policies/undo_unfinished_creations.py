@@ -1,4 +1,4 @@
-"""Blocks that were made for an agent which was never created are deleted again."""
+"""Blocks that were made for an agent or a conversation which never came are deleted again."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from libs.eventstore.ports import (
     StoreUnavailable,
     VersionConflict,
 )
-from libs.eventstore.unit_of_work import Repository
-from services.agent.adapters.reconciliation_queries import AgentQueries, BlockOfAgent
+from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from services.agent.adapters.reconciliation_queries import AgentQueries, MadeBlock
 from services.agent.domain.agent import Agent
+from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversation_lifecycle import abandon
 
 log = logging.getLogger(__name__)
 
 UPSTREAM = "memory"
+CONVERSATIONS = "conv-"
 POSITION = "memory.creations"  # the name of the position in the log of the memory service
 # A client waits 10 s for its agent, and its command is dropped when it does not wait any more.
 UNFINISHED_SECONDS = 60.0
@@ -35,11 +38,12 @@ LOOK_SECONDS = 10.0
 
 
 class UndoUnfinishedCreations:
-    """An agent is created in two commits: its blocks by the memory service, then itself. A process
-    that dies between the two leaves blocks of nobody, if nobody sends the command again.
+    """An agent is created in two commits: its blocks by the memory service, then itself; and so is
+    a conversation with blocks of its own. A process that dies between the two leaves blocks of
+    nobody, if nobody sends the command again.
 
-    So the blocks are looked at once more: each block.created names the agent that it was made for,
-    and here the log of the memory service is read a minute late. Where the agent has not come by
+    So the blocks are looked at once more: each block.created names its owner, what it was made for,
+    and here the log of the memory service is read a minute late. Where the owner has not come by
     then, it is given up in its own history first: whoever is about to create it after all finds a
     conflict. What is done is safe to repeat, so several processes may do it.
     """
@@ -91,35 +95,54 @@ class UndoUnfinishedCreations:
         """Undo what is unfinished in one page of the log, up to a position that is old enough;
         returns the new position."""
         page = await self.store.read_upstream(UPSTREAM, position, [BlockCreated.topic])
-        made = [block_of(event) for event in page.events if event.position <= old]
+        made = [made_block(event) for event in page.events if event.position <= old]
         to = min(page.seen_up_to, old)
-        wanted = [block for block in made if block.agent_id]
+        wanted = [block for block in made if block.owner_id]
         for block in await self.queries.unclaimed_blocks(wanted) if wanted else []:
             await self.undo(block)
         await self.store.commit(Commit(move=Move(POSITION, position, to)))
         return to
 
-    async def undo(self, block: BlockOfAgent) -> None:
-        """Give the agent up, if there is none by that id, and delete the block, if no agent of its
+    async def undo(self, block: MadeBlock) -> None:
+        """Give the owner up, if there is none by that id, and delete the block, if no owner in its
         organisation was created with it."""
         context = Context(self.ids.new("sweep"), org=block.org)
-        async with self.locks.hold(block.agent_id):
+        async with self.locks.hold(block.owner_id):
             work = self.repository.work(context)
-            agent = await work.load(Agent, block.agent_id)
-            if agent.requested or block.block_id in agent.state.own_block_ids:
+            is_agent = not block.owner_id.startswith(CONVERSATIONS)
+            claimed = self.claimed_by_agent if is_agent else self.claimed_by_conversation
+            if await claimed(block, work):
                 return
-            if not agent.exists and agent.org in ("", block.org):
-                agent.abandon(given_up(agent.id), at=self.clock.now())
-                await work.commit()
-        log.warning("%s was made for %s, which never came: deleted", block.block_id, agent.id)
-        cause = context.caused(derived_id("cmd", block.agent_id, block.block_id, "undo"))
+            await work.commit()
+        log.warning("%s was made for %s, which never came: deleted", block.block_id, block.owner_id)
+        cause = context.caused(derived_id("cmd", block.owner_id, block.block_id, "undo"))
         await request_as_service(self.bus, DeleteBlock(block_id=block.block_id), cause)
 
+    async def claimed_by_agent(self, block: MadeBlock, work: UnitOfWork) -> bool:
+        """Whether an agent was created with a block, or is being made; one that never came is given
+        up."""
+        agent = await work.load(Agent, block.owner_id)
+        if agent.requested or block.block_id in agent.state.own_block_ids:
+            return True
+        if not agent.exists and agent.org in ("", block.org):
+            agent.abandon(given_up(agent.id), at=self.clock.now())
+        return False
 
-def block_of(event: StoredEvent) -> BlockOfAgent:
-    """A block, and the agent that it was made for, empty for none."""
-    agent_id = from_json(event.payload_json).get("agent_id", "")
-    return BlockOfAgent(agent_id, event.aggregate_id, event.org)
+    async def claimed_by_conversation(self, block: MadeBlock, work: UnitOfWork) -> bool:
+        """Whether a conversation was created with a block; one that never came is given up."""
+        conversation = await work.load(Conversation, block.owner_id)
+        if block.block_id in conversation.state.own_blocks:
+            return True
+        if not conversation.exists and conversation.org in ("", block.org):
+            abandon(conversation, at=self.clock.now())
+        return False
+
+
+def made_block(event: StoredEvent) -> MadeBlock:
+    """A block, and the agent or the conversation that it was made for, empty for none."""
+    payload = from_json(event.payload_json)
+    owner_id = payload.get("agent_id") or payload.get("conversation_id") or ""
+    return MadeBlock(owner_id, event.aggregate_id, event.org)
 
 
 def given_up(agent_id: str) -> Rejected:

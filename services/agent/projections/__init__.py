@@ -24,13 +24,22 @@ from libs.contracts.conversation import (
     RunStarted,
     SystemPromptRebuilt,
 )
+from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
+from services.agent.projections.conversations import project_conversation
 from services.agent.projections.messages import message_row, rebuilt_row
 from services.agent.projections.runs import never_started, project_run
 from services.agent.projections.steps import annotate_step, answered_step, end_step, note_agent
-from services.agent.projections.tables import MESSAGES, READ_MODELS, RUNS, STEPS, listed
+from services.agent.projections.tables import (
+    CONVERSATIONS,
+    MESSAGES,
+    READ_MODELS,
+    RUNS,
+    STEPS,
+    listed,
+)
 
 __all__ = ["READ_MODELS", "project"]
 
@@ -51,7 +60,10 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.upsert(STEPS, answered_step(event, org))
         case SystemPromptRebuilt():
             rows.patch(MESSAGES, rebuilt_row(event))
+        case ConversationCreated() | ConversationUpdated():
+            project_conversation(event, org, rows)
         case ConversationDeleted():
+            rows.delete(CONVERSATIONS, "id", event.originator_id)
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
             rows.delete(RUNS, "conversation_id", event.originator_id)
             rows.delete(STEPS, "conversation_id", event.originator_id)

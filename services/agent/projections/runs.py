@@ -17,7 +17,8 @@ from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.enums import RunStatus, StopReasonType, run_status
 from libs.contracts.letta.runs import run_state
 from libs.eventstore.read_model_rows import RowWrites
-from services.agent.projections.tables import RUNS
+from services.agent.projections.conversations import spoken_in
+from services.agent.projections.tables import CONVERSATIONS, RUNS
 
 
 def project_run(event: Event, org: str, rows: RowWrites) -> None:
@@ -39,6 +40,8 @@ def project_run(event: Event, org: str, rows: RowWrites) -> None:
                     "doc": run_state(event.run),
                 },
             )
+            if event.run.conversation_id:
+                rows.patch(CONVERSATIONS, spoken_in(event))
         case RunStarted():
             status = RunStatus.running.value
             rows.patch(RUNS, {"id": event.run_id, "status": status, "doc": {"status": status}})

@@ -9,8 +9,9 @@ AGENTS = Table("agents")
 MESSAGES = Table("messages", aggregate="conversation_id")
 RUNS = Table("runs", aggregate="conversation_id")
 STEPS = Table("steps", aggregate="conversation_id")
+CONVERSATIONS = Table("conversations")
 CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
-READ_MODELS = (AGENTS, CREATIONS, MESSAGES, RUNS, STEPS)
+READ_MODELS = (AGENTS, CONVERSATIONS, CREATIONS, MESSAGES, RUNS, STEPS)
 
 
 def listed(values: list[str]) -> list[Json]:

@@ -27,10 +27,15 @@ class History:
     agent_id: str
     conversation_id: str
     types: Sequence[str] | None = None
+    # Whether a page comes in its order, and `after` counts in it; else both count in time.
+    ordered: bool = False
 
 
 # Of a conversation any message of its agent is a cursor, of a run only its own.
 OF_AGENT = "select position from agent.message_view where id = %s and agent_id = %s and org = %s"
+OF_CONVERSATION = (
+    "select position from agent.message_view where id = %s and conversation_id = %s and org = %s"
+)
 OF_RUN = "select position from agent.message_view where id = %s and run_id = %s and org = %s"
 
 
@@ -41,18 +46,34 @@ class MessageQueries:
         self.database = database
 
     async def messages(self, history: History, part: Slice) -> bytes:
-        """A page of messages as a JSON array, oldest first: `order` says from which end the page
-        is cut, and the cursors count in time, as recorded. Raises UnknownCursor."""
+        """A page of messages as a JSON array: `order` says from which end the page is cut. Of an
+        agent the oldest comes first and the cursors count in time, as recorded; of a conversation
+        they come in that order, in which `after` counts too, so that one can leaf on. Raises
+        UnknownCursor."""
         found = Filter()
         found.add("v.conversation_id = %(conversation)s", conversation=history.conversation_id)
         found.add("v.agent_id = %(agent)s", agent=history.agent_id)
         found.add("v.org = %(org)s", org=history.org)
-        await within_cursors(self.database, found, part, OF_AGENT, history.agent_id, history.org)
+        owner = history.conversation_id if history.ordered else history.agent_id
+        known = OF_CONVERSATION if history.ordered else OF_AGENT
+        later = "<" if history.ordered and part.order == "desc" else ">"
+        await within_cursors(self.database, found, part, known, owner, history.org, later=later)
         shown = "v.docs"
         if history.types is not None:
             shown = f"(select json_agg(doc) {OF_TYPES})"
             found.add(f"exists (select {OF_TYPES})", types=[*history.types])
-        return await messages_page(self.database, found, part, shown, "asc")
+        order = part.order if history.ordered else "asc"
+        return await messages_page(self.database, found, part, shown, order)
+
+    async def system_message(self, org: str, conversation_id: str) -> bytes:
+        """The text of a conversation's system message as a JSON string; null without one."""
+        text = await self.database.fetch_text(
+            "select to_json(text)::text from agent.message_view"
+            " where conversation_id = %(conversation)s and org = %(org)s and role = 'system'"
+            " order by position limit 1",
+            {"conversation": conversation_id, "org": org},
+        )
+        return text or b"null"
 
     async def messages_of_run(self, org: str, run_id: str, part: Slice) -> bytes:
         """A page of a run's messages as a JSON array, those that were sent first, in its order.
@@ -75,10 +96,17 @@ class MessageQueries:
 
 
 async def within_cursors(
-    database: Database, found: Filter, part: Slice, known: str, owner: str, org: str
+    database: Database,
+    found: Filter,
+    part: Slice,
+    known: str,
+    owner: str,
+    org: str,
+    *,
+    later: str = ">",
 ) -> None:
     """Only what stands behind or before the cursors, which are counted in time."""
-    for name, value, sign in (("after", part.after, ">"), ("before", part.before, "<")):
+    for name, value, sign in (("after", part.after, later), ("before", part.before, "<")):
         if value is None:
             continue
         row = await database.fetch_one(known, [value, owner, org])

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 BODY_BYTES_MAX = 6 * 1024 * 1024
 RETRY_AFTER_SECONDS = "1"
+RUN_HEADER = "x-run-id"
 
 # A refusal's code to a status: the only place where the two meet.
 STATUS = {
@@ -81,12 +82,18 @@ class Problem(Exception):
 
 
 def refused(rejected: Rejected) -> Problem:
-    """A command's refusal."""
+    """A command's refusal. A run that is in the way is named in a header; in the body, as in V1,
+    where its stream can be read on."""
     later = rejected.code in (UNAVAILABLE, BUSY)
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if later else {}
     if rejected.code in (CONFLICT, PARKED):
         headers["x-should-retry"] = "false"
-    return Problem(STATUS[rejected.code], {"detail": rejected.reason}, headers)
+    body: JsonObject = {"detail": rejected.reason}
+    if "run_id" in rejected.details:
+        headers[RUN_HEADER] = str(rejected.details["run_id"])
+        if rejected.details.get("background"):
+            body["run_id"] = rejected.details["run_id"]
+    return Problem(STATUS[rejected.code], body, headers)
 
 
 def run_failed(error: JsonObject) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -31,6 +32,26 @@ UNBUILT_FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Addressee:
+    """Whom messages are for: an agent, in one of its conversations. `unless_busy` says that they do
+    not wait for another run there."""
+
+    agent_id: str
+    conversation_id: str
+    unless_busy: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the agent's own conversation."""
+        return self.conversation_id == main_conversation(self.agent_id)
+
+    @property
+    def name(self) -> str:
+        """What the conversation is called among requests: the agent's own by the agent's id."""
+        return self.agent_id if self.is_own else self.conversation_id
+
+
+@dataclass(frozen=True, slots=True)
 class MessageRequest[R: LettaRequest]:
     """A message request, read and given its ids."""
 
@@ -46,10 +67,16 @@ class MessageRequest[R: LettaRequest]:
 async def read_request[R: LettaRequest](
     request: AnyRequest, agent_id: str, model: type[R]
 ) -> MessageRequest[R]:
-    """The request, valid and with the id of the run that will answer it."""
+    """The request to an agent, valid and with the id of the run that will answer it."""
+    to = Addressee(valid_id("agent", agent_id), main_conversation(agent_id))
+    return await addressed(request, await body_of(request, model), to)
+
+
+async def addressed[R: LettaRequest](
+    request: AnyRequest, body: R, to: Addressee
+) -> MessageRequest[R]:
+    """The request to a conversation, valid and with the id of the run that will answer it."""
     api = api_of(request)
-    valid_id("agent", agent_id)
-    body = await body_of(request, model)
     if not body.sent:
         raise Problem(422, errors.MESSAGES_EMPTY)
     if not all(isinstance(one, MessageCreate) for one in body.sent):
@@ -64,26 +91,27 @@ async def read_request[R: LettaRequest](
         if getattr(body, field, None):
             detail = f"`{field}` is not built yet: leave the field out"
             raise Problem(422, {"detail": detail})
-    name = named_run(request, agent_id, body)
+    name = named_run(request, to.name, body)
     run_id = name or api.inbox.new_run()
     now = api.clock.now()
     in_the_background = isinstance(body, all_request_bodies.LettaAsyncRequest)
     run = run_config(
         body,
         id=run_id,
-        agent_id=agent_id,
+        agent_id=to.agent_id,
+        conversation_id=None if to.is_own else to.conversation_id,
         created_at=now,
         background=in_the_background or getattr(body, "background", False),
-        metadata={"run_type": "send_message_async" if in_the_background else "send_message"},
+        metadata={"run_type": run_type(to, in_the_background=in_the_background)},
     )
     request_hash = sha256(await request.body()).hexdigest()
-    key = (agent_id, request_hash)
+    key = (to.conversation_id, request_hash)
     again = is_retry(request)
     if not again:
         api.first_tries.came(key)
     command = StartRun(
-        agent_id=agent_id,
-        conversation_id=main_conversation(agent_id),
+        agent_id=to.agent_id,
+        conversation_id=to.conversation_id,
         run=run,
         messages=[stored(run_id, n, one, now) for n, one in enumerate(body.sent)],
         max_steps=body.max_steps,
@@ -91,19 +119,30 @@ async def read_request[R: LettaRequest](
         retry=name is None and again,
         earlier_runs=api.first_tries.excluded(key) if again else [],
         stream_tokens=getattr(body, "stream_tokens", False),
+        unless_busy=to.unless_busy,
     )
     return MessageRequest(command, body, named_by_client=name is not None or command.retry)
 
 
-def named_run(request: AnyRequest, agent_id: str, body: LettaRequest) -> str | None:
+def run_type(to: Addressee, *, in_the_background: bool) -> str:
+    """What V1 calls a run by the route that it came on."""
+    if in_the_background:
+        return "send_message_async"
+    return "send_message" if to.is_own else "send_conversation_message"
+
+
+def named_run(request: AnyRequest, name: str, body: LettaRequest) -> str | None:
     """The run's id where the client names its request: by a key, or by its messages' otids."""
     key = request.headers.get("idempotency-key")
     if key:
-        return derived_id("run", ORG, agent_id, "key", key)
+        return derived_id("run", ORG, name, "key", key)
     otids = [one.otid for one in body.sent]
-    if otids and all(otids):
-        return derived_id("run", ORG, agent_id, "otids", *map(str, otids))
-    return None
+    return run_of_otids(name, [str(one) for one in otids]) if otids and all(otids) else None
+
+
+def run_of_otids(name: str, otids: Sequence[str]) -> str:
+    """The id of the run whose messages have these otids, all of them, in one conversation."""
+    return derived_id("run", ORG, name, "otids", *otids)
 
 
 def is_retry(request: AnyRequest) -> bool:
@@ -137,7 +176,8 @@ async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
         )
         raise Problem(409, {"detail": detail}, {"x-should-retry": "false"})
     run_id = str(reply.result["run_id"])
-    api_of(request).first_tries.began((asked.command.agent_id, asked.command.request_hash), run_id)
+    key = (asked.command.conversation, asked.command.request_hash)
+    api_of(request).first_tries.began(key, run_id)
     return run_id
 
 

@@ -28,6 +28,9 @@ from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
 
+# In so many conversations are runs cancelled by one request.
+CONVERSATIONS_AT_ONCE_MAX = 100
+
 StreamableRequest = MessageRequest[all_request_bodies.LettaStreamingRequest]
 
 
@@ -109,12 +112,37 @@ async def send_message_async(request: AnyRequest, agent_id: str) -> Response[byt
 async def cancel_runs(request: AnyRequest, agent_id: str) -> JsonObject:
     """Cancel runs of an agent, wherever they stand: those that are named, or all."""
     asked = parsed(await request.body() or b"{}", RunsToCancel)
-    command = CancelRuns(
-        agent_id=valid_id("agent", agent_id),
-        conversation_id=main_conversation(agent_id),
-        run_ids=asked.run_ids,
-    )
-    return (await api_of(request).send(request, command)).result
+    valid_id("agent", agent_id)
+    wanted = await runs_by_conversation(request, agent_id, asked.run_ids)
+    outcome: JsonObject = {}
+    refusals: list[Problem] = []
+    for conversation_id, run_ids in wanted.items():
+        command = CancelRuns(agent_id=agent_id, conversation_id=conversation_id, run_ids=run_ids)
+        try:
+            outcome |= (await api_of(request).send(request, command)).result
+        except Problem as refused:
+            refusals.append(refused)
+    if len(refusals) == len(wanted):
+        raise refusals[0]
+    return outcome | {name: "failed" for name in asked.run_ids or () if name not in outcome}
+
+
+async def runs_by_conversation(
+    request: AnyRequest, agent_id: str, run_ids: list[str] | None
+) -> dict[str, list[str] | None]:
+    """Which runs to cancel in which of an agent's conversations, None for all; the agent's own
+    conversation comes first. What is no run of the agent is looked for there, in vain."""
+    reads, main = api_of(request).conversation_runs, main_conversation(agent_id)
+    if run_ids is None:
+        active = await reads.conversations_with_runs(ORG, agent_id, CONVERSATIONS_AT_ONCE_MAX)
+        return dict.fromkeys([main, *active])
+    known = await reads.conversations_of_runs(ORG, agent_id, run_ids)
+    wanted: dict[str, list[str] | None] = {}
+    for run_id in run_ids:
+        named = wanted.setdefault(known.get(run_id, main), [])
+        assert named is not None, "each run is named"
+        named.append(run_id)
+    return wanted or {main: []}
 
 
 async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObject:

@@ -10,6 +10,7 @@ from litestar.response import Stream
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
+from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.limits import Name, Names
 from libs.contracts.letta.runs import run_usage
@@ -101,7 +102,16 @@ class TraceSize(Query):
 async def list_runs(request: AnyRequest) -> Response[bytes]:
     """List runs, the newest first."""
     page = query_of(request, RunPage)
+    page.conversation_id = conversation_named(page.conversation_id, page.agent_id)
     return await listed(request, RUNS, page, key=page.order_by)
+
+
+def conversation_named(name: str | None, agent_id: str | None) -> str | None:
+    """The id of the conversation that a filter names: an agent's own by `default`, with the agent,
+    or by the agent's id."""
+    if name == "default" and agent_id is not None:
+        return main_conversation(agent_id)
+    return main_conversation(name) if name and name.startswith("agent-") else name
 
 
 @get("/v1/runs/active", opt=returns("runs", query=ActiveRunPage))
@@ -171,8 +181,16 @@ async def delete_run(request: AnyRequest, run_id: str) -> None:
 async def resume_stream(request: AnyRequest, run_id: str) -> Stream:
     """Go on reading the stream of a background run: after `starting_after` or `Last-Event-ID`,
     or from its beginning."""
-    api = api_of(request)
     asked = parsed(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
+    return await stream_of_run(request, run_id, asked)
+
+
+async def stream_of_run(
+    request: AnyRequest, run_id: str, asked: all_request_bodies.RetrieveStreamRequest
+) -> Stream:
+    """The rest of the stream of a background run. Raises the 400 or the 404 that says there is
+    none."""
+    api = api_of(request)
     row = await run_row(request, run_id)
     if not row.background:
         detail = (

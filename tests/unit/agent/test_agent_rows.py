@@ -40,7 +40,14 @@ from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
 from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
 from services.agent.projections import project
 from services.agent.projections.agents import agent_documents
-from services.agent.projections.tables import AGENTS, CREATIONS, MESSAGES, RUNS, STEPS
+from services.agent.projections.tables import (
+    AGENTS,
+    CONVERSATIONS,
+    CREATIONS,
+    MESSAGES,
+    RUNS,
+    STEPS,
+)
 from tests.contract import examples
 from tests.contract.examples import (
     AGENT,
@@ -224,6 +231,7 @@ class TestMessages:
     def test_a_deleted_conversation_takes_its_messages_and_runs_along(self) -> None:
         rows = rows_of(EXAMPLES[ConversationDeleted])
         assert rows.deletions == [
+            Deletion(CONVERSATIONS, "id", CONVERSATION),
             Deletion(MESSAGES, "conversation_id", CONVERSATION),
             Deletion(RUNS, "conversation_id", CONVERSATION),
             Deletion(STEPS, "conversation_id", CONVERSATION),

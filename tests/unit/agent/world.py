@@ -25,6 +25,7 @@ from libs.contracts.bus_messages import (
     delta_subject,
 )
 from libs.contracts.conversation import StartRun, main_conversation
+from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -32,6 +33,7 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
+from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.models import anthropic_request
@@ -39,8 +41,8 @@ from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent
 from services.agent.adapters.reconciliation_queries import (
     SWEPT_MAX,
-    BlockOfAgent,
     LostBlock,
+    MadeBlock,
     Orphan,
 )
 from services.agent.adapters.tool_owner_port import Calling
@@ -238,17 +240,44 @@ class TwinQueries:
             if row["status"] == "running" and row["conversation_id"] not in {*leases, *but}
         ]
 
+    async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
+        rows = {row["id"]: row for row in self.rows("blocks", "memory") if row["org"] == org}
+        found = [rows[one] for one in block_ids if one in rows]
+        return [BlockState(**row["doc"], metadata=row["metadata"]) for row in found]
+
+    def conversations(self, org: str) -> list[Any]:
+        rows = [row for row in self.rows("conversations") if row["org"] == org]
+        return sorted(rows, key=lambda row: row["created_at"])
+
+    async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
+        found = [row for row in self.conversations(org) if row["id"] == conversation_id]
+        return found[0]["isolated_blocks"] if found else {}
+
+    async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
+        rows = [row for row in self.conversations(org) if row["agent_id"] == agent_id]
+        return [row["id"] for row in rows][:limit]
+
+    async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
+        there = {(row["id"], row["org"]) for row in self.rows("agents")}
+        return [
+            LostConversation(row["id"], row["org"])
+            for row in self.rows("conversations")
+            if agent_ids is None or row["agent_id"] in agent_ids
+            if (row["agent_id"], row["org"]) not in there
+        ][:SWEPT_MAX]
+
     async def unfinished_creations(self) -> list[Orphan]:
         return [Orphan(row["agent_id"], row["org"], row["actor"]) for row in self.rows("creations")]
 
-    async def unclaimed_blocks(self, blocks: list[BlockOfAgent]) -> list[BlockOfAgent]:
+    async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         streams = self.database.schema("agent").streams
 
-        def claimed(block: BlockOfAgent) -> bool:
-            payloads = {one.topic: one.payload_json for one in streams.get(block.agent_id, [])}
-            return "agent.requested" in payloads or block.block_id in json.loads(
-                payloads.get("agent.created", "{}")
-            ).get("own_block_ids", [])
+        def claimed(block: MadeBlock) -> bool:
+            payloads = {one.topic: one.payload_json for one in streams.get(block.owner_id, [])}
+            own = json.loads(payloads.get("agent.created", "{}")).get("own_block_ids", [])
+            created = json.loads(payloads.get("conversation.created", '{"config":{}}'))
+            isolated = created["config"].get("isolated_blocks", {}).values()
+            return "agent.requested" in payloads or block.block_id in [*own, *isolated]
 
         return [block for block in blocks if not claimed(block)]
 

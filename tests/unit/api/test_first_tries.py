@@ -44,6 +44,7 @@ class World:
             nothing,
             nothing,
             nothing,
+            nothing,
             self.bus,
             clock,
             nothing,

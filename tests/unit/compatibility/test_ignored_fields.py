@@ -22,6 +22,13 @@ BLOCKS = [
     "libs/contracts/letta/blocks.py",
 ]
 
+CONVERSATIONS = [
+    "services/agent/domain/conversation_lifecycle.py",
+    "services/agent/handlers/conversations.py",
+    "services/agent/projections/conversations.py",
+    "libs/contracts/letta/conversations.py",
+]
+
 # Where a body's fields are read. A field counts as read where its name is an attribute or a text.
 READERS: dict[str, list[str]] = {
     "CreateAgent": AGENTS,
@@ -31,6 +38,10 @@ READERS: dict[str, list[str]] = {
     "LettaStreamingRequest": MESSAGES,
     "LettaAsyncRequest": MESSAGES,
     "RetrieveStreamRequest": MESSAGES,
+    "ConversationMessageRequest": MESSAGES,
+    "CreateConversation": CONVERSATIONS,
+    "UpdateConversation": CONVERSATIONS,
+    "RecompileRequest": ["services/api/resources/conversations.py"],
     "ModifyFeedbackRequest": ["services/api/resources/steps.py"],
     "MessageCreate": [*MESSAGES, "services/agent/domain"],
     "LLMConfig": [
@@ -45,6 +56,7 @@ READERS: dict[str, list[str]] = {
 OWN = {
     "LettaStreamingRequest": {"input"},
     "LettaAsyncRequest": {"input"},
+    "ConversationMessageRequest": {"input"},
     "MessageCreate": {"type"},
     "CreateBlock": {"template_name"},
     "BlockUpdate": {"template_name"},
@@ -55,7 +67,6 @@ REFUSED = {
     "ApprovalReturn",
     "ClientSkillSchema",
     "ClientToolSchema",
-    "ConversationMessageRequest",
     "CreateBatch",
     "LettaBatchRequest",
     "ToolReturn",

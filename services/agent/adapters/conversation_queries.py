@@ -1,0 +1,87 @@
+"""Conversations of agents: what is copied for one, and those whose agent is gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.contracts.letta.blocks import BlockState
+from libs.eventstore.connection_pool import Database
+from services.agent.adapters.reconciliation_queries import SWEPT_MAX
+
+# The conversations of some agents, or of all, whose agent is not there.
+LOST_CONVERSATIONS = """
+select c.id, c.org from agent.conversations c
+where {chosen} (select a.org from agent.agents a where a.id = c.agent_id) is distinct from c.org
+limit %(limit)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class LostConversation:
+    """A conversation whose agent is gone."""
+
+    id: str
+    org: str
+
+
+class ConversationQueries(Protocol):
+    """What handlers and policies read of conversations."""
+
+    async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
+        """Those of these blocks that are there, in this order, whole."""
+        ...
+
+    async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
+        """The copies that stand in a conversation for blocks of its agent, by these."""
+        ...
+
+    async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
+        """Conversations of an agent beside its own, so many at most."""
+        ...
+
+    async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
+        """Conversations of these agents, or of any, whose agent is gone; `SWEPT_MAX` at most."""
+        ...
+
+
+class PostgresConversationQueries:
+    """Keeps the contract of `ConversationQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
+        """Those of these blocks that are there, in this order, whole."""
+        rows = await self.database.fetch(
+            "select b.document from unnest(%s::text[]) with ordinality as wanted(id, place)"
+            " cross join lateral"
+            " (select org, document from memory.block_view where id = wanted.id limit 1) b"
+            " where b.org = %s order by wanted.place",
+            [block_ids, org],
+        )
+        return [BlockState.model_validate_json(document) for (document,) in rows]
+
+    async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
+        """The copies that stand in a conversation for blocks of its agent, by these."""
+        row = await self.database.fetch_one(
+            "select isolated_blocks from agent.conversations where id = %s and org = %s",
+            [conversation_id, org],
+        )
+        return row[0] if row else {}
+
+    async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
+        """Conversations of an agent beside its own, so many at most."""
+        rows = await self.database.fetch(
+            "select id from agent.conversations where agent_id = %s and org = %s"
+            " order by created_at limit %s",
+            [agent_id, org, limit],
+        )
+        return [conversation_id for (conversation_id,) in rows]
+
+    async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
+        """Conversations of these agents, or of any, whose agent is gone."""
+        chosen = "" if agent_ids is None else "c.agent_id = any(%(agents)s) and"
+        rows = await self.database.fetch(
+            LOST_CONVERSATIONS.format(chosen=chosen), {"agents": agent_ids, "limit": SWEPT_MAX}
+        )
+        return [LostConversation(*row) for row in rows]

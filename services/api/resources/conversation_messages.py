@@ -1,0 +1,114 @@
+"""Messages to a conversation and from it, and the streams of its runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from litestar import Response, get, post
+from litestar.response import Stream
+from pydantic import Field
+
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.limits import Name
+from libs.contracts.letta.message_requests import MessageTypes
+from services.api.adapters.message_queries import History
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import ORG, api_of, raw, slice_of
+from services.api.http.message_request import Addressee, addressed, run_of_otids
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import (
+    PAGE_ITEMS_MAX,
+    AnyRequest,
+    Page,
+    body_of,
+    parsed,
+    query_of,
+    valid_id,
+)
+from services.api.resources.conversations import addressee
+from services.api.resources.messages import stream, whole_answer
+from services.api.resources.runs import stream_of_run
+
+PATH = "/v1/conversations/{conversation_id:str}"
+
+
+class ConversationMessagePage(Page):
+    """A page of a conversation's messages."""
+
+    order: Literal["asc", "desc"] = "desc"
+    order_by: Literal["created_at"] = "created_at"
+    limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
+    agent_id: Name | None = None
+    include_return_message_types: MessageTypes | None = None
+
+
+@get(f"{PATH}/messages", opt=returns("messages", query=ConversationMessagePage))
+async def list_conversation_messages(request: AnyRequest, conversation_id: str) -> Response[bytes]:
+    """List the messages of a conversation, the newest first."""
+    page = query_of(request, ConversationMessagePage)
+    to = await addressee(request, conversation_id, page.agent_id, must_exist=True)
+    types = page.include_return_message_types
+    history = History(ORG, to.agent_id, to.conversation_id, types, ordered=True)
+    return raw(await api_of(request).messages.messages(history, slice_of(page)))
+
+
+@post(
+    f"{PATH}/messages",
+    status_code=200,
+    opt=returns("the answer", body=all_request_bodies.ConversationMessageRequest, streams=True),
+)
+async def send_conversation_message(
+    request: AnyRequest, conversation_id: str
+) -> Response[bytes] | Stream:
+    """Send messages to a conversation and get the answer, as it comes or (`streaming` false) whole.
+    While another request is being answered there, it is refused."""
+    body = await body_of(request, all_request_bodies.ConversationMessageRequest)
+    to = await addressee(request, conversation_id, body.agent_id, unless_busy=True)
+    asked = await addressed(request, body, to)
+    if body.streaming:
+        return await stream(request, asked)
+    if body.stream_tokens or body.background:
+        detail = "`stream_tokens` and `background` need `streaming`: leave it true, or drop them"
+        raise Problem(422, {"detail": detail})
+    return raw(json.dumps(await whole_answer(request, asked)).encode())
+
+
+@post(
+    f"{PATH}/stream",
+    status_code=200,
+    opt=returns("events", body=all_request_bodies.RetrieveStreamRequest, streams=True),
+)
+async def resume_conversation_stream(request: AnyRequest, conversation_id: str) -> Stream:
+    """Go on reading the stream of a background run of a conversation: the one that is named by its
+    id or by the otid of a message, or the one that has not ended."""
+    asked = parsed(await request.body() or b"{}", all_request_bodies.RetrieveStreamRequest)
+    to = await addressee(request, conversation_id, asked.agent_id, must_exist=True)
+    return await stream_of_run(request, await run_to_resume(request, to, asked), asked)
+
+
+async def run_to_resume(
+    request: AnyRequest, to: Addressee, asked: all_request_bodies.RetrieveStreamRequest
+) -> str:
+    """The id of the run whose stream is wanted. Raises the 400 or the 404 that says there is
+    none."""
+    runs = api_of(request).conversation_runs
+    if asked.run_id is not None:
+        run_id = valid_id("run", asked.run_id)
+        if await runs.conversation_of_run(ORG, run_id) != to.conversation_id:
+            raise Problem(404, {"detail": f"Run {run_id} not found."})
+        return run_id
+    if asked.otid is not None:
+        named = run_of_otids(to.name, [asked.otid])
+        found = await runs.run_of_otid(ORG, to.conversation_id, asked.otid, named)
+        if found is None:
+            detail = (
+                f"No run found for otid={asked.otid}: none of this conversation's last messages "
+                "has it"
+            )
+            raise Problem(404, {"detail": detail})
+        return found
+    active = await runs.active_run(ORG, to.conversation_id)
+    if active is None:
+        raise Problem(400, {"detail": "No active runs found for this conversation."})
+    return active

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.bus_messages import Command, Event, Json, Value
+from libs.contracts.bus_messages import Command, Event, Json, JsonObject, Value
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
@@ -43,6 +43,15 @@ class ReasoningPart(Value):
     redacted: str | None = None
 
 
+class Summary(Value):
+    """A summary that stands for older messages: its text, and what V1 tells of how it came to be.
+    It is `structured` where the client wants summaries told apart from what users say."""
+
+    text: str
+    stats: JsonObject
+    structured: bool = False
+
+
 class Message(Value):
     """One message, the same for every provider. `content` is text or V1 content parts.
 
@@ -65,6 +74,7 @@ class Message(Value):
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str | None = None
     tool_status: ToolStatus | None = None
+    summary: Summary | None = Field(default=None, exclude_if=lambda summary: summary is None)
 
     @property
     def thoughts(self) -> list[ReasoningPart]:
@@ -137,6 +147,7 @@ class StartRun(RunCommand):
     earlier_runs: list[str] = Field(default_factory=list, exclude_if=lambda runs: not runs)
     stream_tokens: bool = False
     unless_busy: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    structured_summaries: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 
 class CancelRuns(RunCommand):
@@ -213,6 +224,10 @@ class RunAccepted(RunEvent):
     retry: bool = False
     stream_tokens: bool = False
     asked_at: datetime | None = None
+    # Whether the client wants summaries told apart from what users say, and whether models are
+    # shown nothing of what was said before.
+    structured_summaries: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    autoclear: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 
 class RunStarted(RunEvent):
@@ -247,6 +262,8 @@ class ModelReplied(RunEvent):
     tool_calls: list[ToolCall] = Field(default_factory=list)
     offered: list[str] | None = Field(default=None, exclude_if=lambda names: names is None)
     concurrent: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    # What the model was asked weighed so much by our own estimate, see `token_estimates`.
+    prompt_bytes: int = Field(default=0, exclude_if=lambda size: not size)
 
 
 class ToolCallStarted(RunEvent):

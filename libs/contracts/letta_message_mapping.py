@@ -5,15 +5,17 @@ from __future__ import annotations
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import Message, ReasoningPart
+from libs.contracts.conversation import Message, ReasoningPart, Summary
 from libs.contracts.letta.messages import (
     Envelope,
     ToolCall,
     ToolReturned,
     assistant_message,
+    event_message,
     hidden_reasoning_message,
     otid_of,
     reasoning_message,
+    summary_message,
     system_message,
     tool_call_message,
     tool_return_message,
@@ -36,6 +38,8 @@ def served_messages(
     )
     if message.hidden:
         return []
+    if message.summary is not None:
+        return summary_parts(message, message.summary, envelope)
     match message.role:
         case "system":
             return [system_message(envelope, text_of(message))]
@@ -50,6 +54,27 @@ def served_messages(
             return [tool_return_message(part(envelope, 0), [returned])]
         case "assistant":
             return assistant_parts(message, envelope)
+
+
+def summary_parts(message: Message, summary: Summary, envelope: Envelope) -> list[JsonObject]:
+    """A summary as clients see it: as words of the user, or told apart and announced."""
+    if not summary.structured:
+        return [plain_summary(message, envelope)]
+    stats = summary.stats
+    announced: JsonObject = {
+        "trigger": stats["trigger"],
+        "context_token_estimate": stats["context_tokens_before"],
+        "context_window": stats["context_window"],
+    }
+    return [
+        event_message(envelope, announced),
+        summary_message(part(envelope, 0), summary.text, stats),
+    ]
+
+
+def plain_summary(message: Message, envelope: Envelope) -> JsonObject:
+    """A summary as clients see it that do not want summaries told apart."""
+    return user_message(part(envelope, 0), str(from_json(str(message.content))["message"]))
 
 
 def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:

@@ -62,6 +62,7 @@ SERVICES = (
             "libs.contracts.conversation",
             "libs.contracts.steps",
             "libs.contracts.conversation_lifecycle",
+            "libs.contracts.compaction",
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory"),

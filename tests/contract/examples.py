@@ -20,6 +20,13 @@ from libs.contracts.agent import (
     UpdateAgent,
 )
 from libs.contracts.bus_messages import Command, Event
+from libs.contracts.compaction import (
+    ClearContext,
+    CompactConversation,
+    CompactionAccepted,
+    ContextCleared,
+    ConversationCompacted,
+)
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -35,6 +42,7 @@ from libs.contracts.conversation import (
     RunStarted,
     StartedCall,
     StartRun,
+    Summary,
     SystemPromptRebuilt,
     ToolCall,
     ToolCallFinished,
@@ -185,6 +193,21 @@ RETURNED = message(
     tool_status="success",
 )
 
+STATS = {
+    "trigger": "manual",
+    "context_tokens_before": 900,
+    "context_tokens_after": 120,
+    "context_window": 128_000,
+    "messages_count_before": 5,
+    "messages_count_after": 2,
+}
+SUMMARY = message(
+    7,
+    role="user",
+    content='{"type": "system_alert", "message": "Summary of them:\\nAda likes tea."}',
+    summary=Summary(text="Ada likes tea.", stats=STATS, structured=True),
+)
+
 COMMANDS: list[Command] = [
     CreateAgent(
         agent_id=AGENT,
@@ -222,6 +245,14 @@ COMMANDS: list[Command] = [
     DeleteConversation(conversation_id=BESIDE),
     RecompileConversation(agent_id=AGENT, conversation_id=BESIDE),
     PreviewSystemPrompt(agent_id=AGENT, conversation_id=BESIDE),
+    CompactConversation(
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        run=RUN_CONFIG,
+        request_hash="sha256-of-the-request",
+        settings={"mode": "all"},
+    ),
+    ClearContext(agent_id=AGENT, conversation_id=CONVERSATION),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
@@ -292,6 +323,31 @@ EVENTS: list[Event] = [
     ),
     of_conversation(SystemPromptRebuilt, agent_id=AGENT, message=SYSTEM, shows={BLOCK: 3}),
     of_conversation(ConversationDeleted),
+    of_conversation(
+        CompactionAccepted,
+        run_id=RUN,
+        run=RUN_CONFIG,
+        messages=[],
+        max_steps=1,
+        request_hash="sha256-of-the-request",
+        asked_at=AT,
+        structured_summaries=True,
+        settings={"mode": "all"},
+    ),
+    of_conversation(
+        ConversationCompacted,
+        run_id=RUN,
+        agent_id=AGENT,
+        step_id=STEP,
+        message=SUMMARY,
+        evicted=[SAID.id, CALLED.id, RETURNED.id],
+        mode="all",
+        model="openai/gpt-5-mini",
+        failures=["sliding_window: The model answered 500: busy"],
+        usage=USAGE,
+        number=2,
+    ),
+    of_conversation(ContextCleared, evicted=[SUMMARY.id]),
     of_conversation(
         RunAccepted,
         run_id=RUN,

@@ -18,6 +18,11 @@ from libs.contracts.agent import (
 )
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.compaction import (
+    CompactionAccepted,
+    ContextCleared,
+    ConversationCompacted,
+)
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -45,6 +50,7 @@ from services.memory.domain import Block
 from tests.contract.examples import (
     AT,
     CALL,
+    CALLED,
     COPY,
     EVENTS,
     RETURNED,
@@ -55,6 +61,7 @@ from tests.contract.examples import (
 )
 
 FAILING, CUT, WAITING = "run-failing", "run-cut", "run-waiting"
+COMPACTING = "run-compacting"
 EXAMPLES = {type(event): event for event in EVENTS}
 SECOND_CALL = CALL.model_copy(update={"id": "call_2"})
 THIRD_CALL = CALL.model_copy(update={"id": "call_3", "name": "memory_replace"})
@@ -113,6 +120,13 @@ CONVERSATION = [
         sent=True,
     ),
     one(RunFailed, run_id=FAILING, error_type="llm_bad_request"),
+    one(
+        CompactionAccepted, run_id=COMPACTING, run=RUN_CONFIG.model_copy(update={"id": COMPACTING})
+    ),
+    one(RunStarted, run_id=COMPACTING),
+    one(ConversationCompacted, run_id=COMPACTING, evicted=[SAID.id, CALLED.id, RETURNED.id]),
+    one(RunCompleted, run_id=COMPACTING),
+    one(ContextCleared),
     accepted(CUT),
     accepted(WAITING),
     one(RunStarted, run_id=CUT),

@@ -7,14 +7,14 @@ from inspect import cleandoc
 
 import pytest
 
-from libs.contracts import agent, conversation, conversation_lifecycle, memory
+from libs.contracts import agent, compaction, conversation, conversation_lifecycle, memory
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.services import names
 from tests.contract import examples
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
 
-MODULES = (agent, conversation, conversation_lifecycle, memory)
+MODULES = (agent, compaction, conversation, conversation_lifecycle, memory)
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
 CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
@@ -35,6 +35,8 @@ SUBJECTS = {
     "DeleteConversation": f"agent.command.conversation.delete.org-1.{BESIDE}",
     "RecompileConversation": f"agent.command.conversation.recompile.org-1.{BESIDE}",
     "PreviewSystemPrompt": f"agent.command.conversation.preview_system_prompt.org-1.{BESIDE}",
+    "CompactConversation": f"agent.command.conversation.compact.org-1.{CONVERSATION}",
+    "ClearContext": f"agent.command.context.clear.org-1.{CONVERSATION}",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
     "RewriteBlock": f"memory.command.block.rewrite.org-1.{BLOCK}",
@@ -62,6 +64,9 @@ SUBJECTS = {
     "ToolCallInterrupted": f"agent.event.tool_call.interrupted.org-1.{RUN}",
     "RunCompleted": f"agent.event.run.completed.org-1.{RUN}",
     "RunFailed": f"agent.event.run.failed.org-1.{RUN}",
+    "CompactionAccepted": f"agent.event.compaction.accepted.org-1.{RUN}",
+    "ConversationCompacted": f"agent.event.conversation.compacted.org-1.{RUN}",
+    "ContextCleared": f"agent.event.context.cleared.org-1.{CONVERSATION}",
     "QueuedRunsCancelled": f"agent.event.queued_runs.cancelled.org-1.{CONVERSATION}",
     "RunCancelled": f"agent.event.run.cancelled.org-1.{RUN}",
     "RunDeleted": f"agent.event.run.deleted.org-1.{RUN}",

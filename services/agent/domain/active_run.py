@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall, UnfinishedStep, Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
@@ -57,6 +58,10 @@ class QueuedRun(BaseModel):
     stream_tokens: bool = False
     agent_type: AgentType = AgentType.letta_v1_agent
     tool_rules: list[ToolRule] = []
+    structured_summaries: bool = False
+    autoclear: bool = False
+    # Of a run that is nothing but a compaction: what it does otherwise than the agent's settings.
+    compaction: JsonObject | None = None
 
     @property
     def bytes(self) -> int:
@@ -80,6 +85,10 @@ class ActiveRun(BaseModel):
     stream_tokens: bool = False
     agent_type: AgentType = AgentType.letta_v1_agent
     tool_rules: list[ToolRule] = []
+    structured_summaries: bool = False
+    compaction: JsonObject | None = None
+    # How often the conversation was compacted since the model answered last.
+    compactions: int = 0
     started_at: datetime
     steps: int = 0
     step_id: str = ""
@@ -169,6 +178,13 @@ class AskModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Compact:
+    """Have the conversation compacted, which is all that the run is about."""
+
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartTools:
     """Record that these calls start, side by side."""
 
@@ -198,7 +214,7 @@ class EndRun:
     stop_reason: str
 
 
-NextAction = AskModel | StartTools | RefuseCall | RunTools | EndRun
+NextAction = AskModel | Compact | StartTools | RefuseCall | RunTools | EndRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +297,8 @@ def served_parts(message: Message) -> int:
     """How many V1 messages a client is served for one message of a step."""
     if message.hidden:
         return 0
+    if message.summary is not None:
+        return 2 if message.summary.structured else 1
     if message.role == "tool":
         return 1
     spoken = sum(bool(call.spoken_argument) for call in message.tool_calls)

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
 from libs.contracts.bus_messages import CONFLICT, Event, Rejected
+from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -49,6 +50,7 @@ from services.agent.domain.active_run import (
     unfinished_step,
 )
 from services.agent.domain.agent_types import loop_of
+from services.agent.domain.compaction import accept_compaction, clear, compaction_action
 from services.agent.domain.conversation_state import (
     ConversationState,
     SystemPrompt,
@@ -95,6 +97,7 @@ class Conversation(Aggregate[ConversationState]):
         agent_type: AgentType,
         *,
         tool_rules: list[ToolRule] | None = None,
+        autoclear: bool = False,
         asked_at: datetime,
         at: datetime,
     ) -> Rejected | None:
@@ -115,9 +118,20 @@ class Conversation(Aggregate[ConversationState]):
             asked_at=asked_at,
             agent_type=agent_type,
             tool_rules=tool_rules or [],
+            structured_summaries=command.structured_summaries,
+            autoclear=autoclear,
         )
         self.start_next(at=at)
         return None
+
+    def accept_compaction(
+        self, command: CompactConversation, *, asked_at: datetime, at: datetime
+    ) -> Rejected | None:
+        """Promise to compact the conversation; if no run is active, at once."""
+        refused = accept_compaction(self, command, asked_at=asked_at, at=at)
+        if refused is None:
+            self.start_next(at=at)
+        return refused
 
     def start_next(self, *, at: datetime) -> None:
         """Start the run that waits longest, if none is active."""
@@ -125,6 +139,8 @@ class Conversation(Aggregate[ConversationState]):
             return
         waiting = self.state.queue[0]
         self.happened(RunStarted, at=at, run_id=waiting.run.id, agent_id=self.state.agent_id)
+        if waiting.autoclear:
+            clear(self, at=at)
         for message in waiting.messages:
             self.happened(
                 MessageAppended,
@@ -139,7 +155,11 @@ class Conversation(Aggregate[ConversationState]):
     def next_action(self) -> NextAction | None:
         """What has to be done now; None when no run is active."""
         active = self.state.turn
-        return None if active is None else loop_of(active.agent_type).next_action(active)
+        if active is None:
+            return None
+        if active.compaction is not None:
+            return compaction_action(active)
+        return loop_of(active.agent_type).next_action(active)
 
     def go_on(self, *, at: datetime) -> None:
         """Record what follows by itself: that tool calls start, or that the run ends."""
@@ -163,6 +183,7 @@ class Conversation(Aggregate[ConversationState]):
         concurrent: Container[str] = (),
         rebuilt: SystemPrompt | None,
         model_ns: int = 0,
+        prompt_bytes: int = 0,
         at: datetime,
     ) -> None:
         """Record a step of the model, what it was shown, and what follows from it."""
@@ -186,6 +207,7 @@ class Conversation(Aggregate[ConversationState]):
             tool_calls=calls,
             offered=offered,
             concurrent=concurrent_calls(calls, concurrent),
+            prompt_bytes=prompt_bytes,
         )
         if reply.text or reply.reasoning or reply.reasoning_parts or calls:
             message = spoken_message(spoken, reply, calls)

@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 
 from libs.contracts.bus_messages import BUSY, CONFLICT, Event, JsonObject, Rejected
+from libs.contracts.compaction import CompactionAccepted, ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
     Message,
@@ -39,6 +40,7 @@ from services.agent.domain.active_run import (
     mark,
     served_parts,
 )
+from services.agent.domain.context_state import WindowLength, cleared, compacted
 from services.agent.domain.provider_refusals import (
     ALL_OLDER,
     REFUSED,
@@ -68,6 +70,7 @@ class ConversationState(BaseModel):
     # What it is beside the agent's own conversation; that has none.
     own: ConversationConfig | None = None
     window: list[Message] = []
+    length: WindowLength = Field(default_factory=WindowLength)
     shown: dict[str, int] | None = None
     queue: list[QueuedRun] = []
     queued_bytes: int = 0
@@ -77,6 +80,9 @@ class ConversationState(BaseModel):
     omitted: Omissions = Field(default_factory=Omissions)
     # Since a model answered last; None where it was not refused.
     refusals: Refusals | None = None
+    # How often in a row no model could summarise it, and when that was last.
+    summary_failures: int = 0
+    summary_failed_at: datetime | None = None
 
     @property
     def own_blocks(self) -> list[str]:
@@ -96,8 +102,14 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
         case MessageAppended():
             append(state, event)
         case SystemPromptRebuilt():
+            state.length.add(state.window[0], -1)
+            state.length.add(event.message)
             state.window[0] = event.message
             state.shown = event.shows
+        case ConversationCompacted():
+            compacted(state, event)
+        case ContextCleared():
+            cleared(state, event)
         case RunAccepted():
             queued = QueuedRun(
                 run=event.run,
@@ -106,6 +118,9 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 stream_tokens=event.stream_tokens,
                 agent_type=event.agent_type,
                 tool_rules=event.tool_rules,
+                structured_summaries=event.structured_summaries,
+                autoclear=event.autoclear,
+                compaction=event.settings if isinstance(event, CompactionAccepted) else None,
             )
             state.queue.append(queued)
             state.queued_bytes += queued.bytes
@@ -121,6 +136,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 stream_tokens=waiting.stream_tokens,
                 agent_type=waiting.agent_type,
                 tool_rules=waiting.tool_rules,
+                structured_summaries=waiting.structured_summaries,
+                compaction=waiting.compaction,
                 started_at=event.timestamp,
             )
         case ModelReplied():
@@ -137,7 +154,9 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             active.finish_reason = event.finish_reason
             active.usage = active.usage.plus(event.usage)
             active.context_tokens = event.usage.prompt_tokens + event.usage.completion_tokens
+            active.compactions = 0
             state.refusals = None
+            state.length.replied(event)
         case ToolCallStarted():
             mark(running(state), event.tool_call_id, "waiting", "started")
         case ToolCallsStarted():
@@ -174,6 +193,7 @@ def append(state: ConversationState, event: MessageAppended) -> None:
     """One more message; if it belongs to the running answer, it was in the run stream."""
     state.agent_id = event.agent_id
     state.window.append(event.message)
+    state.length.add(event.message)
     state.shown = event.shows or state.shown
     if state.turn is None or event.sent or event.run_id is None:
         return

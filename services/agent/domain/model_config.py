@@ -119,6 +119,14 @@ def compaction_settings(config: LLMConfig, asked: CompactionSettings | None = No
     ).model_dump(mode="json")
 
 
+def summariser_config(config: LLMConfig, settings: CompactionSettings) -> LLMConfig:
+    """The config of the model that summarises. It answers in plain words, and calls nothing."""
+    update = _from_settings(settings.model_settings) if settings.model_settings else {}
+    return config.model_copy(
+        update={**update, "response_format": None, "put_inner_thoughts_in_kwargs": False}
+    )
+
+
 def _from_catalogue(request: CreateAgent, base: LLMConfig) -> LLMConfig:
     update: dict[str, object] = {"context_window": _window(request, base)}
     if request.max_tokens is not None:

@@ -115,10 +115,16 @@ def recompiled_prompt(
     return system_prompt(
         config,
         blocks,
-        previous_messages=max(len(state.window) - 1, 0),
+        previous_messages=recall_count(state),
         at=at,
         conversation_id=state.own.id if state.own else None,
     )
+
+
+def recall_count(state: ConversationState) -> int:
+    """How many messages there are besides the system message, shown or not."""
+    shown_now = sum(message.summary is None for message in state.window[1:])
+    return state.length.evicted + shown_now
 
 
 def as_written(message: Message) -> Message:

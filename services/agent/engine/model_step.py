@@ -11,6 +11,7 @@ from libs.bus.ports import Clock, Ids
 from libs.contracts.conversation import Message
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.letta_message_mapping import assistant_parts
+from libs.contracts.token_estimates import content_bytes, schema_bytes, text_bytes
 from services.agent.adapters.models.ports import Finished, Models
 from services.agent.domain.active_run import (
     ActiveRun,
@@ -23,7 +24,7 @@ from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import OfferedTools
 from services.agent.domain.agent_types import loop_of
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_state import SystemPrompt
+from services.agent.domain.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.model_context import (
     AttachedBlock,
     ModelRequest,
@@ -39,12 +40,15 @@ CHUNKS_MAX = 50_000
 @dataclass(frozen=True, slots=True)
 class StepRequest:
     """What a model is asked for a step; it holds for the conversation at `version`. `rebuilt` is
-    the system message that it shows, if that is a new one."""
+    the system message that it shows, if that is a new one, made of these blocks. `tools_bytes` is
+    how much the tools weigh that it offers."""
 
     version: int
     request: ModelRequest
     rebuilt: SystemPrompt | None
     offered: OfferedTools
+    blocks: list[AttachedBlock]
+    tools_bytes: int
 
 
 def step_request(
@@ -66,7 +70,17 @@ def step_request(
         must_call=offered.must_call,
         stream_tokens=run.stream_tokens and offered.streams,
     )
-    return StepRequest(conversation.version, request, rebuilt, offered)
+    return StepRequest(
+        conversation.version, request, rebuilt, offered, blocks, schema_bytes(offered.schemas)
+    )
+
+
+def asked_bytes(state: ConversationState, question: StepRequest) -> int:
+    """How much it weighs what a model was asked, which its provider has counted."""
+    weight = state.length.weight + question.tools_bytes
+    if question.rebuilt is None:
+        return weight
+    return weight + text_bytes(question.rebuilt.content) - content_bytes(state.window[0].content)
 
 
 class ModelStep:

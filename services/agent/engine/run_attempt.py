@@ -25,7 +25,9 @@ from services.agent.domain import tool_calls
 from services.agent.domain.active_run import (
     ActiveRun,
     AskModel,
+    Compact,
     EndRun,
+    Failure,
     RefuseCall,
     RunTools,
     StartTools,
@@ -33,6 +35,7 @@ from services.agent.domain.active_run import (
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import design_in
+from services.agent.domain.provider_refusals import TOO_LONG
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,
@@ -42,8 +45,9 @@ from services.agent.engine.attempt_limits import (
     dead_letter_of_run,
     gave_up,
 )
+from services.agent.engine.compaction import Compactor
 from services.agent.engine.leased_conversation import LeasedConversation
-from services.agent.engine.model_step import ModelStep, StepRequest, step_request
+from services.agent.engine.model_step import ModelStep, StepRequest, asked_bytes, step_request
 from services.agent.engine.ports import EnginePorts, Scheduler
 from services.agent.engine.run_deadline import RunDeadline
 from services.agent.engine.run_stream import RunStreamPublisher
@@ -84,6 +88,7 @@ class RunAttempt:
         self.model_step = ModelStep(ports.models, publisher, ports.clock, ports.ids)
         self.tools = ToolExecution(ports, self.leased)
         self.deadline = RunDeadline(ports.clock, ports.deadlines)
+        self.compactor = Compactor(ports, self.leased, self.held, self.next_number)
         self.taken_over_run = ""
         self.now = ports.clock.now
         self.attempts = AttemptCount(ports.repository.store.letters, ports.quarantine)
@@ -206,6 +211,8 @@ class RunAttempt:
         match self.leased.conversation.next_action():
             case AskModel(step_id):
                 await self.ask_model(step_id)
+            case Compact(step_id):
+                await self.compact(step_id)
             case StartTools() | EndRun():
                 await self.leased.record(lambda conversation: conversation.go_on(at=self.now()))
             case RefuseCall(call, why):
@@ -241,7 +248,7 @@ class RunAttempt:
         if design is None:
             await self.leased.resume()
             return
-        question = await self.question_about(design, step_id)
+        question = await self.question_about(design, AskModel(step_id))
         run = self.leased.active
         if question is None or run is None:
             return
@@ -250,14 +257,14 @@ class RunAttempt:
         failpoints.met("ask_model", lambda: str(request.messages))
         since = self.ports.clock.monotonic()
         try:
-            asking = self.model_step.answer(question, run, step_id, number=self.next_number(run))
-            answer = await self.unless_cancelled(self.deadline.hold(asking, run))
+            if await self.compactor.before_step(design, question, step_id):
+                return
+            answer = await self.held(
+                self.model_step.answer(question, run, step_id, number=self.next_number(run))
+            )
         except ModelFailed as failed:
             failure = replace(failed.failure, model=model)
-            log.warning("the model failed: %s", failure.message)
-            await self.leased.record(
-                lambda conversation: conversation.fail(step_id, failure, at=self.now())
-            )
+            await self.make_room_or_fail(failure, design, question, step_id)
             return
         if answer is None:
             await self.leased.resume()
@@ -265,6 +272,7 @@ class RunAttempt:
         failpoints.reached("after_model_reply")
         model_ns = round((self.ports.clock.monotonic() - since) * 1e9)
         reply, spoken = answer
+        prompt_bytes = asked_bytes(self.leased.conversation.state, question)
         await self.leased.record(
             lambda conversation: conversation.model_replied(
                 step_id,
@@ -276,8 +284,50 @@ class RunAttempt:
                 offered=question.offered.names,
                 concurrent=question.offered.concurrent,
                 rebuilt=question.rebuilt,
+                prompt_bytes=prompt_bytes,
                 at=self.now(),
             )
+        )
+
+    async def make_room_or_fail(
+        self, failure: Failure, design: AgentDesign, question: StepRequest, step_id: str
+    ) -> None:
+        """Compact the conversation if the model said that it is too long; else, or if that does
+        not help any more, record why there is no answer."""
+        if failure.error_type == TOO_LONG:
+            try:
+                if await self.compactor.after_overflow(design, question, step_id):
+                    return
+            except ModelFailed as late:
+                failure = late.failure
+        await self.fail(step_id, failure)
+
+    async def compact(self, step_id: str) -> None:
+        """Compact the conversation, which is all that the run is about."""
+        design = await self.design_of(self.leased.conversation.state.agent_id)
+        if design is None:
+            await self.leased.resume()
+            return
+        question = await self.question_about(design, Compact(step_id))
+        if question is None:
+            return
+        try:
+            await self.compactor.on_demand(design, question, step_id)
+        except ModelFailed as failed:
+            await self.fail(step_id, failed.failure)
+
+    async def fail(self, step_id: str, failure: Failure) -> None:
+        """Record that there is no answer to a step, and why."""
+        log.warning("the model failed: %s", failure.message)
+        await self.leased.record(
+            lambda conversation: conversation.fail(step_id, failure, at=self.now())
+        )
+
+    async def held[T](self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of something that takes long, before the run has to end; None if it was
+        cancelled meanwhile. Raises ModelFailed."""
+        return await self.unless_cancelled(
+            self.deadline.hold(work, self.leased.conversation.running())
         )
 
     def next_number(self, run: ActiveRun) -> int:
@@ -312,7 +362,9 @@ class RunAttempt:
         if self.tools.run_id in run_ids:
             self.tools.stop()
 
-    async def question_about(self, design: AgentDesign, step_id: str) -> StepRequest | None:
+    async def question_about(
+        self, design: AgentDesign, action: AskModel | Compact
+    ) -> StepRequest | None:
         """What the model is asked for this step: as it was prepared, if that is still it; None if
         there is something else to do by now."""
         early, self.fresh_question = self.fresh_question, None
@@ -323,7 +375,7 @@ class RunAttempt:
                     return prepared
         org, seen_blocks = self.context.org, self.ports.queries.seen_blocks
         blocks = await self.leased.once_answered(lambda: seen_blocks(org, design.block_ids))
-        if self.leased.conversation.next_action() != AskModel(step_id):
+        if self.leased.conversation.next_action() != action:
             return None
         return step_request(self.leased.conversation, design, blocks, at=self.now())
 

@@ -6,6 +6,7 @@ import json
 
 from libs.bus.ports import Bus
 from libs.contracts.bus_messages import Event, JsonObject, delta_subject
+from libs.contracts.compaction import ConversationCompacted
 from libs.contracts.conversation import MessageAppended, RunCompleted, RunFailed, RunStarted
 from libs.contracts.letta_message_mapping import served_messages
 from libs.contracts.stream_chunks import OPENING_NUMBER
@@ -37,6 +38,11 @@ class RunStreamPublisher:
                 else:
                     self.last_number = number + len(event.pieces) - 1
                     await self.replace_chunks(run_id, self.last_number)
+            case ConversationCompacted(message=summary):
+                self.last_number = event.number - 1
+                run_id, step_id = event.run_id, event.step_id
+                for doc in served_messages(summary, run_id=run_id, step_id=step_id):
+                    await self.next(run_id, {"message": doc})
             case RunCompleted():
                 await self.next(event.run_id, {"end": ended_fields(event)})
             case RunFailed():

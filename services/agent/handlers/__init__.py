@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.agent.handlers.agents import AgentHandlers
+from services.agent.handlers.context import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.runs import RunHandlers
@@ -23,18 +24,16 @@ class Handlers:
     conversations: ConversationHandlers = field(init=False)
     runs: RunHandlers = field(init=False)
     steps: StepHandlers = field(init=False)
+    context: ContextHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.agents = AgentHandlers(self.ports)
         self.conversations = ConversationHandlers(self.ports)
         self.runs = RunHandlers(self.ports)
         self.steps = StepHandlers(self.ports)
+        self.context = ContextHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {
-            **self.agents.table(),
-            **self.conversations.table(),
-            **self.runs.table(),
-            **self.steps.table(),
-        }
+        kinds = (self.agents, self.conversations, self.runs, self.steps, self.context)
+        return {kind: handler for one in kinds for kind, handler in one.table().items()}

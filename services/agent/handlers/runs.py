@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agent import Agent, missing
+from services.agent.domain.agent import Agent, AgentDesign, missing
+from services.agent.domain.compaction import summary_if_idle
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import design_in, missing_in
 from services.agent.domain.conversation_state import overtaken_by
@@ -30,7 +32,11 @@ class RunHandlers:
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {StartRun: self.start_run, CancelRuns: self.cancel_runs}
+        return {
+            StartRun: self.start_run,
+            CompactConversation: self.start_run,
+            CancelRuns: self.cancel_runs,
+        }
 
     async def start_run(self, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
         """Accept messages, and begin an attempt at the run if it is active."""
@@ -62,16 +68,13 @@ class RunHandlers:
         overtaken = overtaken_by(conversation.state, command.request_hash, earliest)
         if overtaken:
             return started(overtaken, command.request_hash)
-        if not conversation.state.window:
+        if isinstance(command, CompactConversation):
+            summary = summary_if_idle(conversation.state)
+            if summary is not None:
+                return Accepted(result={"summary": summary})
+        elif not conversation.state.window:
             await begin(conversation, agent.design, self.ports, work)
-        config = agent.design.config
-        refused = conversation.accept(
-            command,
-            config.agent_type,
-            tool_rules=rules_in_force(config.tool_rules, agent.design.tools),
-            asked_at=latest,
-            at=self.ports.clock.now(),
-        )
+        refused = self.accept(command, agent.design, conversation, latest)
         if refused:
             return refused
         if conversation.running().run.id == command.run.id:
@@ -82,6 +85,22 @@ class RunHandlers:
                 lambda epoch: self.ports.engine.begin(conversation.id, epoch, work.context, fresh)
             )
         return started(command.run.id, command.request_hash)
+
+    def accept(
+        self, command: StartRun, design: AgentDesign, conversation: Conversation, asked_at: datetime
+    ) -> Rejected | None:
+        """Promise what is asked for: an answer, or that the conversation is compacted."""
+        at, config = self.ports.clock.now(), design.config
+        if isinstance(command, CompactConversation):
+            return conversation.accept_compaction(command, asked_at=asked_at, at=at)
+        return conversation.accept(
+            command,
+            config.agent_type,
+            tool_rules=rules_in_force(config.tool_rules, design.tools),
+            autoclear=config.message_buffer_autoclear,
+            asked_at=asked_at,
+            at=at,
+        )
 
     async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
         """End runs at once, wherever they stand; who drives one of them is told."""

@@ -11,7 +11,8 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.bus_messages import Event
+from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -29,7 +30,7 @@ from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
 from services.agent.projections.conversations import project_conversation
-from services.agent.projections.messages import message_row, rebuilt_row
+from services.agent.projections.messages import message_row, rebuilt_row, summary_row
 from services.agent.projections.runs import never_started, project_run
 from services.agent.projections.steps import annotate_step, answered_step, end_step, note_agent
 from services.agent.projections.tables import (
@@ -40,6 +41,8 @@ from services.agent.projections.tables import (
     STEPS,
     listed,
 )
+
+NOT_IN_CONTEXT: JsonObject = {"in_context": False}
 
 __all__ = ["READ_MODELS", "project"]
 
@@ -58,6 +61,11 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             note_agent(event, rows)
         case ModelReplied():
             rows.upsert(STEPS, answered_step(event, org))
+        case ConversationCompacted():
+            rows.patch_alike(MESSAGES, listed(event.evicted), NOT_IN_CONTEXT)
+            rows.upsert(MESSAGES, summary_row(event, org))
+        case ContextCleared():
+            rows.patch_alike(MESSAGES, listed(event.evicted), NOT_IN_CONTEXT)
         case SystemPromptRebuilt():
             rows.patch(MESSAGES, rebuilt_row(event))
         case ConversationCreated() | ConversationUpdated():

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.compaction import ConversationCompacted
 from libs.contracts.conversation import Message, MessageAppended, SystemPromptRebuilt
 from libs.contracts.letta_message_mapping import served_messages, text_of, words_in_calls
+
+# Whose words a summary is: nobody's, so no search among them finds it.
+SUMMARY_ROLE = "summary"
 
 
 def message_row(event: MessageAppended, org: str) -> JsonObject:
@@ -27,6 +31,36 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "docs": [*docs],
         "number": event.number,
         "pieces": None if event.pieces is None else [[*piece] for piece in event.pieces],
+    }
+
+
+def summary_row(event: ConversationCompacted, org: str) -> JsonObject:
+    """A summary with the V1 messages that it is served as, and as those that lists show who do not
+    want summaries told apart."""
+    message = event.message
+    assert message.summary is not None, "a summary says what it is"
+    named = {"run_id": event.run_id, "step_id": event.step_id}
+    docs = served_messages(message, run_id=event.run_id, step_id=event.step_id)
+    plain = message.model_copy(
+        update={"summary": message.summary.model_copy(update={"structured": False})}
+    )
+    plain_docs = served_messages(plain, run_id=event.run_id, step_id=event.step_id)
+    return {
+        "id": message.id,
+        "org": org,
+        "agent_id": event.agent_id,
+        "conversation_id": event.originator_id,
+        "position": event.originator_version,
+        **named,
+        "role": SUMMARY_ROLE,
+        "created_at": message.created_at.isoformat(),
+        "sent": False,
+        "in_context": True,
+        "text": message.summary.text.replace("\x00", ""),
+        "docs": [*docs],
+        "number": event.number,
+        "pieces": None,
+        "plain_docs": [*plain_docs] if message.summary.structured else None,
     }
 
 

@@ -14,14 +14,15 @@ from services.api.adapters.resource_query_builder import Filter, Slice, UnknownC
 
 # The V1 messages of a row that are of the wanted types.
 OF_TYPES = (
-    "from json_array_elements(v.docs) doc where doc->>'message_type' = any(%(types)s::text[])"
+    "from json_array_elements({docs}) doc where doc->>'message_type' = any(%(types)s::text[])"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """Which messages: those of one conversation of an agent, with `types` only messages of these
-    types, and only as these types."""
+    types, and only as these types. Summaries are shown as words of the user, unless they are
+    wanted `structured`."""
 
     org: str
     agent_id: str
@@ -29,6 +30,7 @@ class History:
     types: Sequence[str] | None = None
     # Whether a page comes in its order, and `after` counts in it; else both count in time.
     ordered: bool = False
+    structured_summaries: bool = False
 
 
 # Of a conversation any message of its agent is a cursor, of a run only its own.
@@ -58,10 +60,11 @@ class MessageQueries:
         known = OF_CONVERSATION if history.ordered else OF_AGENT
         later = "<" if history.ordered and part.order == "desc" else ">"
         await within_cursors(self.database, found, part, known, owner, history.org, later=later)
-        shown = "v.docs"
+        shown = "v.docs" if history.structured_summaries else "coalesce(v.plain_docs, v.docs)"
         if history.types is not None:
-            shown = f"(select json_agg(doc) {OF_TYPES})"
-            found.add(f"exists (select {OF_TYPES})", types=[*history.types])
+            of_types = OF_TYPES.format(docs=shown)
+            shown = f"(select json_agg(doc) {of_types})"
+            found.add(f"exists (select {of_types})", types=[*history.types])
         order = part.order if history.ordered else "asc"
         return await messages_page(self.database, found, part, shown, order)
 

@@ -120,6 +120,7 @@ async def addressed[R: LettaRequest](
         earlier_runs=api.first_tries.excluded(key) if again else [],
         stream_tokens=getattr(body, "stream_tokens", False),
         unless_busy=to.unless_busy,
+        structured_summaries=body.include_compaction_messages,
     )
     return MessageRequest(command, body, named_by_client=name is not None or command.retry)
 

@@ -31,10 +31,17 @@ from services.api.http.state_size import sized_agent, sized_creation
 
 # What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
 # the client asks for them, its relationships.
+# What models are shown, in that order: a summary is recorded later than what follows it, and is
+# shown behind the first message, the system's.
+FIRST_IN_CONTEXT = (
+    "select min(f.position) from agent.message_view f"
+    " where f.conversation_id = v.conversation_id and f.org = v.org and f.in_context"
+)
 MESSAGE_IDS = (
     "array_to_json(array(select m.id from agent.message_view m"
     " where m.conversation_id = v.conversation_id and m.org = v.org and m.in_context"
-    " order by m.position))::text"
+    f" order by case m.role when 'summary' then ({FIRST_IN_CONTEXT}) + 0.5 else m.position end"
+    "))::text"
 )
 RUNS_OF_AGENT = "from agent.run_view r where r.agent_id = v.id and r.org = v.org"
 LATEST = 'r.created_at desc, r.id collate "C" desc'

@@ -41,6 +41,7 @@ class MessagePage(Page):
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
     conversation_id: Name | None = None
     include_return_message_types: MessageTypes | None = None
+    include_compaction_messages: bool = False
 
 
 class RunsToCancel(BaseModel):
@@ -58,7 +59,8 @@ async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
         raise missing("agent", agent_id)
     main = main_conversation(agent_id)
     asked = main if page.conversation_id in (None, "default", agent_id) else page.conversation_id
-    history = History(ORG, agent_id, asked, page.include_return_message_types)
+    types, structured = page.include_return_message_types, page.include_compaction_messages
+    history = History(ORG, agent_id, asked, types, structured_summaries=structured)
     return raw(await api.messages.messages(history, slice_of(page)))
 
 

@@ -13,6 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from libs.contracts.bus_messages import DEFAULT_ORG, Event, JsonObject
+from libs.contracts.compaction import (
+    CompactConversation,
+    ContextCleared,
+    ConversationCompacted,
+)
 from libs.contracts.conversation import (
     CancelRuns,
     Message,
@@ -31,6 +36,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
+from libs.contracts.letta.model_requests import CompactionSettings
 from libs.contracts.letta_message_mapping import assistant_parts
 from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.event_decoding import event_of, replay
@@ -42,6 +48,7 @@ from services.agent.domain import tool_calls
 from services.agent.domain.active_run import (
     CONCURRENT_CALLS_MAX,
     AskModel,
+    Compact,
     Failure,
     ModelReply,
     RefuseCall,
@@ -52,6 +59,9 @@ from services.agent.domain.active_run import (
 )
 from services.agent.domain.agent_loop import OfferedTools, rules_of
 from services.agent.domain.agent_types import LETTA_V1_LOOP, loop_of
+from services.agent.domain.compaction import Compaction, WrittenSummary, clear, compact
+from services.agent.domain.compaction_plan import Budget, plan_of
+from services.agent.domain.context_state import WindowLength
 from services.agent.domain.conversation import (
     Conversation,
     SystemPrompt,
@@ -185,6 +195,61 @@ class Histories(RuleBasedStateMachine):
             ),
             lost=lost,
         )
+
+    @precondition(lambda self: self.asks() or self.compacts())
+    @rule(
+        way=st.sampled_from(["sliding_window", "all", "mechanical"]),
+        goal=st.integers(0, 2_000),
+        share=st.floats(0, 1),
+        structured=st.booleans(),
+        lost=st.booleans(),
+    )
+    def window_is_compacted(
+        self, way: Any, goal: int, share: float, structured: bool, lost: bool
+    ) -> None:
+        """To any length, before a step or because a client asked for it."""
+        state, active = self.talk.state, self.talk.running()
+        settings = CompactionSettings(sliding_window_percentage=share)
+        budget = Budget(window=2 * goal + 1, fixed=0, whole=99, goal=goal, bytes_per_token=4.0)
+        plan = plan_of(state, way, settings, budget)
+        if plan is None:
+            return
+        evicted = [one.id for one in state.window[1 : plan.kept_from]]
+        done = Compaction(
+            step_id=active.next_step_id,
+            trigger="manual",
+            plan=plan,
+            budget=budget,
+            evicted=evicted,
+            summary=WrittenSummary("So far." * 9, model="demo" if structured else None),
+            rebuilt=SystemPrompt(content="Be short.", shows={}),
+            timezone="UTC",
+            context_window=1_000,
+        )
+        message_id, number = f"message-{self.fresh()}", active.told + 1
+
+        def decision(talk: Conversation) -> None:
+            if compact(talk, done, message_id=message_id, number=number, at=self.now()):
+                talk.rebuild(done.rebuilt, at=self.now())
+                talk.go_on(at=self.now())
+
+        self.decide(decision, lost=lost)
+
+    @rule(mode=st.sampled_from(["all", "sliding_window"]))
+    def client_asks_for_a_compaction(self, mode: str) -> None:
+        run = RUN_CONFIG.model_copy(update={"id": f"run-{self.fresh()}", "created_at": self.now()})
+        asked = CompactConversation(
+            agent_id=AGENT, run=run, request_hash="h", settings={"mode": mode}
+        )
+        moments = {"asked_at": self.now(), "at": self.now()}
+        if self.talk.accept_compaction(asked, **moments) is None:
+            self.commit()
+
+    @precondition(lambda self: self.talk.state.turn is None)
+    @rule()
+    def window_is_cleared(self) -> None:
+        clear(self.talk, at=self.now())
+        self.commit()
 
     @precondition(lambda self: self.asks())
     @rule(
@@ -324,14 +389,24 @@ class Histories(RuleBasedStateMachine):
                     window.append(event.message)
                 case SystemPromptRebuilt():
                     window[0] = event.message
+                case ConversationCompacted() | ContextCleared():
+                    gone = len(event.evicted)
+                    assert [one.id for one in window[1 : 1 + gone]] == event.evicted
+                    cleared = isinstance(event, ContextCleared)
+                    window[1 : 1 + gone] = [] if cleared else [event.message]
         assert self.talk.state.window == window
         ids = [one.id for one in window]
         assert len(ids) == len(set(ids)), "a message is in the history once"
+        length = WindowLength()
+        for one in window:
+            length.add(one)
+        assert self.talk.state.length.weight == length.weight
+        assert self.talk.state.length.bytes == length.bytes
 
     def teardown(self) -> None:
         """Every run that was accepted comes to its end."""
         while (action := self.talk.next_action()) is not None:
-            if isinstance(action, AskModel):
+            if isinstance(action, AskModel | Compact):
                 step_id = action.step_id
                 self.decide(
                     lambda talk, step_id=step_id: talk.fail(
@@ -351,6 +426,9 @@ class Histories(RuleBasedStateMachine):
     def what_is_told_of_a_run_has_growing_numbers(self) -> None:
         last: dict[str, int] = {}
         for event in self.events:
+            if isinstance(event, ConversationCompacted):
+                assert event.number > last.get(event.run_id, OPENING_NUMBER)
+                last[event.run_id] = event.number + served_parts(event.message) - 1
             if isinstance(event, MessageAppended) and event.run_id and not event.sent:
                 assert event.number is not None
                 assert event.number > last.get(event.run_id, OPENING_NUMBER)
@@ -420,6 +498,9 @@ class Histories(RuleBasedStateMachine):
 
     def asks(self) -> bool:
         return isinstance(self.talk.next_action(), AskModel)
+
+    def compacts(self) -> bool:
+        return isinstance(self.talk.next_action(), Compact)
 
     def runs_tool(self) -> bool:
         return isinstance(self.talk.next_action(), RunTools)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
+from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
@@ -88,4 +89,8 @@ class Models(Protocol):
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The whole answer of the model that the request's agent uses. Raises ModelFailed."""
+        ...
+
+    async def llm(self, handle: str) -> LLMConfig | Rejected:
+        """The config of a language model, as its provider offers it."""
         ...

@@ -6,18 +6,16 @@ it: by our own estimate, corrected by what the provider counted last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import Protocol
 
 from pydantic import BaseModel
 
 from libs.contracts.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.conversation import Message, ModelReplied
 from libs.contracts.token_estimates import BYTES_PER_TOKEN, message_bytes, stored_bytes
-from services.agent.domain.active_run import served_parts
-from services.agent.domain.provider_refusals import Omissions
-
-if TYPE_CHECKING:
-    from services.agent.domain.conversation_state import ConversationState
+from services.agent.domain.active_run import ActiveRun, served_parts
+from services.agent.domain.provider_refusals import Omissions, Refusals
 
 # What a provider counts is believed within these limits: some count nothing, or make it up.
 BYTES_PER_TOKEN_MAX = 12
@@ -61,7 +59,19 @@ class WindowLength(BaseModel):
             )
 
 
-def compacted(state: ConversationState, event: ConversationCompacted) -> None:
+class ShownConversation(Protocol):
+    """What of the state of a conversation says what models are shown."""
+
+    window: list[Message]
+    length: WindowLength
+    omitted: Omissions
+    refusals: Refusals | None
+    summary_failures: int
+    summary_failed_at: datetime | None
+    turn: ActiveRun | None
+
+
+def compacted(state: ShownConversation, event: ConversationCompacted) -> None:
     """A summary stands in the place of the older messages."""
     evict(state, len(event.evicted), event.message)
     if event.model is not None:
@@ -74,12 +84,12 @@ def compacted(state: ConversationState, event: ConversationCompacted) -> None:
         state.turn.told = event.number + served_parts(event.message) - 1
 
 
-def cleared(state: ConversationState, event: ContextCleared) -> None:
+def cleared(state: ShownConversation, event: ContextCleared) -> None:
     """Only the system message is left, and what came since."""
     evict(state, len(event.evicted))
 
 
-def evict(state: ConversationState, count: int, *summaries: Message) -> None:
+def evict(state: ShownConversation, count: int, *summaries: Message) -> None:
     """The messages behind the system message are gone, so many; a summary may stand for them."""
     for message in state.window[1 : 1 + count]:
         state.length.add(message, -1)

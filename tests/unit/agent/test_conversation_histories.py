@@ -68,11 +68,19 @@ from services.agent.domain.conversation import (
     kept_calls,
     spoken_message,
 )
+from services.agent.domain.conversation_forks import forked_messages
+from services.agent.domain.conversation_lifecycle import create
 from services.agent.domain.model_context import shown_messages
 from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.chunk_assembly import StepChunks
-from tests.contract.examples import AGENT, CONVERSATION, RUN_CONFIG, SYSTEM
+from tests.contract.examples import (
+    AGENT,
+    CONVERSATION,
+    CONVERSATION_CONFIG,
+    RUN_CONFIG,
+    SYSTEM,
+)
 from tests.scripted_model import messages_validator, messages_wire, validator
 from tests.unit.agent.asking import ask
 from tests.unit.given import NOW
@@ -93,6 +101,7 @@ CLAUDE = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 THOUGHT = ReasoningPart(text="Well.", signature=messages_wire.signature("Well."))
 HISTORIES = 100
 STEPS = 30
+FORKS_MAX = 2
 
 
 class Histories(RuleBasedStateMachine):
@@ -105,6 +114,8 @@ class Histories(RuleBasedStateMachine):
         self.talk = Conversation.blank(CONVERSATION)
         self.count = 0
         self.repeat: Any = None
+        # The other conversations: each goes on by itself.
+        self.others: list[tuple[Conversation, list[StoredEvent], list[Event]]] = []
 
     # What happens
 
@@ -323,6 +334,36 @@ class Histories(RuleBasedStateMachine):
         self.repeat = None if asked is None else cancel
         assert not set(asked or unended) & set(self.unended())
 
+    @precondition(lambda self: len(self.others) < FORKS_MAX)
+    @rule(which=st.integers(0, 20), whole=st.booleans())
+    def fork(self, which: int, whole: bool) -> None:
+        """At its end or at a message, wherever its run stands; the fork is looked at next."""
+        window = self.talk.state.window
+        until = None if whole or len(window) < 2 else window[1 + which % (len(window) - 1)].id
+        fork_id = f"conv-{self.fresh()}"
+        before = self.talk.state.model_dump_json()
+        messages = forked_messages(self.talk.state, fork_id, until)
+        assert isinstance(messages, list)
+        assert paired(messages) == messages, "a fork has whole steps"
+        self.others.append((self.talk, self.stored, self.events))
+        self.talk, self.stored, self.events = Conversation.blank(fork_id), [], []
+        config = CONVERSATION_CONFIG.model_copy(update={"id": fork_id})
+        assert create(self.talk, config) is None
+        system = self.message(role="system", content="Be a fork.")
+        self.talk.begin(AGENT, system, {}, at=self.now())
+        for message in messages:
+            self.talk.append(message, at=self.now())
+        self.commit()
+        self.repeat = None
+        assert self.others[-1][0].state.model_dump_json() == before, "its source is as it was"
+
+    @precondition(lambda self: self.others)
+    @rule()
+    def another_conversation_goes_on(self) -> None:
+        self.others.append((self.talk, self.stored, self.events))
+        self.talk, self.stored, self.events = self.others.pop(0)
+        self.repeat = None
+
     @precondition(lambda self: self.repeat is not None)
     @rule()
     def the_last_fact_is_reported_again(self) -> None:
@@ -404,7 +445,14 @@ class Histories(RuleBasedStateMachine):
         assert self.talk.state.length.bytes == length.bytes
 
     def teardown(self) -> None:
-        """Every run that was accepted comes to its end."""
+        """Every run that was accepted comes to its end, in each conversation."""
+        self.end_all()
+        while self.others:
+            self.talk, self.stored, self.events = self.others.pop()
+            self.end_all()
+
+    def end_all(self) -> None:
+        """Bring the runs of a conversation to their ends."""
         while (action := self.talk.next_action()) is not None:
             if isinstance(action, AskModel | Compact):
                 step_id = action.step_id
@@ -494,7 +542,7 @@ class Histories(RuleBasedStateMachine):
         return len(fresh)
 
     def replayed(self, history: History) -> Conversation:
-        return replay("agent", Conversation, CONVERSATION, history)
+        return replay("agent", Conversation, self.talk.id, history)
 
     def asks(self) -> bool:
         return isinstance(self.talk.next_action(), AskModel)

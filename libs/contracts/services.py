@@ -63,6 +63,7 @@ SERVICES = (
             "libs.contracts.steps",
             "libs.contracts.conversation_lifecycle",
             "libs.contracts.compaction",
+            "libs.contracts.heartbeat_pauses",
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory"),

@@ -81,6 +81,7 @@ async def wire(
     service.sweepers += [
         engine.sweep,
         handlers.agents.sweep_creations,
+        handlers.pauses.sweep,
         blocks.sweep,
         conversations.sweep,
         creations.sweep,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from libs.contracts.agent import (
@@ -65,6 +65,11 @@ from libs.contracts.conversation_lifecycle import (
 )
 from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
 from libs.contracts.health_commands import health_command
+from libs.contracts.heartbeat_pauses import (
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
+)
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.conversations import ConversationConfig
@@ -407,6 +412,16 @@ EVENTS: list[Event] = [
         step_count=1,
         total_duration_ns=1_500_000_000,
     ),
+    of_conversation(
+        HeartbeatsPaused,
+        run_id=RUN,
+        agent_id=AGENT,
+        tool_call_id=CALL.id,
+        minutes=2,
+        until=AT + timedelta(minutes=2),
+    ),
+    of_conversation(HeartbeatsResumed, run_id="run-after-the-pause"),
+    of_conversation(HeartbeatPauseCancelled),
     of_conversation(QueuedRunsCancelled, run_ids=[RUN, "run-waiting"]),
     of_conversation(
         RunCancelled,

@@ -41,6 +41,11 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.heartbeat_pauses import (
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
+)
 from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.steps import RunDeleted, StepAnnotated
@@ -107,6 +112,11 @@ CONVERSATION = [
     one(MessageAppended, message=HELD, number=None, pieces=None),
     one(ToolCallFinished, tool_call_id=THIRD_CALL.id),
     one(MessageAppended, message=RETURNED, number=None, pieces=None),
+    one(HeartbeatsPaused),
+    one(HeartbeatsResumed),
+    one(HeartbeatsPaused),
+    one(HeartbeatPauseCancelled),
+    one(HeartbeatsPaused, minutes=60),
     one(SystemPromptRebuilt),
     one(ModelReplied, tool_calls=[], finish_reason="stop"),
     one(RunCompleted),

@@ -10,6 +10,7 @@ from typing import Any
 from libs.contracts.letta.blocks import BlockState
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.message_search import FoundMessage, Search
+from services.agent.adapters.pause_queries import PausedConversation
 from services.agent.adapters.reconciliation_queries import LostBlock, MadeBlock, Orphan
 from services.agent.domain.model_context import AttachedBlock
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
@@ -98,6 +99,9 @@ class SimQueries:
 
     async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
         return await self.client.ask(lambda: finished(self.twin.lost_conversations(agent_ids)))
+
+    async def paused_conversations(self) -> list[PausedConversation]:
+        return await self.client.ask(lambda: finished(self.twin.paused_conversations()))
 
     async def unfinished_creations(self) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))

@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from services.agent.adapters.message_search import MessageSearch, Search
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
+from services.agent.domain.call_arguments import arguments_of
+from services.agent.domain.heartbeat_pauses import pause_minutes
 from services.agent.domain.tools.definition import BaseTool
 
 SEARCH_RESULTS_DEFAULT = 5
@@ -47,6 +49,7 @@ class AgentTools:
         self.queries = queries
         self.runners: dict[str, Runner] = {
             "conversation_search": self.conversation_search,
+            "pause_heartbeats": self.pause_heartbeats,
             "send_message": self.send_message,
         }
 
@@ -58,6 +61,13 @@ class AgentTools:
         """Say something to the user: what the call says is a part of the run's answer already."""
         SendMessage.model_validate_json(calling.call.arguments)
         return ToolResult("success", "The message was sent.")
+
+    async def pause_heartbeats(self, calling: Calling) -> ToolResult:
+        """Do nothing for a while: the run ends, and another follows when the pause is over."""
+        asked = (arguments_of(calling.call) or {}).get("minutes")
+        minutes = pause_minutes(asked)
+        text = f"You pause for {minutes} min, then your next turn begins by itself."
+        return ToolResult("success", text, pause_minutes=minutes)
 
     async def conversation_search(self, calling: Calling) -> ToolResult:
         """Find messages of the agent's history by their text, role and time."""

@@ -12,6 +12,7 @@ from services.agent.adapters.conversation_queries import (
 )
 from services.agent.adapters.message_search import MessageSearch, PostgresMessageSearch
 from services.agent.adapters.past_run_queries import PastRunQueries, PostgresPastRunQueries
+from services.agent.adapters.pause_queries import PauseQueries, PostgresPauseQueries
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries, RunQueries
 
@@ -22,6 +23,7 @@ class Queries(
     ConversationQueries,
     MessageSearch,
     PastRunQueries,
+    PauseQueries,
     RunQueries,
     Protocol,
 ):
@@ -34,6 +36,7 @@ class PostgresQueries(
     PostgresConversationQueries,
     PostgresMessageSearch,
     PostgresPastRunQueries,
+    PostgresPauseQueries,
     PostgresRunQueries,
 ):
     """Keeps the contract of `Queries`."""

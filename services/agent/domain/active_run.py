@@ -99,6 +99,8 @@ class ActiveRun(BaseModel):
     # rule wants to know.
     called: list[str] = []
     returned: str = ""
+    # Whether the agent asked for a pause: the run ends behind its step.
+    paused: bool = False
     finish_reason: str = ""
     usage: Usage = Field(default_factory=Usage)
     context_tokens: int = 0
@@ -245,10 +247,12 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back; `text` is what clients see."""
+    """What a tool gave back; `text` is what clients see. With `pause_minutes` it ends the run, and
+    the agent pauses."""
 
     status: Literal["success", "error"]
     text: str
+    pause_minutes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

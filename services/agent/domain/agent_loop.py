@@ -69,10 +69,12 @@ def rules_of(run: ActiveRun) -> ToolRules:
 
 def next_action_of(run: ActiveRun, reason_to_end: str | None) -> NextAction:
     """What follows where a run stands that would end after its last step for this reason: None if
-    it goes on, until it has had all steps."""
+    it goes on, until it has had all steps. A pause ends it at once, whatever rules require."""
     following = next_of_calls(run)
     if following is not None:
         return following
+    if run.paused:
+        return EndRun("end_turn")
     if reason_to_end and not still_required(run):
         return EndRun(reason_to_end)
     if run.steps >= run.max_steps:

@@ -32,7 +32,7 @@ from libs.contracts.conversation import (
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import Chunk
-from services.agent.domain import tool_calls
+from services.agent.domain import heartbeat_pauses, tool_calls
 from services.agent.domain.active_run import (
     CANCELLED,
     INTERRUPTED,
@@ -248,12 +248,17 @@ class Conversation(Aggregate[ConversationState]):
     ) -> dict[str, str] | Rejected:
         """End these runs, or all; what the active one was waiting for counts as interrupted. V1's
         answer says for each whether it is `cancelled`, or `failed` because there is no such run, or
-        it has ended."""
+        it has ended. With all runs goes a pause, as with the run that asked for it."""
         active = self.state.turn
         waiting = [one.run.id for one in self.state.queue]
         unended = [active.run.id, *waiting] if active else []
         asked = unended if command.run_ids is None else command.run_ids
+        paused = self.state.pause is not None
+        if command.run_ids is None or (active and active.paused and active.run.id in asked):
+            heartbeat_pauses.cancel(self, at=at)
         if not unended or not asked:
+            if command.run_ids is None and paused:
+                return {}
             return Rejected(code=CONFLICT, reason="No active runs to cancel")
         gone = set(unended) & set(asked)
         # Those that wait go first: none of them may start because the running one ends.

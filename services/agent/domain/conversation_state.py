@@ -28,8 +28,14 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.heartbeat_pauses import (
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
+)
 from libs.contracts.letta import errors
 from libs.contracts.letta.conversations import ConversationConfig
+from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta_message_mapping import text_of
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from services.agent.domain.active_run import (
@@ -63,6 +69,15 @@ class SystemPrompt(BaseModel):
     shows: dict[str, int]
 
 
+class HeartbeatPause(BaseModel):
+    """A pause that the agent asked for, and the run in which it did: the next is like it."""
+
+    until: datetime
+    minutes: int
+    run: RunConfig
+    max_steps: int
+
+
 class ConversationState(BaseModel):
     """What is known of a conversation."""
 
@@ -76,6 +91,7 @@ class ConversationState(BaseModel):
     queued_bytes: int = 0
     retried: list[RetriedRun] = []
     turn: ActiveRun | None = None
+    pause: HeartbeatPause | None = None
     deleted: bool = False
     omitted: Omissions = Field(default_factory=Omissions)
     # Since a model answered last; None where it was not refused.
@@ -180,6 +196,14 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 state.turn = None
         case ConversationCreated() | ConversationUpdated():
             state.agent_id, state.own = event.config.agent_id, event.config
+        case HeartbeatsPaused():
+            active = running(state)
+            active.paused = True
+            state.pause = HeartbeatPause(
+                until=event.until, minutes=event.minutes, run=active.run, max_steps=active.max_steps
+            )
+        case HeartbeatsResumed() | HeartbeatPauseCancelled():
+            state.pause = None
         case ConversationDeleted():
             return ConversationState(agent_id=state.agent_id, deleted=True)
         case StepAnnotated() | RunDeleted():

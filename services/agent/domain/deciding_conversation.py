@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Protocol
 
-from libs.contracts.bus_messages import Event
-from libs.contracts.conversation import Message
+from libs.contracts.bus_messages import Event, Rejected
+from libs.contracts.conversation import Message, StartRun
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta.tool_rules import ToolRule
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.conversation_state import ConversationState
 
@@ -26,6 +28,18 @@ class DecidingConversation(Protocol):
 
     def append_in_step(self, message: Message, *, at: datetime) -> None:
         """Put a message of the running step into the history."""
+        ...
+
+    def accept(
+        self,
+        command: StartRun,
+        agent_type: AgentType,
+        *,
+        tool_rules: list[ToolRule] | None = None,
+        asked_at: datetime,
+        at: datetime,
+    ) -> Rejected | None:
+        """Promise to answer."""
         ...
 
     def go_on(self, *, at: datetime) -> None:

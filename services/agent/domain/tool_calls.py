@@ -19,6 +19,7 @@ from libs.contracts.conversation import (
     ToolCallsStarted,
     ToolCallStarted,
 )
+from services.agent.domain import heartbeat_pauses
 from services.agent.domain.active_run import (
     INTERRUPTED,
     ActiveRun,
@@ -101,6 +102,8 @@ def returned(
     )
     if not early:
         show(conversation, message, at=at)
+    if result.pause_minutes is not None:
+        heartbeat_pauses.pause(conversation, call.id, result.pause_minutes, at=at)
     conversation.go_on(at=at)
 
 

@@ -10,6 +10,7 @@ from libs.contracts.bus_messages import Command
 from services.agent.handlers.agents import AgentHandlers
 from services.agent.handlers.context import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
+from services.agent.handlers.heartbeat_pauses import PauseHandlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.runs import RunHandlers
 from services.agent.handlers.steps import StepHandlers
@@ -25,6 +26,7 @@ class Handlers:
     runs: RunHandlers = field(init=False)
     steps: StepHandlers = field(init=False)
     context: ContextHandlers = field(init=False)
+    pauses: PauseHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.agents = AgentHandlers(self.ports)
@@ -32,6 +34,7 @@ class Handlers:
         self.runs = RunHandlers(self.ports)
         self.steps = StepHandlers(self.ports)
         self.context = ContextHandlers(self.ports)
+        self.pauses = PauseHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""

@@ -26,15 +26,22 @@ from libs.contracts.conversation import (
     SystemPromptRebuilt,
 )
 from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.heartbeat_pauses import (
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
+)
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
 from services.agent.projections.conversations import project_conversation
+from services.agent.projections.heartbeat_pauses import project_pause
 from services.agent.projections.messages import message_row, rebuilt_row, summary_row
 from services.agent.projections.runs import never_started, project_run
 from services.agent.projections.steps import annotate_step, answered_step, end_step, note_agent
 from services.agent.projections.tables import (
     CONVERSATIONS,
+    HEARTBEAT_PAUSES,
     MESSAGES,
     READ_MODELS,
     RUNS,
@@ -75,6 +82,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
             rows.delete(RUNS, "conversation_id", event.originator_id)
             rows.delete(STEPS, "conversation_id", event.originator_id)
+            rows.delete(HEARTBEAT_PAUSES, "conversation_id", event.originator_id)
         case RunDeleted():
             rows.delete(RUNS, "id", event.run_id)
             rows.delete(STEPS, "run_id", event.run_id)
@@ -86,3 +94,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_run(event, org, rows)
             if isinstance(event, RunFailed | RunCancelled):
                 end_step(event, org, rows)
+        case HeartbeatsPaused() | HeartbeatsResumed() | HeartbeatPauseCancelled():
+            project_pause(event, org, rows)

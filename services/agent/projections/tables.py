@@ -11,7 +11,16 @@ RUNS = Table("runs", aggregate="conversation_id")
 STEPS = Table("steps", aggregate="conversation_id")
 CONVERSATIONS = Table("conversations")
 CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
-READ_MODELS = (AGENTS, CONVERSATIONS, CREATIONS, MESSAGES, RUNS, STEPS)
+HEARTBEAT_PAUSES = Table("heartbeat_pauses", key=("conversation_id",), aggregate="conversation_id")
+READ_MODELS = (
+    AGENTS,
+    CONVERSATIONS,
+    CREATIONS,
+    HEARTBEAT_PAUSES,
+    MESSAGES,
+    RUNS,
+    STEPS,
+)
 
 
 def listed(values: list[str]) -> list[Json]:

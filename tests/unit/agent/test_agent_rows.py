@@ -44,6 +44,7 @@ from services.agent.projections.tables import (
     AGENTS,
     CONVERSATIONS,
     CREATIONS,
+    HEARTBEAT_PAUSES,
     MESSAGES,
     RUNS,
     STEPS,
@@ -235,6 +236,7 @@ class TestMessages:
             Deletion(MESSAGES, "conversation_id", CONVERSATION),
             Deletion(RUNS, "conversation_id", CONVERSATION),
             Deletion(STEPS, "conversation_id", CONVERSATION),
+            Deletion(HEARTBEAT_PAUSES, "conversation_id", CONVERSATION),
         ]
 
 

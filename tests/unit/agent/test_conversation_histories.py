@@ -44,7 +44,7 @@ from libs.eventstore.ports import History, StoredEvent
 from libs.eventstore.unit_of_work import snapshot_of
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.openai_request import openai_message
-from services.agent.domain import tool_calls
+from services.agent.domain import heartbeat_pauses, tool_calls
 from services.agent.domain.active_run import (
     CONCURRENT_CALLS_MAX,
     AskModel,
@@ -274,14 +274,19 @@ class Histories(RuleBasedStateMachine):
         self.decide(lambda talk: talk.fail(action.step_id, failure, at=self.now()), lost=lost)
 
     @precondition(lambda self: self.runs_tool())
-    @rule(status=st.sampled_from(["success", "error"]), which=st.integers(0, 9), lost=st.booleans())
-    def tool_returns(self, status: Any, which: int, lost: bool) -> None:
-        """One of those that run, in any order."""
+    @rule(
+        status=st.sampled_from(["success", "error"]),
+        which=st.integers(0, 9),
+        minutes=st.sampled_from([None, None, None, 1, 60]),
+        lost=st.booleans(),
+    )
+    def tool_returns(self, status: Any, which: int, minutes: int | None, lost: bool) -> None:
+        """One of those that run, in any order; it may ask for a pause."""
         action = self.talk.next_action()
         assert isinstance(action, RunTools)
         call = action.calls[which % len(action.calls)]
         message_id = f"message-{self.fresh()}"
-        result = ToolResult(status, "done")
+        result = ToolResult(status, "done", pause_minutes=minutes)
         self.decide(
             lambda talk: tool_calls.returned(
                 talk, action.step_id, call, result, message_id=message_id, at=self.now()
@@ -364,6 +369,27 @@ class Histories(RuleBasedStateMachine):
         self.talk, self.stored, self.events = self.others.pop(0)
         self.repeat = None
 
+    @precondition(lambda self: self.talk.state.pause is not None)
+    @rule(lost=st.booleans())
+    def the_pause_is_over(self, lost: bool) -> None:
+        pause = self.talk.state.pause
+        assert pause is not None
+        ids = {"run_id": f"run-{self.fresh()}", "message_id": f"message-{self.fresh()}"}
+        how = {**ids, "agent_type": AgentType.memgpt_agent, "tool_rules": [], "at": self.now()}
+        self.decide(lambda talk: heartbeat_pauses.resume(talk, pause.until, **how), lost=lost)
+        assert self.talk.state.pause is None
+        assert ids["run_id"] in self.unended()
+
+    @precondition(lambda self: self.talk.state.pause is not None)
+    @rule()
+    def the_pause_is_cancelled(self) -> None:
+        fresh = [f"message-{self.fresh()}" for _ in range(CONCURRENT_CALLS_MAX + 2)]
+        command = CancelRuns(agent_id=AGENT)
+        self.decide(lambda talk: talk.cancel(command, message_ids=fresh, at=self.now()))
+        self.repeat = None
+        assert self.talk.state.pause is None
+        assert not self.unended()
+
     @precondition(lambda self: self.repeat is not None)
     @rule()
     def the_last_fact_is_reported_again(self) -> None:
@@ -405,6 +431,11 @@ class Histories(RuleBasedStateMachine):
         started = [one for one in turn.calls if one.state == "started"] if turn else []
         assert len(started) <= CONCURRENT_CALLS_MAX
         assert len(started) <= 1 or all(one.concurrent for one in started)
+
+    @invariant()
+    def a_run_that_asked_for_a_pause_asks_the_model_nothing_more(self) -> None:
+        turn = self.talk.state.turn
+        assert not (turn and turn.paused and self.asks())
 
     @invariant()
     def runs_start_in_order_and_end_at_most_once(self) -> None:

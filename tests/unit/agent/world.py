@@ -39,6 +39,7 @@ from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent
+from services.agent.adapters.pause_queries import PausedConversation
 from services.agent.adapters.reconciliation_queries import (
     SWEPT_MAX,
     LostBlock,
@@ -70,13 +71,15 @@ ActiveRun = Answer | Callable[[], Awaitable[Answer]]
 
 
 class FakeClock:
-    """Time passes when somebody sleeps or a test says so."""
+    """Time passes when somebody sleeps or a test says so. `ahead` is how wrong the clock is that
+    people may set."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.ahead = 0.0
 
     def now(self) -> datetime:
-        return NOW + timedelta(seconds=self.seconds)
+        return NOW + timedelta(seconds=self.seconds + self.ahead)
 
     def monotonic(self) -> float:
         return self.seconds
@@ -265,6 +268,18 @@ class TwinQueries:
             if agent_ids is None or row["agent_id"] in agent_ids
             if (row["agent_id"], row["org"]) not in there
         ][:SWEPT_MAX]
+
+    async def paused_conversations(self) -> list[PausedConversation]:
+        return [
+            PausedConversation(
+                row["conversation_id"],
+                row["org"],
+                row["agent_id"],
+                row["minutes"],
+                datetime.fromisoformat(row["until"]),
+            )
+            for row in sorted(self.rows("heartbeat_pauses"), key=lambda row: row["until"])
+        ]
 
     async def unfinished_creations(self) -> list[Orphan]:
         return [Orphan(row["agent_id"], row["org"], row["actor"]) for row in self.rows("creations")]

@@ -101,8 +101,11 @@ CORE_TOOLS = (
         name="pause_heartbeats",
         owner="agent",
         tool_type=ToolType.letta_core,
-        description="Ask not to be woken by the clock for a while.",
-        arguments=(Argument("minutes", "How long, from 1 to 60 minutes.", INTEGER),),
+        description="Pause: your turn ends, and your next one begins by itself when the pause is "
+        "over. You answer messages that come meanwhile.",
+        arguments=(
+            optional("minutes", "How long, from 1 to 60 minutes (2 if left out).", INTEGER),
+        ),
         idempotent=True,
     ),
     BaseTool(

@@ -1,0 +1,195 @@
+"""Base tools through the SDK: words by `send_message`, calls side by side, and a pause that ends
+by itself. The pause begins with the first test and lasts as long as the rest of this file runs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import Letta
+
+from tests.e2e.asking import kinds, says, stream
+from tests.e2e.conftest import NewAgent
+from tests.waiting import wait_for
+
+SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
+CANCEL = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/cancel")
+RUNS = pytest.mark.operation("GET /v1/runs/")
+
+PAUSING = ["send_message", "pause_heartbeats"]
+PAUSE = 'CALL:pause_heartbeats:{"minutes": 0}'  # is clamped to one
+HELLO = "Hello from the scripted model."
+LONG = "words " * 2_000  # 12,000 characters
+
+
+def say(text: str, **more: Any) -> str:
+    return f"CALL:send_message:{json.dumps({'message': text, **more})}"
+
+
+LOOK = 'CALL:conversation_search:{"query":"tea","request_heartbeat":true}'
+SEVERAL = f"{say('1', request_heartbeat=True)} {say('2', request_heartbeat=True)} {say('3')}"
+
+
+def answer(letta: Letta, agent_id: str, text: str, **fields: Any) -> tuple[list[Any], str]:
+    """The messages of an answer without its thoughts, and its stop reason."""
+    body = letta.agents.messages.create(agent_id, messages=says(text), **fields)
+    told = [one for one in body.messages if one.message_type != "reasoning_message"]
+    return told, body.stop_reason.stop_reason
+
+
+def told(messages: list[Any]) -> list[str]:
+    """What the assistant says."""
+    return [one.content for one in messages if one.message_type == "assistant_message"]
+
+
+@pytest.fixture(scope="module")
+def paused(letta: Letta, new_agent: NewAgent) -> tuple[str, datetime]:
+    """An agent that pauses, and since when."""
+    agent = new_agent(agent_type="memgpt_agent", tools=PAUSING, include_base_tools=False)
+    since = datetime.now(UTC)
+    messages, reason = answer(letta, agent.id, PAUSE)
+    assert [one.message_type for one in messages] == ["tool_call_message", "tool_return_message"]
+    assert "pause for 1 min" in messages[1].tool_return
+    assert reason == "end_turn", "a pause ends the run at once"
+    return agent.id, since
+
+
+class TestSendMessage:
+    """LOOP-10: the words of `send_message` are what the assistant says, as plain text is; a call
+    that says nothing is shown as what it is."""
+
+    @SEND
+    @pytest.mark.parametrize(
+        ("agent_type", "script", "said", "expected"),
+        [
+            *(
+                pytest.param(one, say(words), [words], "end_turn", id=f"{what}-{one}")
+                for one in ("memgpt_agent", "memgpt_v2_agent", "react_agent")
+                for what, words in (
+                    ("single", "Hi"),
+                    ("long", LONG),
+                    ("any script", "é😀\u2028\n\"'"),
+                    ("empty", ""),
+                )
+            ),
+            *(
+                pytest.param(one, f"{LOOK} {say('Hi')}", ["Hi"], "end_turn", id=f"mixed-{one}")
+                for one in ("memgpt_agent", "react_agent")
+            ),
+            pytest.param("react_agent", SEVERAL, ["1", "2", "3"], "end_turn", id="multiple"),
+            # Of the types that have it from the beginning a rule says that it ends the turn.
+            pytest.param("memgpt_agent", SEVERAL, ["1"], "tool_rule", id="multiple-with-rule"),
+            # The newest type goes on after any call, and then says something as plain text.
+            pytest.param("letta_v1_agent", say("Hi"), ["Hi", HELLO], "end_turn", id="both modes"),
+            pytest.param("letta_v1_agent", "SAY:Plain.", ["Plain."], "end_turn", id="none"),
+        ],
+    )
+    def test_is_what_the_assistant_says(
+        self,
+        paused: object,
+        letta: Letta,
+        new_agent: NewAgent,
+        agent_type: str,
+        script: str,
+        said: list[str],
+        expected: str,
+    ) -> None:
+        agent = new_agent(
+            agent_type=agent_type,
+            tools=["send_message", "conversation_search"],
+            include_base_tool_rules=None if agent_type != "react_agent" else False,
+        )
+        messages, reason = answer(letta, agent.id, script)
+        assert (told(messages), reason) == (said, expected)
+        listed = letta.agents.messages.list(agent.id, order="asc", limit=100).items
+        assert told(listed) == said, "the history says the same"
+
+    @SEND
+    @pytest.mark.parametrize("arguments", ["{}", '{"message": 7}', '{"text": "Hi"}'])
+    def test_a_call_that_says_nothing_is_an_error_that_the_model_sees(
+        self, paused: object, letta: Letta, new_agent: NewAgent, arguments: str
+    ) -> None:
+        agent = new_agent(agent_type="memgpt_agent", tools=["send_message"])
+        messages, reason = answer(letta, agent.id, f"CALL:send_message:{arguments}")
+        assert [one.message_type for one in messages] == [
+            "tool_call_message",
+            "tool_return_message",
+        ]
+        assert messages[1].status == "error"
+        assert "message" in messages[1].tool_return
+        assert reason == "end_turn"
+
+
+class TestSideBySide:
+    @STREAM
+    def test_results_of_several_calls_come_in_the_order_of_the_calls(
+        self, paused: object, http: httpx.Client, letta: Letta, new_agent: NewAgent
+    ) -> None:
+        agent = new_agent(parallel_tool_calls=True)
+        calls = [
+            {"name": "conversation_search", "arguments": {"query": "one"}},
+            {"name": "memory_insert", "arguments": {"label": "human", "new_string": "Likes tea"}},
+            {"name": "conversation_search", "arguments": {"query": "two"}},
+            {"name": "no_such_tool", "arguments": {}},
+        ]
+        lines = stream(http, agent.id, f"CALLS:{json.dumps(calls)}")
+        docs = [line.data for line in lines if line.data != "[DONE]"]
+        [called] = [one for one in docs if one["message_type"] == "tool_call_message"]
+        ids = [one["tool_call_id"] for one in called["tool_calls"]]
+        returned = [one for one in docs if one["message_type"] == "tool_return_message"]
+        assert [one["tool_call_id"] for one in returned] == ids
+        statuses = [one["status"] for one in returned]
+        assert statuses == ["success", "success", "success", "error"]
+        assert "Likes tea" in returned[1]["tool_return"]
+        assert kinds(lines)[-3:] == ["stop_reason", "usage_statistics", "[DONE]"]
+        listed = letta.agents.messages.list(agent.id, order="asc", limit=100).items
+        history = [one for one in listed if one.message_type == "tool_return_message"]
+        assert [one.tool_call_id for one in history] == ids
+
+
+class TestPauses:
+    """LOOP-12"""
+
+    @SEND
+    def test_a_message_meanwhile_is_answered_as_usual(
+        self, paused: tuple[str, datetime], letta: Letta
+    ) -> None:
+        messages, reason = answer(letta, paused[0], say("Yes?"))
+        assert (told(messages), reason) == (["Yes?"], "end_turn")
+
+    @CANCEL
+    @RUNS
+    def test_the_cancellation_of_all_runs_ends_a_pause(
+        self, paused: object, letta: Letta, new_agent: NewAgent, http: httpx.Client
+    ) -> None:
+        agent = new_agent(agent_type="memgpt_agent", tools=PAUSING, include_base_tools=False)
+        answer(letta, agent.id, PAUSE)
+        path = f"/v1/agents/{agent.id}/messages/cancel"
+        first, second = http.post(path), http.post(path)
+        assert (first.status_code, first.json()) == (200, {})
+        assert second.status_code == 409, "there is nothing left to cancel"
+
+    @RUNS
+    async def test_when_it_is_over_a_run_begins_by_itself(
+        self, paused: tuple[str, datetime], letta: Letta
+    ) -> None:
+        agent_id, since = paused
+
+        def follows() -> Any:
+            runs = letta.runs.list(agent_id=agent_id).items
+            later = [one for one in runs if one.metadata == {"run_type": "heartbeat"}]
+            return later[0] if later and later[0].status == "completed" else None
+
+        run = await wait_for("the run that follows the pause", follows, 75.0)
+        waited = (run.created_at - since).total_seconds()
+        assert 59 <= waited <= 70
+        listed = letta.agents.messages.list(agent_id, order="asc", limit=100).items
+        mine = [one for one in listed if one.run_id == run.id]
+        assert mine[0].message_type == "user_message"
+        assert mine[0].content == "[Automatic message] Your pause of 1 min is over."
+        assert len(mine) > 1, "the agent answers itself"
+        letta.agents.messages.cancel(agent_id)  # it may have paused again

@@ -13,6 +13,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from libs.contracts.services import POOL_CONNECTIONS_MAX
 from libs.eventstore.ports import StoreRefused, StoreUnavailable
+from libs.eventstore.watched_connection import WatchedConnection
 from libs.telemetry.tracing import statement
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ def open_pool(
     """A small pool of autocommit connections; open it with `async with` or `open()`."""
     pool: AsyncConnectionPool[psycopg.AsyncConnection[Any]] = AsyncConnectionPool(
         url,
+        connection_class=WatchedConnection,
         min_size=1,
         max_size=connections_max,
         timeout=POOL_WAIT_SECONDS_MAX,

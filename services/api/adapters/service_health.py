@@ -21,8 +21,8 @@ from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.dead_letter_queries import OPEN_LETTERS
 
-LOOK_EVERY_SECONDS = 0.5
-ASK_EVERY_SECONDS = 2.0
+LOOK_EVERY_SECONDS = 1.0
+ASK_EVERY_SECONDS = 3.0
 ASKED_SECONDS_MAX = 3.0
 ANSWER_SECONDS_MAX = 1.0
 STALE_SECONDS = 5.0

@@ -26,11 +26,13 @@ from libs.telemetry.tracing import tracer
 from services.api import http, resources
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import MessageQueries
+from services.api.adapters.message_search import MessageSearchQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
 from services.api.adapters.retry_exclusions import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
+from services.api.adapters.tag_queries import TagQueries
 from services.api.http.authentication import check, guard
 from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
@@ -97,6 +99,8 @@ def application(settings: ApiSettings, runtime: Runtime) -> Litestar:
         ids=ids,
         inbox=inbox,
         first_tries=ClientRetries(),
+        search=MessageSearchQueries(database),
+        tags=TagQueries(database),
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)

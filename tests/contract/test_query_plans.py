@@ -26,6 +26,7 @@ from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAg
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
+from services.api.adapters.message_search import MessageSearchQueries, Searched
 from services.api.adapters.resource_query_builder import (
     Resource,
     ResourceQueries,
@@ -35,6 +36,7 @@ from services.api.adapters.resource_query_builder import (
 )
 from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
 from services.api.adapters.step_documents import RUN_METRICS, RUN_TRACE, STEP_METRICS, STEP_TRACE
+from services.api.adapters.tag_queries import TagQueries, TagSlice
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS
@@ -54,6 +56,7 @@ TABLES = {
     "memory.blocks": "'block-' || n, '{org}', now(), 1, 'human', '{{}}'",
     "agent.agents": "'agent-' || n, '{org}', now(), now(), 'Ada', 'conv-' || n,"
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
+    "agent.agent_tags": "'agent-' || n, 'tag-' || n % 7, '{org}'",
     "agent.messages": "'message-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, n,"
     " 'run-' || n, 'step-' || n, 'user', now(), true, true, 'hello', '[]'",
     "agent.runs": "'run-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, now(),"
@@ -136,6 +139,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "messages": lambda reads: reads.messages(history(["user_message"]), Slice()),
         "system_message": lambda reads: reads.system_message(ORG, CONVERSATION),
         "messages_of_run": lambda reads: reads.messages_of_run(ORG, RUN, Slice()),
+        "all_messages": lambda reads: reads.all_messages(ORG, None, ["user_message"], Slice()),
+        "message": lambda reads: reads.message(ORG, "message-1"),
         "messages_of_step": lambda reads: reads.messages_of_step(ORG, RUN, STEP, Slice()),
     },
     PostgresConversationQueries: {
@@ -150,6 +155,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "active_run": lambda reads: reads.active_run(ORG, CONVERSATION),
         "conversations_with_runs": lambda reads: reads.conversations_with_runs(ORG, AGENT, 10),
         "conversations_of_runs": lambda reads: reads.conversations_of_runs(ORG, AGENT, [RUN]),
+    },
+    TagQueries: {
+        "tags": lambda reads: reads.tags(TagSlice(ORG, "a", after="b")),
     },
     PostgresApiRunQueries: {
         "run_answer": lambda reads: reads.run_answer(ORG, RUN),
@@ -274,3 +282,29 @@ async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
             page = await ResourceQueries(explained).page(RUNS, found, Slice(limit=50))
             assert page.count(b"{}") == (6 if agent_id else 50)
     assert [scan["Index Name"] for scan in explained.scans] == ["runs_active"] * 2
+
+
+async def test_words_are_looked_up_in_their_index_once_there_are_many_messages(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.create_database("plans_message_words")
+    migrate_all(url, PASSWORDS)
+    row = TABLES["agent.messages"].format(org=ORG)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for numbers, word in (("1, 3", "'rare'"), ("4, 20000", "'hello'")):
+            text = row.replace("'hello'", word)
+            rows = f"select {text} from generate_series({numbers}) n"
+            connection.execute(f"insert into agent.messages {rows}".encode())
+        connection.execute(b"analyze agent.messages")
+    async with open_pool(url) as pool:
+        explained = Explained(Database(pool))
+        search = MessageSearchQueries(explained)
+        roles = ["user"]
+        assert len(await search.search(Searched(ORG, "hello", roles, 10))) == 10
+        assert {scan["Index Name"] for scan in explained.scans} == {"messages_recent"}
+        explained.scans = []
+        assert len(await search.search(Searched(ORG, "rare", roles, 10))) == 3
+        assert {scan["Index Name"] for scan in explained.scans} == {
+            "messages_recent",
+            "messages_words",
+        }

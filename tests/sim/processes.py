@@ -217,6 +217,8 @@ class Process:
             ids=self.ids,
             inbox=self.inbox,
             first_tries=self.first_tries,
+            search=unread,
+            tags=unread,
         )
 
 

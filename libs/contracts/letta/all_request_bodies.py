@@ -30,6 +30,7 @@ from libs.contracts.letta.model_requests import (
     EmbeddingConfig,
     LLMConfig,
 )
+from libs.contracts.letta.search_requests import MessageSearchRequest, SearchAllMessagesRequest
 from libs.contracts.letta.step_requests import ModifyFeedbackRequest
 
 __all__ = [
@@ -53,9 +54,11 @@ __all__ = [
     "LettaStreamingRequest",
     "MessageCreate",
     "MessageInput",
+    "MessageSearchRequest",
     "ModifyFeedbackRequest",
     "RecompileRequest",
     "RetrieveStreamRequest",
+    "SearchAllMessagesRequest",
     "ToolReturn",
     "ToolReturnCreate",
     "UpdateAgent",

@@ -19,7 +19,7 @@ from libs.contracts.letta.agent_state import AgentConfig, agent_state
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.catalogue import tool_state, tools_of
 from services.agent.domain.tools.definition import tool_ids_of
-from services.agent.projections.tables import AGENTS, CREATIONS, listed
+from services.agent.projections.tables import AGENT_TAGS, AGENTS, CREATIONS, listed
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.
 AGENT_DOC = (
@@ -65,12 +65,23 @@ def project_agent(event: Event, org: str, rows: RowWrites) -> None:
                     **agent_fields(event),
                 },
             )
+            write_tags(event, org, rows)
         case AgentUpdated():
             rows.patch(AGENTS, agent_fields(event))
+            if "tags" in event.changed:
+                rows.delete(AGENT_TAGS, "agent_id", agent_id)
+                write_tags(event, org, rows)
         case AgentDeleted():
             rows.delete(AGENTS, "id", agent_id)
+            rows.delete(AGENT_TAGS, "agent_id", agent_id)
         case BlockAttached() | BlockDetached():
             rows.patch(AGENTS, {"id": agent_id, "block_ids": listed(event.block_ids)})
+
+
+def write_tags(event: AgentCreated | AgentUpdated, org: str, rows: RowWrites) -> None:
+    """The tags that an agent has now."""
+    for tag in event.tags:
+        rows.upsert(AGENT_TAGS, {"agent_id": event.originator_id, "tag": tag, "org": org})
 
 
 def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
@@ -83,6 +94,7 @@ def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
         "name": config.name,
         "block_ids": listed(event.block_ids),
         "tags": listed(event.tags),
+        "hidden": bool(config.hidden),
         "tools": [tool_state(tool, created_by_id=config.created_by_id) for tool in tools],
         **agent_documents(config),
     }

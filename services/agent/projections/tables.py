@@ -10,10 +10,12 @@ MESSAGES = Table("messages", aggregate="conversation_id")
 RUNS = Table("runs", aggregate="conversation_id")
 STEPS = Table("steps", aggregate="conversation_id")
 CONVERSATIONS = Table("conversations")
+AGENT_TAGS = Table("agent_tags", key=("agent_id", "tag"), aggregate="agent_id")
 CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
 HEARTBEAT_PAUSES = Table("heartbeat_pauses", key=("conversation_id",), aggregate="conversation_id")
 READ_MODELS = (
     AGENTS,
+    AGENT_TAGS,
     CONVERSATIONS,
     CREATIONS,
     HEARTBEAT_PAUSES,

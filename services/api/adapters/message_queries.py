@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from libs.eventstore.connection_pool import Database
 from services.api.adapters.resource_query_builder import Filter, Slice, UnknownCursor
@@ -38,6 +39,9 @@ OF_AGENT = "select position from agent.message_view where id = %s and agent_id =
 OF_CONVERSATION = (
     "select position from agent.message_view where id = %s and conversation_id = %s and org = %s"
 )
+# Summaries as words of the user.
+PLAIN = "coalesce(v.plain_docs, v.docs)"
+PLACE = "v.created_at, v.conversation_id, v.position"
 OF_RUN = "select position from agent.message_view where id = %s and run_id = %s and org = %s"
 
 
@@ -60,7 +64,7 @@ class MessageQueries:
         known = OF_CONVERSATION if history.ordered else OF_AGENT
         later = "<" if history.ordered and part.order == "desc" else ">"
         await within_cursors(self.database, found, part, known, owner, history.org, later=later)
-        shown = "v.docs" if history.structured_summaries else "coalesce(v.plain_docs, v.docs)"
+        shown = "v.docs" if history.structured_summaries else PLAIN
         if history.types is not None:
             of_types = OF_TYPES.format(docs=shown)
             shown = f"(select json_agg(doc) {of_types})"
@@ -96,6 +100,49 @@ class MessageQueries:
         found.add("v.org = %(org)s", org=org)
         await within_cursors(self.database, found, part, OF_RUN, run_id, org)
         return await messages_page(self.database, found, part, "v.docs", part.order)
+
+    async def all_messages(
+        self, org: str, conversation_id: str | None, types: Sequence[str] | None, part: Slice
+    ) -> bytes:
+        """A page of the messages of all agents as a JSON array, in its order: by their times, and
+        within a conversation as recorded. Raises UnknownCursor."""
+        found = Filter(["v.org = %(org)s"], {"org": org})
+        if conversation_id is not None:
+            found.add("v.conversation_id = %(conversation)s", conversation=conversation_id)
+        for name, value, after in (("after", part.after, True), ("before", part.before, False)):
+            if value is None:
+                continue
+            known = "select created_at, conversation_id, position from agent.message_view"
+            row = await self.database.fetch_one(f"{known} where id = %s and org = %s", [value, org])
+            if row is None:
+                raise UnknownCursor(name, value)
+            sign = ">" if after == (part.order == "asc") else "<"
+            place = f"(%({name}_at)s, %({name}_conversation)s, %({name}_position)s)"
+            found.add(f"({PLACE}) {sign} {place}", **named_place(name, row))
+        shown = PLAIN
+        if types is not None:
+            of_types = OF_TYPES.format(docs=shown)
+            shown = f"(select json_agg(doc) {of_types})"
+            found.add(f"exists (select {of_types})", types=[*types])
+        placed = ", ".join(f"{column} {part.order}" for column in PLACE.split(", "))
+        rows = await self.database.fetch(
+            f"select {shown}::text from agent.message_view v where {found.sql}"
+            f" order by {placed} limit %(limit)s",
+            {**found.values, "limit": part.limit},
+        )
+        return b"[" + b",".join(inner(row[0]) for row in rows if inner(row[0])) + b"]"
+
+    async def message(self, org: str, message_id: str) -> bytes | None:
+        """The V1 messages of one stored message as a JSON array; None if it is not there."""
+        return await self.database.fetch_text(
+            f"select ({PLAIN})::text from agent.message_view v where v.id = %s and v.org = %s",
+            [message_id, org],
+        )
+
+
+def named_place(name: str, row: Sequence[Any]) -> dict[str, Any]:
+    """The place of a cursor, as parameters."""
+    return dict(zip((f"{name}_at", f"{name}_conversation", f"{name}_position"), row, strict=True))
 
 
 async def within_cursors(

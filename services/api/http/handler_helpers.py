@@ -13,6 +13,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import errors
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import MessageQueries
+from services.api.adapters.message_search import MessageSearchQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -24,8 +25,9 @@ from services.api.adapters.resource_query_builder import (
 from services.api.adapters.retry_exclusions import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import RunQueries
+from services.api.adapters.tag_queries import TagQueries
 from services.api.http.error_responses import Problem, refused
-from services.api.http.request_parsing import AnyRequest, Page, Query, context_of, valid_id
+from services.api.http.request_parsing import AnyRequest, Page, context_of, valid_id
 
 COMMAND_SECONDS_MAX = 10.0
 
@@ -43,6 +45,8 @@ class Api:
     ids: Ids
     inbox: RunInbox
     first_tries: ClientRetries
+    search: MessageSearchQueries
+    tags: TagQueries
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""
@@ -107,9 +111,9 @@ async def listed(
     return raw(await reads.page(resource, found, slice_of(page), key=key, document=document))
 
 
-async def counted(request: AnyRequest, resource: Resource, asked: Query) -> Response[bytes]:
-    """How many rows the query parameters ask for."""
-    count = await api_of(request).reads.count(resource, filter_of(asked, ORG))
+async def counted(request: AnyRequest, resource: Resource, found: Filter) -> Response[bytes]:
+    """How many rows there are of those `found`."""
+    count = await api_of(request).reads.count(resource, found)
     return raw(str(count).encode())
 
 

@@ -13,10 +13,18 @@ from libs.contracts.agent import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.limits import NAMES_MAX, Name, Names, SearchText
-from services.api.adapters.resource_query_builder import Resource, Where, contains, slice_of_items
+from services.api.adapters.resource_query_builder import (
+    Filter,
+    Resource,
+    Where,
+    contains,
+    filter_of,
+    slice_of_items,
+)
 from services.api.http.client_versions import is_legacy
 from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import (
+    ORG,
     api_of,
     counted,
     document_of,
@@ -143,6 +151,7 @@ class AgentFilters(Query):
         Name | None,
         Where(f"{{}} = (select r.stop_reason {RUNS_OF_AGENT} order by {LATEST} limit 1)"),
     ] = None
+    show_hidden_agents: bool | None = False
 
 
 class AgentPage(Page, Including, AgentFilters):
@@ -185,13 +194,21 @@ async def list_agents(request: AnyRequest) -> Response[bytes]:
     """List agents, the newest first."""
     page = query_of(request, AgentPage)
     shown = document_with(relationships(request, page))
-    return await listed(request, AGENTS, page, key=page.order_by, document=shown)
+    found = shown_agents(page)
+    return await listed(request, AGENTS, page, found, key=page.order_by, document=shown)
 
 
 @get("/v1/agents/count", opt=returns("number of agents", query=AgentFilters))
 async def count_agents(request: AnyRequest) -> Response[bytes]:
     """Count agents."""
-    return await counted(request, AGENTS, query_of(request, AgentFilters))
+    return await counted(request, AGENTS, shown_agents(query_of(request, AgentFilters)))
+
+
+def shown_agents(asked: AgentFilters) -> Filter:
+    """The agents that a client asks for; hidden ones only where it says so. Written out, as in
+    the index of the others."""
+    found = filter_of(asked, ORG)
+    return found if asked.show_hidden_agents else found.add("not v.hidden")
 
 
 @get("/v1/agents/{agent_id:str}", opt=returns("agent", query=Including))

@@ -94,7 +94,7 @@ async def list_blocks(request: AnyRequest) -> Response[bytes]:
 @get("/v1/blocks/count", opt=returns("number of blocks", query=BlockFilters))
 async def count_blocks(request: AnyRequest) -> Response[bytes]:
     """Count memory blocks."""
-    return await counted(request, BLOCKS, query_of(request, BlockFilters))
+    return await counted(request, BLOCKS, filter_of(query_of(request, BlockFilters), ORG))
 
 
 @get("/v1/blocks/{block_id:str}", opt=returns("block"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from litestar import Response, get, patch
-from pydantic import AfterValidator, Field
+from pydantic import Field
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.limits import Name, Names
+from libs.contracts.letta.search_requests import Moment
 from libs.contracts.steps import AnnotateStep
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.adapters.step_documents import (
@@ -36,14 +36,6 @@ from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, 
 STEPS = Resource(kind="step", view="agent.step_view", document=STEP)
 
 Feedback = Literal["positive", "negative"]
-
-
-def with_zone(moment: datetime) -> datetime:
-    """A time without a zone is UTC."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-Moment = Annotated[datetime, AfterValidator(with_zone)]
 
 
 class StepPage(Page):

@@ -41,6 +41,7 @@ from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
 from services.agent.projections import project
 from services.agent.projections.agents import agent_documents
 from services.agent.projections.tables import (
+    AGENT_TAGS,
     AGENTS,
     CONVERSATIONS,
     CREATIONS,
@@ -100,6 +101,7 @@ def patched(rows: RowWrites, table: Table) -> dict[str, Any]:
 
 class TestAgents:
     DESIGN = {  # noqa: RUF012
+        "hidden": False,
         "id": AGENT,
         "updated_at": NOW.isoformat(),
         "name": "QuietHeron",
@@ -139,17 +141,26 @@ class TestAgents:
                 "tags": ["blue"],
             }
         }
+        named = {"agent_id": AGENT, "tag": "blue", "org": ORG}
+        assert rows.upserts[AGENT_TAGS] == {(AGENT, "blue"): named}
 
     def test_an_agent_that_is_requested_and_created_at_once_leaves_no_creation(self) -> None:
         rows = rows_of(EXAMPLES[AgentRequested], EXAMPLES[AgentCreated])
         assert not rows.upserts[CREATIONS]
 
     def test_an_update_changes_the_columns_of_the_design(self) -> None:
-        assert patched(rows_of(EXAMPLES[AgentUpdated]), AGENTS) == {
+        other = EXAMPLES[AgentUpdated].model_copy(update={"changed": ["name"]})
+        assert patched(rows_of(other), AGENTS) == {
             **self.DESIGN,
             "block_ids": [BLOCK],
             "tags": ["green"],
         }
+
+    def test_an_update_of_the_tags_replaces_them(self) -> None:
+        rows = rows_of(EXAMPLES[AgentUpdated])
+        assert rows.deletions == [Deletion(AGENT_TAGS, "agent_id", AGENT)]
+        named = {"agent_id": AGENT, "tag": "green", "org": ORG}
+        assert rows.upserts == {AGENT_TAGS: {(AGENT, "green"): named}}
 
     def test_attaching_and_detaching_change_the_blocks_alone(self) -> None:
         for kind, left in ((BlockAttached, [BLOCK, SHARED_BLOCK]), (BlockDetached, [BLOCK])):
@@ -159,7 +170,10 @@ class TestAgents:
     def test_a_deleted_agent_leaves_no_row(self) -> None:
         """Its messages and runs go with its conversation, in the same commit."""
         rows = rows_of(EXAMPLES[AgentDeleted])
-        assert rows.deletions == [Deletion(AGENTS, "id", AGENT)]
+        assert rows.deletions == [
+            Deletion(AGENTS, "id", AGENT),
+            Deletion(AGENT_TAGS, "agent_id", AGENT),
+        ]
         assert (rows.upserts, rows.patches) == ({}, {})
 
 

@@ -50,6 +50,8 @@ class World:
             nothing,
             inbox,
             ClientRetries(),  # type: ignore[arg-type]
+            nothing,
+            nothing,
         )
 
     def new_run(self) -> str:

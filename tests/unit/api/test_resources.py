@@ -35,7 +35,10 @@ PAGES: list[tuple[Resource, type[Page]]] = [
 ]
 ASKED: list[type[Query]] = [AgentFilters, BlockFilters, ModelFilters, *(one for _, one in PAGES)]
 # What is no condition on a row.
-OTHERS = {*Page.model_fields, "order_by", "include", "include_relationships"}
+OTHERS = {
+    *Page.model_fields,
+    *("order_by", "include", "include_relationships", "show_hidden_agents"),
+}
 
 
 def test_every_route_is_collected_once() -> None:

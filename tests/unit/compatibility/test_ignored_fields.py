@@ -42,6 +42,8 @@ READERS: dict[str, list[str]] = {
     "CreateConversation": CONVERSATIONS,
     "UpdateConversation": CONVERSATIONS,
     "RecompileRequest": ["services/api/resources/conversations.py"],
+    "MessageSearchRequest": ["services/api/resources/all_messages.py"],
+    "SearchAllMessagesRequest": ["services/api/resources/all_messages.py"],
     "ModifyFeedbackRequest": ["services/api/resources/steps.py"],
     "MessageCreate": [*MESSAGES, "services/agent/domain"],
     "LLMConfig": [

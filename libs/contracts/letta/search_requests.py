@@ -1,0 +1,46 @@
+"""The bodies that search messages."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from libs.contracts.letta.enums import MessageRole
+from libs.contracts.letta.limits import Name, SearchText
+
+FOUND_MAX = 100
+
+
+def with_zone(moment: datetime) -> datetime:
+    """A time without a zone is UTC."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+type Moment = Annotated[datetime, AfterValidator(with_zone)]
+type Roles = Annotated[list[MessageRole], Field(max_length=len(MessageRole))]
+
+
+class MessageSearch(BaseModel):
+    """Which messages; `vector` alone needs what is not built yet."""
+
+    search_mode: Literal["vector", "fts", "hybrid"] = "hybrid"
+    agent_id: Name | None = None
+    conversation_id: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=FOUND_MAX)] = 50
+    start_date: Moment | None = None
+    end_date: Moment | None = None
+
+
+class SearchAllMessagesRequest(MessageSearch):
+    """The words to look for, in all messages that anybody wrote or said."""
+
+    query: SearchText
+
+
+class MessageSearchRequest(MessageSearch):
+    """The same, by what agents are made from, too; without words all messages."""
+
+    query: SearchText | None = None
+    roles: Roles | None = None
+    project_id: Name | None = None
+    template_id: Name | None = None

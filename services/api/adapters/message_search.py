@@ -1,0 +1,108 @@
+"""The search for words in messages, from the views that the agent service publishes.
+
+The newest messages are looked through first; only what they do not have enough of is looked up in
+the index of words. So a common word costs no look at all that have it, and a rare one none at all
+that have it not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from libs.eventstore.connection_pool import Database
+from services.api.adapters.resource_query_builder import Filter
+
+NEWEST_LOOKED_AT = 1_000
+# Of a word that is so common and yet not among the newest, the rest is not looked at.
+FOUND_IN_INDEX_MAX = 10_000
+WORDS = "to_tsvector('simple', left(v.text, 20000)) @@ websearch_to_tsquery('simple', %(query)s)"
+COLUMNS = (
+    "v.id, v.agent_id, v.conversation_id, v.created_at, v.role, v.run_id, v.step_id, v.text, v.docs"
+)
+VIEW = "agent.message_text_view v"
+NEWEST_FIRST = "v.created_at desc, v.conversation_id desc, v.position desc"
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What is looked for; None means anything."""
+
+    org: str
+    query: str | None
+    roles: Sequence[str]
+    limit: int
+    agent_id: str | None = None
+    conversation_id: str | None = None
+    project_id: str | None = None
+    template_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message that has the words, with the V1 messages that it is served as."""
+
+    id: str
+    agent_id: str
+    conversation_id: str
+    created_at: datetime
+    role: str
+    run_id: str | None
+    step_id: str | None
+    text: str
+    docs: list[dict[str, Any]]
+
+
+class MessageSearchQueries:
+    """Searches the messages of an organisation."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def search(self, asked: Searched) -> list[FoundMessage]:
+        """The newest messages with all of these words, the newest first."""
+        found = narrowed(asked)
+        values = {**found.values, "limit": asked.limit}
+        if asked.query is not None:
+            values["query"] = asked.query
+        if asked.query is None:
+            return await self.rows(f"{VIEW} where {found.sql}", values)
+        newest = f"(select * from {VIEW} where {found.sql} order by {NEWEST_FIRST} limit {{}}) v"
+        rows = await self.rows(f"{newest.format(NEWEST_LOOKED_AT)} where {WORDS}", values)
+        if len(rows) >= asked.limit:
+            return rows
+        # `offset 0`: the words are looked up first, whatever else is asked.
+        indexed = f"(select * from {VIEW} where {WORDS} and v.org = %(org)s offset 0) v"
+        limited = f"(select * from {indexed} where {found.sql} limit {FOUND_IN_INDEX_MAX}) v"
+        return await self.rows(limited, values)
+
+    async def rows(self, source: str, values: dict[str, Any]) -> list[FoundMessage]:
+        """The newest of the messages of a source."""
+        rows = await self.database.fetch(
+            f"select {COLUMNS} from {source} order by {NEWEST_FIRST} limit %(limit)s", values
+        )
+        return [FoundMessage(*row) for row in rows]
+
+
+def narrowed(asked: Searched) -> Filter:
+    """The conditions besides the words."""
+    found = Filter(["v.org = %(org)s", "v.text <> ''"], {"org": asked.org})
+    found.add("v.role = any(%(roles)s)", roles=[*asked.roles])
+    if asked.agent_id is not None:
+        found.add("v.agent_id = %(agent)s", agent=asked.agent_id)
+    if asked.conversation_id is not None:
+        found.add("v.conversation_id = %(conversation)s", conversation=asked.conversation_id)
+    if asked.since is not None:
+        found.add("v.created_at > %(since)s", since=asked.since)
+    if asked.until is not None:
+        found.add("v.created_at <= %(until)s", until=asked.until)
+    for name in ("project_id", "template_id"):
+        value = getattr(asked, name)
+        if value is not None:
+            agent = "from agent.agent_view a where a.id = v.agent_id and a.org = v.org"
+            found.add(f"%({name})s = (select a.doc->>'{name}' {agent})", **{name: value})
+    return found

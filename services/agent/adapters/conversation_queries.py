@@ -9,10 +9,13 @@ from libs.contracts.letta.blocks import BlockState
 from libs.eventstore.connection_pool import Database
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 
-# The conversations of some agents, or of all, whose agent is not there.
+# The conversations of some agents, or of all, whose agent is not there. That a name is looked at
+# keeps the plan to the key of the agent: the index of pages has its id and its organisation too.
 LOST_CONVERSATIONS = """
 select c.id, c.org from agent.conversations c
-where {chosen} (select a.org from agent.agents a where a.id = c.agent_id) is distinct from c.org
+where {chosen} (
+    select a.org || left(a.name, 0) from agent.agents a where a.id = c.agent_id
+) is distinct from c.org
 limit %(limit)s"""
 
 

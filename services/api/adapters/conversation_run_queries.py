@@ -61,10 +61,12 @@ class ConversationRunQueries:
         return row[0] if row else None
 
     async def conversations_with_runs(self, org: str, agent_id: str, limit: int) -> list[str]:
-        """Conversations of an agent in which a run has not ended, so many at most."""
+        """The conversations of an agent's newest runs that have not ended, of so many runs."""
         rows = await self.database.fetch(
-            "select distinct conversation_id from agent.run_view where agent_id = %s and org = %s"
-            " and status in ('created', 'running') limit %s",
+            "select distinct conversation_id from ("
+            " select conversation_id from agent.run_view where agent_id = %s and org = %s"
+            " and status in ('created', 'running')"
+            ' order by created_at desc, id collate "C" desc limit %s) newest',
             [agent_id, org, limit],
         )
         return [conversation_id for (conversation_id,) in rows]

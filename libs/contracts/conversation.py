@@ -20,18 +20,21 @@ from libs.contracts.stream_chunks import Chunk
 
 SERVICE = "agent"
 
-Role = Literal["system", "user", "assistant", "tool"]
+# What a client said about calls that waited for it is an `approval`: models are not shown it.
+Role = Literal["system", "user", "assistant", "tool", "approval"]
 ToolStatus = Literal["success", "error"]
 
 
 class ToolCall(Value):
     """A tool call as the model asked for it; `arguments` is JSON text, maybe malformed. Where one
-    of them is what the assistant says to the user, clients are shown that instead of the call."""
+    of them is what the assistant says to the user, clients are shown that instead of the call. One
+    that is `gated` waits for the client before it is carried out."""
 
     id: str
     name: str
     arguments: str
     spoken_argument: str = Field(default="", exclude_if=lambda name: not name)
+    gated: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 
 class ReasoningPart(Value):
@@ -57,7 +60,7 @@ class Message(Value):
 
     Reasoning is in `reasoning_parts` if its provider wants it back, else in `reasoning`: those are
     `inner_thoughts` where a model wrote them into the arguments of a call. What is `hidden` only
-    the model sees.
+    the model sees. The content of an `approval` is the answers to the message `request_id`.
     """
 
     id: str
@@ -75,6 +78,9 @@ class Message(Value):
     tool_call_id: str | None = None
     tool_status: ToolStatus | None = None
     summary: Summary | None = Field(default=None, exclude_if=lambda summary: summary is None)
+    stdout: list[str] | None = Field(default=None, exclude_if=lambda lines: lines is None)
+    stderr: list[str] | None = Field(default=None, exclude_if=lambda lines: lines is None)
+    request_id: str | None = Field(default=None, exclude_if=lambda one: one is None)
 
     @property
     def thoughts(self) -> list[ReasoningPart]:
@@ -228,6 +234,8 @@ class RunAccepted(RunEvent):
     # shown nothing of what was said before.
     structured_summaries: bool = Field(default=False, exclude_if=lambda yes: not yes)
     autoclear: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    # Whether it brings the answer that the conversation waits for: then it goes before all others.
+    answers: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 
 class RunStarted(RunEvent):
@@ -291,12 +299,14 @@ class ToolCallsStarted(RunEvent):
 
 
 class ToolCallRefused(RunEvent):
-    """The agent's rules did not allow a call, so it was not carried out."""
+    """The agent's rules or the user did not allow a call, so it was not carried out; what the model
+    is told of it may be `held` as a result is."""
 
     topic: ClassVar[str] = "tool_call.refused"
     step_id: str
     tool_call_id: str
     tool: str
+    held: Message | None = Field(default=None, exclude_if=lambda message: message is None)
 
 
 class ToolCallFinished(RunEvent):

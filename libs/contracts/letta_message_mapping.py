@@ -10,6 +10,8 @@ from libs.contracts.letta.messages import (
     Envelope,
     ToolCall,
     ToolReturned,
+    approval_request_message,
+    approval_response_message,
     assistant_message,
     event_message,
     hidden_reasoning_message,
@@ -46,12 +48,17 @@ def served_messages(
         case "user":
             return [user_message(envelope, message.content)]
         case "tool":
+            content = message.content if isinstance(message.content, list) else text_of(message)
             returned = ToolReturned(
                 tool_call_id=message.tool_call_id or "",
-                content=text_of(message),
+                content=content,
                 status=message.tool_status or "success",
+                stdout=message.stdout,
+                stderr=message.stderr,
             )
             return [tool_return_message(part(envelope, 0), [returned])]
+        case "approval":
+            return [approval_response(envelope, message)]
         case "assistant":
             return assistant_parts(message, envelope)
 
@@ -87,14 +94,35 @@ def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
         parts.append(assistant_message(part(envelope, len(parts)), message.content))
     for words in words_in_calls(message):
         parts.append(assistant_message(part(envelope, len(parts)), words))
-    calls = [
+    if calls := shown_calls(message, gated=False):
+        parts.append(tool_call_message(part(envelope, len(parts)), calls))
+    if calls := shown_calls(message, gated=True):
+        parts.append(approval_request_message(part(envelope, len(parts)), calls))
+    return parts
+
+
+def shown_calls(message: Message, *, gated: bool) -> list[ToolCall]:
+    """The calls that clients are shown as calls: those that wait for them, or those that do not."""
+    return [
         ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         for call in message.tool_calls
-        if not call.spoken_argument
+        if call.gated == gated and not call.spoken_argument
     ]
-    if calls:
-        parts.append(tool_call_message(part(envelope, len(parts)), calls))
-    return parts
+
+
+def approval_response(envelope: Envelope, message: Message) -> JsonObject:
+    """What the client answered; of a single answer also in the deprecated fields."""
+    answers = message.content if isinstance(message.content, list) else []
+    approvals = [one for one in answers if isinstance(one, dict)]
+    only = approvals[0] if len(approvals) == 1 else {}
+    approve, reason = only.get("approve"), only.get("reason")
+    return approval_response_message(
+        envelope,
+        approvals,
+        approve=approve if isinstance(approve, bool) else None,
+        approval_request_id=message.request_id,
+        reason=str(reason) if reason is not None else None,
+    )
 
 
 def words_in_calls(message: Message) -> list[str]:

@@ -64,6 +64,7 @@ SERVICES = (
             "libs.contracts.conversation_lifecycle",
             "libs.contracts.compaction",
             "libs.contracts.heartbeat_pauses",
+            "libs.contracts.approvals",
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory"),

@@ -7,7 +7,7 @@ are kept with the message, so that the history alone gives the same stream again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from libs.contracts.bus_messages import JsonObject
@@ -19,12 +19,24 @@ OPENING_NUMBER = 1
 NUMBERS_OF_AN_EPOCH = 1_000_000
 NUMBER_MAX = 2**53 - 1  # what a JavaScript client can count to
 
-ChunkKind = Literal["reasoning", "signature", "text", "name", "arguments", "whole"]
+ChunkKind = Literal[
+    "reasoning", "signature", "text", "name", "arguments", "gated_name", "gated_arguments", "whole"
+]
 
 # A kind and how many characters: of the reasoning, the text, or the arguments of the call whose
-# name came last. A `name` comes in one. Of a `signature`, and of a message that is sent `whole`,
-# the number is the place of the V1 message.
+# name came last. A `name` comes in one. The calls that wait for the client are counted by
+# themselves. Of a `signature`, and of a message that is sent `whole`, the number is the place of
+# the V1 message.
 Chunk = tuple[ChunkKind, int]
+
+
+# The V1 messages that chunks of calls belong to.
+CALLS: Mapping[str, str] = {
+    "name": "tool_call_message",
+    "arguments": "tool_call_message",
+    "gated_name": "approval_request_message",
+    "gated_arguments": "approval_request_message",
+}
 
 
 def streamed_docs(docs: Sequence[JsonObject], chunks: Sequence[Chunk] | None) -> list[JsonObject]:
@@ -44,8 +56,8 @@ class StreamedMessages:
         self.docs = docs
         self.begun: dict[str, JsonObject] = {}
         self.thoughts = "".join(thoughts(docs))
-        self.position = {"reasoning": 0, "text": 0, "arguments": 0}
-        self.call = -1
+        self.position = {"reasoning": 0, "text": 0, "arguments": 0, "gated_arguments": 0}
+        self.call = {"tool_call_message": -1, "approval_request_message": -1}
 
     def cut_into(self, chunks: Sequence[Chunk]) -> Iterator[JsonObject]:
         """One document for each chunk."""
@@ -60,13 +72,13 @@ class StreamedMessages:
                 case "text":
                     doc = self.message("assistant_message")
                     yield text_chunk(doc, self.cut(kind, doc["content"], length))
-                case "name":
-                    self.call += 1
-                    self.position["arguments"] = 0
-                    doc, call = self.called()
+                case "name" | "gated_name":
+                    self.call[CALLS[kind]] += 1
+                    self.position[kind.replace("name", "arguments")] = 0
+                    doc, call = self.called(CALLS[kind])
                     yield call_chunk(doc, call, name=call["name"])
-                case "arguments":
-                    doc, call = self.called()
+                case "arguments" | "gated_arguments":
+                    doc, call = self.called(CALLS[kind])
                     yield call_chunk(doc, call, arguments=self.cut(kind, call["arguments"], length))
                 case "whole":
                     yield self.docs[length]
@@ -85,12 +97,12 @@ class StreamedMessages:
         self.position[kind] = start + length
         return str(whole)[start : start + length]
 
-    def called(self) -> tuple[JsonObject, JsonObject]:
-        """The message about tool calls, and the call that chunks are about now."""
-        doc = self.message("tool_call_message")
+    def called(self, message_type: str) -> tuple[JsonObject, JsonObject]:
+        """A message about tool calls, and the call that chunks are about now."""
+        doc = self.message(message_type)
         calls = doc["tool_calls"]
         assert isinstance(calls, list), "a whole message lists its calls"
-        call = calls[self.call]
+        call = calls[self.call[message_type]]
         assert isinstance(call, dict), "a call is an object"
         return doc, call
 

@@ -82,6 +82,7 @@ async def wire(
         engine.sweep,
         handlers.agents.sweep_creations,
         handlers.pauses.sweep,
+        handlers.approvals.sweep,
         blocks.sweep,
         conversations.sweep,
         creations.sweep,

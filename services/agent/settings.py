@@ -15,6 +15,7 @@ OPENAI_BASE = "https://api.openai.com/v1"
 RUN_SECONDS_MAX = 1_800.0
 STEP_SECONDS_MAX = 600.0
 TOOL_SECONDS_MAX = 120.0
+APPROVAL_SECONDS_MAX = 7 * 86_400.0
 KEY_FOR_KEYLESS = "none"
 # What is shorter would be found in words that are no secrets.
 SECRET_CHARS_MIN = 6
@@ -78,20 +79,24 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long a run, one answer of a model in it, and one tool call may take."""
+    """How long a run, one answer of a model in it, and one tool call may take; and how long calls
+    wait for a client."""
 
     run_seconds_max: float = RUN_SECONDS_MAX
     step_seconds_max: float = STEP_SECONDS_MAX
     tool_seconds_max: float = TOOL_SECONDS_MAX
+    approval_seconds_max: float = APPROVAL_SECONDS_MAX
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Deadlines:
         """HEELER_RUN_SECONDS_MAX: how long a run may take from its start, without its time in
-        line; HEELER_STEP_SECONDS_MAX and HEELER_TOOL_SECONDS_MAX. Raises WrongSetting."""
+        line; HEELER_STEP_SECONDS_MAX, HEELER_TOOL_SECONDS_MAX, HEELER_APPROVAL_SECONDS_MAX. Raises
+        WrongSetting."""
         return cls(
             seconds(environment, "HEELER_RUN_SECONDS_MAX", RUN_SECONDS_MAX),
             seconds(environment, "HEELER_STEP_SECONDS_MAX", STEP_SECONDS_MAX),
             seconds(environment, "HEELER_TOOL_SECONDS_MAX", TOOL_SECONDS_MAX),
+            seconds(environment, "HEELER_APPROVAL_SECONDS_MAX", APPROVAL_SECONDS_MAX),
         )
 
 

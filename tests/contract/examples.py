@@ -19,6 +19,23 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.approvals import (
+    AnswerApproval,
+    ApprovalAnswered,
+    ApprovalCancelled,
+    ApprovalExpired,
+    ApprovalRequested,
+    CallAnswer,
+    ClientSkill,
+    ClientTool,
+    RecordedAnswer,
+    RunToolsGated,
+    SetToolApproval,
+    StartClientRun,
+    ToolCallReturned,
+    WaitingCall,
+    arguments_hash,
+)
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.compaction import (
     ClearContext,
@@ -212,6 +229,14 @@ SUMMARY = message(
     content='{"type": "system_alert", "message": "Summary of them:\\nAda likes tea."}',
     summary=Summary(text="Ada likes tea.", stats=STATS, structured=True),
 )
+CLIENT_TOOL = ClientTool(
+    name="list_files",
+    description="List the files of a folder.",
+    parameters={"type": "object", "properties": {"path": {"type": "string"}}},
+)
+CLIENT_SKILL = ClientSkill(
+    name="review", description="How we review code.", location="/skills/review/SKILL.md"
+)
 
 COMMANDS: list[Command] = [
     CreateAgent(
@@ -232,6 +257,38 @@ COMMANDS: list[Command] = [
         retry=True,
         stream_tokens=True,
     ),
+    StartClientRun(
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        run=RUN_CONFIG,
+        messages=[SAID],
+        max_steps=50,
+        request_hash="sha256-of-the-request",
+        client_tools=[CLIENT_TOOL],
+        client_skills=[CLIENT_SKILL],
+    ),
+    AnswerApproval(
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        run=RUN_CONFIG,
+        messages=[],
+        max_steps=50,
+        request_hash="sha256-of-the-request",
+        client_tools=[CLIENT_TOOL],
+        answers=[
+            CallAnswer(tool_call_id=CALL.id, kind="denied", reason="Not now"),
+            CallAnswer(
+                tool_call_id="call_2",
+                kind="returned",
+                content=[{"type": "text", "text": "README.md"}],
+                status="error",
+                stdout=["1 file"],
+                stderr=["slow disk"],
+            ),
+        ],
+        otid="otid-2",
+    ),
+    SetToolApproval(agent_id=AGENT, tool="memory_insert", requires_approval=True),
     CancelRuns(agent_id=AGENT, run_ids=[RUN]),
     AnnotateStep(
         agent_id=AGENT,
@@ -391,6 +448,60 @@ EVENTS: list[Event] = [
     of_conversation(ToolCallInterrupted, run_id=RUN, step_id=STEP, tool_call_id=CALL.id),
     of_conversation(
         ToolCallRefused, run_id=RUN, step_id=STEP, tool_call_id=CALL.id, tool=CALL.name
+    ),
+    of_conversation(
+        RunToolsGated,
+        run_id=RUN,
+        approvals=["memory_insert"],
+        client_tools=[CLIENT_TOOL],
+        client_skills=[CLIENT_SKILL],
+    ),
+    of_conversation(
+        ApprovalRequested,
+        run_id=RUN,
+        agent_id=AGENT,
+        step_id=STEP,
+        message_id=CALLED.id,
+        calls=[
+            WaitingCall(tool_call_id=CALL.id, tool=CALL.name, arguments_hash=arguments_hash(CALL)),
+            WaitingCall(
+                tool_call_id="call_2", tool="list_files", arguments_hash="hash", by_client=True
+            ),
+        ],
+    ),
+    of_conversation(
+        ApprovalAnswered,
+        run_id="run-answers",
+        step_id=STEP,
+        request_id=CALLED.id,
+        answers=[
+            RecordedAnswer(
+                tool_call_id=CALL.id, kind="approved", arguments_hash=arguments_hash(CALL)
+            )
+        ],
+        waiting=["call_2"],
+    ),
+    of_conversation(
+        ToolCallReturned,
+        run_id=RUN,
+        step_id=STEP,
+        tool_call_id="call_2",
+        tool="list_files",
+        status="success",
+    ),
+    of_conversation(
+        ApprovalExpired,
+        run_id=RUN,
+        step_id=STEP,
+        request_id=CALLED.id,
+        tool_call_ids=[CALL.id, "call_2"],
+    ),
+    of_conversation(
+        ApprovalCancelled,
+        run_id=RUN,
+        step_id=STEP,
+        request_id=CALLED.id,
+        tool_call_ids=[CALL.id],
     ),
     of_conversation(
         RunCompleted,

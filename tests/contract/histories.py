@@ -16,6 +16,15 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.approvals import (
+    ApprovalAnswered,
+    ApprovalCancelled,
+    ApprovalExpired,
+    ApprovalRequested,
+    RecordedAnswer,
+    RunToolsGated,
+    ToolCallReturned,
+)
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.compaction import (
@@ -84,6 +93,25 @@ def accepted(run_id: str, **fields: Any) -> RunAccepted:
     return one(RunAccepted, run_id=run_id, run=run, **fields)
 
 
+GATED = [one.model_copy(update={"gated": True}) for one in (CALL, SECOND_CALL)]
+RESPONSE = message(7, role="approval", content=[], request_id="message-3")
+RETURN = RecordedAnswer(
+    tool_call_id=SECOND_CALL.id, kind="returned", content="README.md", arguments_hash="hash"
+)
+
+
+def asks(run_id: str) -> list[Event]:
+    """A run whose calls wait for the client."""
+    return [
+        accepted(run_id),
+        one(RunToolsGated, run_id=run_id),
+        one(RunStarted, run_id=run_id),
+        one(ModelReplied, run_id=run_id, tool_calls=GATED),
+        one(ApprovalRequested, run_id=run_id),
+        one(RunCompleted, run_id=run_id, stop_reason="requires_approval"),
+    ]
+
+
 CONVERSATION = [
     one(MessageAppended, message=SYSTEM, run_id=None, number=None, pieces=None, shows={"b": 1}),
     accepted(RUN_CONFIG.id, retry=True, tool_rules=RULES),
@@ -144,6 +172,24 @@ CONVERSATION = [
     one(RunCancelled, run_id=CUT),
     one(StepAnnotated),
     one(RunDeleted),
+    *asks("run-asks"),
+    accepted("run-part", messages=[SAID], answers=True),
+    one(RunStarted, run_id="run-part"),
+    one(ApprovalAnswered, run_id="run-part"),
+    one(RunCompleted, run_id="run-part", stop_reason="requires_approval"),
+    accepted("run-rest", messages=[SAID], answers=True),
+    one(RunStarted, run_id="run-rest"),
+    one(MessageAppended, message=RESPONSE, number=None, pieces=None, sent=True),
+    one(ApprovalAnswered, run_id="run-rest", answers=[RETURN], waiting=[]),
+    one(ToolCallReturned, run_id="run-rest"),
+    one(ToolCallStarted, run_id="run-rest"),
+    one(ToolCallFinished, run_id="run-rest"),
+    one(MessageAppended, message=SAID, run_id="run-rest", number=None, pieces=None, sent=True),
+    one(RunCompleted, run_id="run-rest"),
+    *asks("run-late"),
+    one(ApprovalExpired, run_id="run-late"),
+    *asks("run-unwanted"),
+    one(ApprovalCancelled, run_id="run-unwanted"),
     one(ConversationDeleted),
 ]
 BESIDE = [

@@ -145,8 +145,6 @@ def test_arguments_of_a_rule_win(letta: Letta, new_agent: NewAgent) -> None:
 
 @CREATE
 def test_what_cannot_be_kept_is_refused(new_agent: NewAgent) -> None:
-    with pytest.raises(BadRequestError, match="approvals are not built yet"):
-        new_agent(tool_rules=[rule("requires_approval", SEARCH)])
     with pytest.raises(BadRequestError, match="has no argument `colour`"):
         new_agent(tool_rules=[rule("run_first", SEARCH, args={"colour": "red"})])
 

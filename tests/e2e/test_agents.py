@@ -317,7 +317,6 @@ def test_an_agent_may_begin_with_messages(letta: Letta, new_agent: NewAgent) -> 
         ("secrets", {"KEY": "value"}),
         ("tool_exec_environment_variables", {"KEY": "value"}),
         ("from_template", "a-template"),
-        ("tool_rules", [{"type": "requires_approval", "tool_name": "memory_insert"}]),
         ("include_default_source", True),
         ("memory_variables", {"name": "value"}),
     ],

@@ -47,7 +47,7 @@ class ToolReturned:
     """What one call of a tool gave back."""
 
     tool_call_id: str
-    content: str
+    content: str | list[JsonValue]
     status: ReturnStatus = "success"
     stdout: Sequence[str] | None = None
     stderr: Sequence[str] | None = None
@@ -110,9 +110,10 @@ def tool_call_message(envelope: Envelope, calls: Sequence[ToolCall]) -> JsonObje
 
 
 def tool_return_message(envelope: Envelope, returns: Sequence[ToolReturned]) -> JsonObject:
-    """The deprecated top-level fields repeat the first of `tool_returns`."""
+    """The deprecated top-level fields repeat the first of `tool_returns`, its words alone."""
     listed = [_returned(one) for one in returns]
     deprecated = {key: value for key, value in listed[0].items() if key != "type"}
+    deprecated["tool_return"] = _words(returns[0].content)
     common = _common(envelope, "tool_return_message")
     return {**common, **deprecated, "tool_returns": [*listed]}
 
@@ -182,6 +183,12 @@ def _calls(calls: Sequence[ToolCall]) -> JsonObject:
         {"name": call.name, "arguments": call.arguments, "tool_call_id": call.id} for call in calls
     ]
     return {"tool_call": dict(listed[0]), "tool_calls": [*listed]}
+
+
+def _words(content: str | list[JsonValue]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(one["text"]) for one in content if isinstance(one, dict) and "text" in one)
 
 
 def _returned(returned: ToolReturned) -> JsonObject:

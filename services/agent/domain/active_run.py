@@ -17,6 +17,8 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import OPENING_NUMBER, Chunk
+from services.agent.domain.approval_state import Gate
+from services.agent.domain.pending_call import PendingCall
 
 PAUSE_SECONDS_MAX = 600.0
 # How many calls of one step may run at once.
@@ -32,23 +34,6 @@ CANCELLED = (
 )
 
 
-class PendingCall(BaseModel):
-    """A tool call that the model asked for in this step; `refused` if its rules do not allow it.
-    One that is `concurrent` may run beside others. Its result is `held` while a call before it has
-    none: results are shown in the order of the calls."""
-
-    call: ToolCall
-    state: Literal["waiting", "started", "finished"] = "waiting"
-    refused: bool = False
-    concurrent: bool = False
-    held: Message | None = None
-
-    @property
-    def shown(self) -> bool:
-        """Whether its result is in the history."""
-        return self.state == "finished" and self.held is None
-
-
 class QueuedRun(BaseModel):
     """A run that was accepted and waits for those before it."""
 
@@ -62,6 +47,8 @@ class QueuedRun(BaseModel):
     autoclear: bool = False
     # Of a run that is nothing but a compaction: what it does otherwise than the agent's settings.
     compaction: JsonObject | None = None
+    gate: Gate | None = None
+    answers: bool = False
 
     @property
     def bytes(self) -> int:
@@ -89,10 +76,13 @@ class ActiveRun(BaseModel):
     compaction: JsonObject | None = None
     # How often the conversation was compacted since the model answered last.
     compactions: int = 0
+    gate: Gate | None = None
     started_at: datetime
     steps: int = 0
     step_id: str = ""
     calls: list[PendingCall] = []
+    # What the client said together with its answer: the model hears it after the results.
+    follow_ups: list[Message] = []
     # What the last step was offered, where rules left it some tools only.
     offered: list[str] | None = None
     # The tools that were called in the steps before, and what the last call gave back, where a
@@ -129,6 +119,22 @@ class ActiveRun(BaseModel):
         return [*self.called, *(one.call.name for one in done)]
 
     @property
+    def is_fresh(self) -> bool:
+        """Whether nothing came of it yet that could end it: the model has to be asked first."""
+        return not self.steps and not self.calls
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether calls of the step need the client's answer."""
+        return any(call.waits_for_client for call in self.calls)
+
+    @property
+    def unshown_answer(self) -> PendingCall | None:
+        """The first call that is not carried out, because the client's answer is its result."""
+        waiting = (one for one in self.calls if one.state == "waiting" and one.answer is not None)
+        return next((one for one in waiting if not one.approved), None)
+
+    @property
     def open_call(self) -> PendingCall | None:
         """The first tool call that has no result yet."""
         return next((call for call in self.calls if call.state != "finished"), None)
@@ -141,8 +147,8 @@ class ActiveRun(BaseModel):
     @property
     def startable_calls(self) -> tuple[ToolCall, ...]:
         """The calls that may start now: first those that may run beside others, so many at once as
-        may, then the rest one by one."""
-        waiting = [one for one in self.calls if one.state == "waiting"]
+        may, then the rest one by one. What needs an approval has it."""
+        waiting = [one for one in self.calls if one.state == "waiting" and one.approved]
         concurrent = [one.call for one in waiting if one.concurrent]
         started = len(self.started_calls)
         if concurrent:
@@ -216,7 +222,34 @@ class EndRun:
     stop_reason: str
 
 
-NextAction = AskModel | Compact | StartTools | RefuseCall | RunTools | EndRun
+@dataclass(frozen=True, slots=True)
+class AskClient:
+    """Record that calls wait for the client, and end the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowAnswer:
+    """Show the model what the client answered in place of a result."""
+
+    pending: PendingCall
+
+
+@dataclass(frozen=True, slots=True)
+class ShowFollowUps:
+    """Show the model what the client said together with its answer."""
+
+
+NextAction = (
+    AskModel
+    | Compact
+    | StartTools
+    | RefuseCall
+    | RunTools
+    | EndRun
+    | AskClient
+    | ShowAnswer
+    | ShowFollowUps
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +339,10 @@ def served_parts(message: Message) -> int:
     if message.role == "tool":
         return 1
     spoken = sum(bool(call.spoken_argument) for call in message.tool_calls)
-    shows_calls = spoken < len(message.tool_calls)
-    return len(message.thoughts) + spoken + sum([message.content is not None, shows_calls])
+    gated = sum(call.gated for call in message.tool_calls)
+    shows_calls = spoken + gated < len(message.tool_calls)
+    parts = [message.content is not None, shows_calls, gated > 0]
+    return len(message.thoughts) + spoken + sum(parts)
 
 
 def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
+from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, JsonObject, Rejected
 from libs.contracts.conversation import Message
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
@@ -85,7 +85,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         compaction_settings=compaction_settings(llm, request.compaction_settings),
         parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
         response_format=request.response_format,
-        tool_rules=[*rules, *defaults],
+        tool_rules=[*rules, *defaults, *approval_rules(tools, rules)],
         description=request.description,
         metadata=request.metadata,
         project_id=request.project_id,
@@ -122,6 +122,12 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         new_blocks=new_blocks,
         first_messages=first_messages(agent_id, request, facts.now),
     )
+
+
+def approval_rules(tools: list[BaseTool], rules: list[JsonObject]) -> list[JsonObject]:
+    """The rules for tools that need an approval by themselves, where there is none yet."""
+    wanted = [RequiresApprovalToolRule(tool_name=one.name) for one in tools if one.needs_approval]
+    return [rule for one in wanted if (rule := one.model_dump(mode="json")) not in rules]
 
 
 def first_messages(agent_id: str, request: CreateAgent, now: datetime) -> list[Message]:
@@ -284,9 +290,6 @@ def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
         return Rejected(code=UNPROCESSABLE, reason=reason)
     for place, rule in enumerate(rules):
         field = f"`tool_rules`, entry {place}"
-        if isinstance(rule, RequiresApprovalToolRule):
-            reason = f"{field}: approvals are not built yet: leave the rule out"
-            return Rejected(code=INVALID, reason=reason)
         for tool, args in given_arguments(rule):
             known = BASE_TOOLS.get(tool)
             problem = unfit_arguments(known.json_schema, args) if known else ""

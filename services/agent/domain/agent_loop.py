@@ -8,12 +8,15 @@ from typing import Protocol
 from libs.contracts.bus_messages import JsonObject
 from services.agent.domain.active_run import (
     ActiveRun,
+    AskClient,
     AskModel,
     EndRun,
     ModelReply,
     NextAction,
     RefuseCall,
     RunTools,
+    ShowAnswer,
+    ShowFollowUps,
     StartTools,
 )
 from services.agent.domain.agent import AgentDesign
@@ -84,9 +87,13 @@ def next_action_of(run: ActiveRun, reason_to_end: str | None) -> NextAction:
 
 def next_of_calls(run: ActiveRun) -> NextAction | None:
     """What follows from the calls of the last step; None when all have a result. Those that may run
-    beside others do, the rest one after the other."""
+    beside others do, the rest one after the other; but none before the client has answered."""
     if run.open_call is None:
-        return None
+        return ShowFollowUps() if run.follow_ups else None
+    if run.waits_for_client:
+        return AskClient()
+    if (answered := run.unshown_answer) is not None:
+        return ShowAnswer(answered)
     startable = run.startable_calls
     if not startable:
         return RunTools(run.step_id, run.started_calls)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from datetime import datetime
 
+from libs.contracts.approvals import ApprovalCancelled
 from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
 from libs.contracts.bus_messages import CONFLICT, Event, Rejected
 from libs.contracts.compaction import CompactConversation
@@ -19,7 +20,6 @@ from libs.contracts.conversation import (
     MessageAppended,
     ModelReplied,
     QueuedRunsCancelled,
-    RunAccepted,
     RunCancelled,
     RunCompleted,
     RunFailed,
@@ -32,15 +32,18 @@ from libs.contracts.conversation import (
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import Chunk
-from services.agent.domain import heartbeat_pauses, tool_calls
+from services.agent.domain import call_answers, heartbeat_pauses, tool_calls
 from services.agent.domain.active_run import (
     CANCELLED,
     INTERRUPTED,
     ActiveRun,
+    AskClient,
     EndRun,
     Failure,
     ModelReply,
     NextAction,
+    ShowAnswer,
+    ShowFollowUps,
     Spoken,
     StartTools,
     concurrent_calls,
@@ -50,6 +53,7 @@ from services.agent.domain.active_run import (
     unfinished_step,
 )
 from services.agent.domain.agent_types import loop_of
+from services.agent.domain.approval_state import gates
 from services.agent.domain.compaction import accept_compaction, clear, compaction_action
 from services.agent.domain.conversation_state import (
     ConversationState,
@@ -58,6 +62,7 @@ from services.agent.domain.conversation_state import (
     no_room,
     running,
 )
+from services.agent.domain.run_acceptance import Terms, promise
 
 
 class Conversation(Aggregate[ConversationState]):
@@ -105,22 +110,8 @@ class Conversation(Aggregate[ConversationState]):
         refused = no_room(self.state, command)
         if refused:
             return refused
-        self.happened(
-            RunAccepted,
-            at=at,
-            run_id=command.run.id,
-            run=command.run,
-            messages=command.messages,
-            max_steps=command.max_steps,
-            request_hash=command.request_hash,
-            retry=command.retry,
-            stream_tokens=command.stream_tokens,
-            asked_at=asked_at,
-            agent_type=agent_type,
-            tool_rules=tool_rules or [],
-            structured_summaries=command.structured_summaries,
-            autoclear=autoclear,
-        )
+        terms = Terms(agent_type, tool_rules or [], autoclear=autoclear)
+        promise(self, command, terms, asked_at=asked_at, at=at)
         self.start_next(at=at)
         return None
 
@@ -134,8 +125,8 @@ class Conversation(Aggregate[ConversationState]):
         return refused
 
     def start_next(self, *, at: datetime) -> None:
-        """Start the run that waits longest, if none is active."""
-        if self.state.turn is not None or not self.state.queue:
+        """Start the run that waits longest, if none is active and no call waits for the client."""
+        if self.state.turn is not None or self.state.approval is not None or not self.state.queue:
             return
         waiting = self.state.queue[0]
         self.happened(RunStarted, at=at, run_id=waiting.run.id, agent_id=self.state.agent_id)
@@ -163,6 +154,7 @@ class Conversation(Aggregate[ConversationState]):
 
     def go_on(self, *, at: datetime) -> None:
         """Record what follows by itself: that tool calls start, or that the run ends."""
+        self.settle(at=at)
         match self.next_action():
             case StartTools(calls):
                 tool_calls.start(self, calls, at=at)
@@ -170,6 +162,20 @@ class Conversation(Aggregate[ConversationState]):
                 self.complete(stop_reason, at=at)
             case _:
                 pass
+
+    def settle(self, *, at: datetime) -> None:
+        """Record what the client has a part in: what it answered, and that calls wait for it."""
+        while True:
+            match self.next_action():
+                case ShowAnswer(pending):
+                    call_answers.show_answer(self, pending, at=at)
+                case ShowFollowUps():
+                    call_answers.show_follow_ups(self, at=at)
+                case AskClient():
+                    call_answers.ask(self, at=at)
+                    self.complete("requires_approval", at=at)
+                case _:
+                    return
 
     def model_replied(
         self,
@@ -191,7 +197,8 @@ class Conversation(Aggregate[ConversationState]):
         if active is None or active.next_step_id != step_id or active.open_call is not None:
             return
         run_id = active.run.id
-        calls = kept_calls(reply, parallel=parallel)
+        recorded = gates(active.gate, self.state.answered, step_id, offered).recorded
+        calls = [recorded(call) for call in kept_calls(reply, parallel=parallel)]
         if rebuilt is not None:
             self.rebuild(rebuilt, at=at)
         self.happened(
@@ -249,9 +256,10 @@ class Conversation(Aggregate[ConversationState]):
         """End these runs, or all; what the active one was waiting for counts as interrupted. V1's
         answer says for each whether it is `cancelled`, or `failed` because there is no such run, or
         it has ended. With all runs goes a pause, as with the run that asked for it."""
-        active = self.state.turn
+        active, approval = self.state.turn, self.state.approval
         waiting = [one.run.id for one in self.state.queue]
-        unended = [active.run.id, *waiting] if active else []
+        first = [active.run.id] if active else [approval.run_id] if approval else []
+        unended = [*first, *waiting]
         asked = unended if command.run_ids is None else command.run_ids
         paused = self.state.pause is not None
         if command.run_ids is None or (active and active.paused and active.run.id in asked):
@@ -265,6 +273,8 @@ class Conversation(Aggregate[ConversationState]):
         queued = [run_id for run_id in waiting if run_id in gone]
         if queued:
             self.happened(QueuedRunsCancelled, at=at, run_ids=queued)
+        if active is None and approval is not None and approval.run_id in gone:
+            call_answers.end(self, ApprovalCancelled, at=at)
         if active is not None and active.run.id in gone:
             step = unfinished_step(active, self.state.agent_id)
             tool_calls.interrupt_all(self, CANCELLED, message_ids=message_ids, at=at)

@@ -6,7 +6,21 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.bus_messages import BUSY, CONFLICT, Event, JsonObject, Rejected
+from libs.contracts.approvals import (
+    ApprovalAnswered,
+    ApprovalEnded,
+    ApprovalRequested,
+    RunToolsGated,
+    ToolCallReturned,
+)
+from libs.contracts.bus_messages import (
+    BUSY,
+    CONFLICT,
+    PENDING_APPROVAL,
+    Event,
+    JsonObject,
+    Rejected,
+)
 from libs.contracts.compaction import CompactionAccepted, ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
@@ -40,13 +54,21 @@ from libs.contracts.letta_message_mapping import text_of
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from services.agent.domain.active_run import (
     ActiveRun,
-    PendingCall,
     QueuedRun,
     RetriedRun,
     mark,
     served_parts,
 )
+from services.agent.domain.approval_folding import (
+    end_approval,
+    follow_up,
+    gate_of,
+    requested,
+    take_answers,
+)
+from services.agent.domain.approval_state import AnsweredCall, PendingApproval
 from services.agent.domain.context_state import WindowLength, cleared, compacted
+from services.agent.domain.pending_call import PendingCall
 from services.agent.domain.provider_refusals import (
     ALL_OLDER,
     REFUSED,
@@ -99,6 +121,10 @@ class ConversationState(BaseModel):
     # How often in a row no model could summarise it, and when that was last.
     summary_failures: int = 0
     summary_failed_at: datetime | None = None
+    # The step whose calls wait for the client. No run starts before it is answered or ended, and
+    # its message stays in the window.
+    approval: PendingApproval | None = None
+    answered: list[AnsweredCall] = []
 
     @property
     def own_blocks(self) -> list[str]:
@@ -137,8 +163,9 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 structured_summaries=event.structured_summaries,
                 autoclear=event.autoclear,
                 compaction=event.settings if isinstance(event, CompactionAccepted) else None,
+                answers=event.answers,
             )
-            state.queue.append(queued)
+            state.queue.insert(0 if event.answers else len(state.queue), queued)
             state.queued_bytes += queued.bytes
             if event.retry:
                 state.retried = [*state.retried, retried_run(event)][-RETRIED_RUNS_KEPT_MAX:]
@@ -154,6 +181,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 tool_rules=waiting.tool_rules,
                 structured_summaries=waiting.structured_summaries,
                 compaction=waiting.compaction,
+                gate=waiting.gate,
+                follow_ups=waiting.messages if waiting.answers else [],
                 started_at=event.timestamp,
             )
         case ModelReplied():
@@ -179,7 +208,18 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             for one in event.calls:
                 mark(running(state), one.tool_call_id, "waiting", "started")
         case ToolCallRefused():
-            mark(running(state), event.tool_call_id, "waiting", "finished").refused = True
+            pending = mark(running(state), event.tool_call_id, "waiting", "finished")
+            pending.refused, pending.held = True, event.held
+        case ToolCallReturned():
+            mark(running(state), event.tool_call_id, "waiting", "finished").held = event.held
+        case RunToolsGated():
+            next(one for one in state.queue if one.run.id == event.run_id).gate = gate_of(event)
+        case ApprovalRequested():
+            state.approval = requested(running(state), event)
+        case ApprovalAnswered():
+            take_answers(state, event)
+        case ApprovalEnded():
+            end_approval(state, event)
         case ToolCallFinished() | ToolCallInterrupted():
             mark(running(state), event.tool_call_id, "started", "finished").held = event.held
         case RunCompleted():
@@ -216,10 +256,15 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
 def append(state: ConversationState, event: MessageAppended) -> None:
     """One more message; if it belongs to the running answer, it was in the run stream."""
     state.agent_id = event.agent_id
+    if event.message.role == "approval":
+        return
     state.window.append(event.message)
     state.length.add(event.message)
     state.shown = event.shows or state.shown
-    if state.turn is None or event.sent or event.run_id is None:
+    if state.turn is None or event.run_id is None:
+        return
+    if event.sent:
+        follow_up(state.turn, event.message.id)
         return
     if event.message.role == "tool":
         state.turn.show(event.message.tool_call_id)
@@ -244,8 +289,10 @@ def overtaken_by(state: ConversationState, request_hash: str, asked_at: datetime
 
 
 def no_room(state: ConversationState, command: StartRun) -> Rejected | None:
-    """The refusal of one more run: where another has not ended and this one may not wait, or where
-    as many wait as may."""
+    """The refusal of one more run: where another has not ended and this one may not wait, where
+    calls wait for the client, or where as many wait as may."""
+    if state.approval is not None:
+        return approval_pending(state.approval)
     if command.unless_busy and state.turn is not None:
         run = state.turn.run
         reason = str(errors.conversation_busy()["detail"])
@@ -258,6 +305,15 @@ def no_room(state: ConversationState, command: StartRun) -> Rejected | None:
     else:
         return None
     return Rejected(code=BUSY, reason=f"{what} for agent {command.agent_id}: try again later")
+
+
+def approval_pending(approval: PendingApproval) -> Rejected:
+    """The refusal of messages where calls wait for the client's answer."""
+    return Rejected(
+        code=PENDING_APPROVAL,
+        reason=f"Calls wait for an answer: {', '.join(approval.waiting)}",
+        details={"pending_request_id": approval.message_id},
+    )
 
 
 def leave_queue(state: ConversationState, run_ids: set[str]) -> None:

@@ -42,6 +42,10 @@ class DecidingConversation(Protocol):
         """Promise to answer."""
         ...
 
+    def settle(self, *, at: datetime) -> None:
+        """Record what the client has a part in."""
+        ...
+
     def go_on(self, *, at: datetime) -> None:
         """Record what follows by itself."""
         ...

@@ -16,7 +16,7 @@ from services.agent.domain.agent_loop import (
     rules_of,
 )
 from services.agent.domain.call_arguments import arguments_of, marked_as_spoken, rewritten
-from services.agent.domain.tools.catalogue import tools_of
+from services.agent.domain.offered_schemas import schemas_of
 
 HEARTBEAT = "request_heartbeat"
 THOUGHTS = "thinking"
@@ -42,7 +42,7 @@ class HeartbeatLoop:
     def reason_to_end(self, run: ActiveRun) -> str | None:
         """Why the run would end after its last step; None if it goes on. A model that only wrote
         something has said it to the user."""
-        if not run.steps:
+        if run.is_fresh:
             return None
         if not run.calls:
             return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
@@ -59,8 +59,8 @@ class HeartbeatLoop:
         """The tools that rules leave, of which one has to be called, with the arguments of this
         loop."""
         rules = rules_of(run)
-        tools = tools_of(design.tool_ids)
-        allowed = rules.allowed(tool.name for tool in tools)
+        tools = schemas_of(design, run)
+        allowed = rules.allowed(tools)
         llm = design.config.llm_config
         thinks = bool(llm.put_inner_thoughts_in_kwargs)
         # Claude may not think first where it has to call a tool: it is left to think, unless a rule
@@ -68,9 +68,9 @@ class HeartbeatLoop:
         free = llm.enable_reasoner and llm.model_endpoint_type == "anthropic"
         return OfferedTools(
             schemas=[
-                extended(tool.json_schema, thinks=thinks, goes_on=not rules.ends(tool.name))
-                for tool in tools
-                if tool.name in allowed
+                extended(schema, thinks=thinks, goes_on=not rules.ends(name))
+                for name, schema in tools.items()
+                if name in allowed
             ],
             parallel=False,
             names=sorted(allowed) if len(allowed) < len(tools) else None,

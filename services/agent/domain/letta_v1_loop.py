@@ -13,6 +13,7 @@ from services.agent.domain.agent_loop import (
     rules_of,
 )
 from services.agent.domain.call_arguments import marked_as_spoken, with_arguments
+from services.agent.domain.offered_schemas import schemas_of
 from services.agent.domain.tools.catalogue import tools_of
 
 
@@ -26,7 +27,7 @@ class LettaV1Loop:
 
     def reason_to_end(self, run: ActiveRun) -> str | None:
         """Why the run would end after its last step; None if it goes on."""
-        if not run.steps:
+        if run.is_fresh:
             return None
         if not run.calls:
             return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
@@ -37,18 +38,18 @@ class LettaV1Loop:
     def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
         """The tools of the agent that its rules leave."""
         rules = rules_of(run)
-        tools = tools_of(design.tool_ids)
-        allowed = rules.allowed(tool.name for tool in tools)
+        tools = schemas_of(design, run)
+        allowed = rules.allowed(tools)
         prefilled = rules.prefilled(allowed)
         speaks = run.run.use_assistant_message and run.run.assistant_message_tool_name in allowed
         return OfferedTools(
-            schemas=[tool.json_schema for tool in tools if tool.name in allowed],
+            schemas=[schema for name, schema in tools.items() if name in allowed],
             parallel=bool(design.config.llm_config.parallel_tool_calls) and not rules.one_at_a_time,
             names=sorted(allowed) if len(allowed) < len(tools) else None,
             must_call=bool(allowed) and rules.must_call,
             prefilled=prefilled,
             reminder=reminder_of(run, self.reason_to_end(run)),
-            concurrent=frozenset(tool.name for tool in tools if tool.parallel),
+            concurrent=frozenset(one.name for one in tools_of(design.tool_ids) if one.parallel),
             streams=not prefilled and not speaks,
         )
 

@@ -11,9 +11,9 @@ from services.agent.domain.active_run import INTERRUPTED
 def paired(window: Iterable[Message]) -> list[Message]:
     """The window with exactly one result behind every tool call, in the order of the calls.
 
-    Nothing that this server records is unpaired. This is the last line of defence, for histories
-    that came from elsewhere: a call without result gets one that says so, a result without call
-    is left out.
+    Of what this server records only calls that wait for the client are unpaired, and no model is
+    asked before they have results. This is the last line of defence, for histories that came from
+    elsewhere: a call without result gets one that says so, a result without call is left out.
     """
     shown: list[Message] = []
     owed: dict[str, Message] = {}
@@ -23,6 +23,8 @@ def paired(window: Iterable[Message]) -> list[Message]:
         owed.clear()
 
     for message in window:
+        if message.role == "approval":
+            continue
         if message.role == "tool":
             if message.tool_call_id in owed:
                 owed[message.tool_call_id] = message

@@ -63,6 +63,8 @@ def refuse(
     active = conversation.state.turn
     if active is None or active.startable_calls[:1] != (call,):
         return
+    message = result_message(call, ToolResult("error", why), message_id=message_id, at=at)
+    early = active.follows_unshown(call.id)
     conversation.happened(
         ToolCallRefused,
         at=at,
@@ -70,9 +72,10 @@ def refuse(
         step_id=active.step_id,
         tool_call_id=call.id,
         tool=call.name,
+        held=message if early else None,
     )
-    message = result_message(call, ToolResult("error", why), message_id=message_id, at=at)
-    show(conversation, message, at=at)
+    if not early:
+        show(conversation, message, at=at)
     conversation.go_on(at=at)
 
 
@@ -125,13 +128,16 @@ def interrupted(
 def interrupt_all(
     conversation: DecidingConversation, why: str, *, message_ids: Iterable[str], at: datetime
 ) -> None:
-    """Give every call without a result one that says why there is none."""
+    """Give every call without a result one that says why there is none. What the client sent is
+    shown all the same."""
     active = conversation.running()
     fresh = iter(message_ids)
+    conversation.settle(at=at)
     while (pending := active.open_call) is not None:
         if pending.state == "waiting":
             record_start(conversation, pending.call, at=at)
         interrupt(conversation, pending.call, why, message_id=next(fresh), at=at)
+    conversation.settle(at=at)
 
 
 def interrupt(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.messages import (
     Envelope,
     ToolCall,
+    approval_request_message,
     assistant_message,
     reasoning_message,
     tool_call_message,
@@ -15,6 +17,7 @@ from libs.contracts.letta.messages import (
 from libs.contracts.letta_message_mapping import part
 from libs.contracts.stream_chunks import (
     Chunk,
+    ChunkKind,
     call_chunk,
     reasoning_chunk,
     streamed_docs,
@@ -27,18 +30,39 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
+from services.agent.domain.approval_state import NO_GATES, CallGates
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallKind:
+    """How the chunks of a call are sent: as what waits for the client or not, under which id."""
+
+    prefix: str
+    call: JsonObject
+
+    @property
+    def name(self) -> ChunkKind:
+        """The kind of the chunk with its name."""
+        return "gated_name" if self.prefix else "name"
+
+    @property
+    def arguments(self) -> ChunkKind:
+        """The kind of the chunks with its arguments."""
+        return "gated_arguments" if self.prefix else "arguments"
 
 
 class StepChunks:
-    """One step's answer in chunks. `chunks` are those that have been sent so far."""
+    """One step's answer in chunks. `chunks` are those that have been sent so far; the `gates` say
+    which calls are sent as what waits for the client."""
 
-    def __init__(self, envelope: Envelope, *, parallel: bool) -> None:
+    def __init__(self, envelope: Envelope, *, parallel: bool, gates: CallGates = NO_GATES) -> None:
         self.envelope = envelope
         self.parallel = parallel
+        self.gates = gates
         self.chunks: list[Chunk] = []
         self.blank: dict[str, JsonObject] = {}
-        self.calls: list[str] = []
-        self.chars = {"reasoning": 0, "text": 0, "arguments": 0}
+        self.calls: dict[str, ToolCallKind] = {}
+        self.chars = {"reasoning": 0, "text": 0, "arguments": 0, "gated_arguments": 0}
 
     def of(self, delta: ModelDelta) -> list[JsonObject]:
         """What clients receive of a delta; nothing of a call that will not be carried out."""
@@ -50,16 +74,22 @@ class StepChunks:
                 self.count("text", text)
                 return [text_chunk(self.text, text)]
             case ToolCallDelta(id, name, arguments):
-                if self.calls and not self.parallel and id != self.calls[0]:
+                if self.calls and not self.parallel and id not in self.calls:
                     return []
-                call: JsonObject = {"tool_call_id": id}
                 if id not in self.calls:
-                    self.calls.append(id)
-                    self.chars["arguments"] = 0
-                    self.chunks.append(("name", 0))
-                    return [call_chunk(self.called, call, name=name or "")]
-                self.count("arguments", arguments)
-                return [call_chunk(self.called, call, arguments=arguments)]
+                    return [self.begun_call(id, name or "")]
+                kind = self.calls[id]
+                self.count(kind.arguments, arguments)
+                return [call_chunk(self.called(kind), kind.call, arguments=arguments)]
+
+    def begun_call(self, id: str, name: str) -> JsonObject:
+        """The chunk with which a call begins."""
+        gated = name in self.gates.gated
+        shown_id = self.gates.id_of(id) if gated else id
+        kind = self.calls[id] = ToolCallKind("gated_" * gated, {"tool_call_id": shown_id})
+        self.chars[kind.arguments] = 0
+        self.chunks.append((kind.name, 0))
+        return call_chunk(self.called(kind), kind.call, name=name)
 
     def count(self, kind: str, text: str) -> None:
         """Keep account of a chunk."""
@@ -83,17 +113,24 @@ class StepChunks:
             case "assistant_message":
                 yield from self.remaining("text", str(doc["content"]))
             case "tool_call_message":
-                calls = doc["tool_calls"]
-                assert isinstance(calls, list), "a whole message lists its calls"
-                for number, call in enumerate(calls):
-                    assert isinstance(call, dict), "a call is an object"
-                    if number >= len(self.calls):
-                        yield "name", 0
-                        yield "arguments", len(str(call["arguments"]))
-                    elif number == len(self.calls) - 1:
-                        yield from self.remaining("arguments", str(call["arguments"]))
+                yield from self.unsent_calls("", doc["tool_calls"])
+            case "approval_request_message":
+                yield from self.unsent_calls("gated_", doc["tool_calls"])
             case _:
                 yield "whole", place
+
+    def unsent_calls(self, prefix: str, calls: object) -> Iterator[Chunk]:
+        """The chunks of calls of one kind that are still to be sent."""
+        assert isinstance(calls, list), "a whole message lists its calls"
+        kind = ToolCallKind(prefix, {})
+        sent = sum(one.prefix == prefix for one in self.calls.values())
+        for number, call in enumerate(calls):
+            assert isinstance(call, dict), "a call is an object"
+            if number >= sent:
+                yield kind.name, 0
+                yield kind.arguments, len(str(call["arguments"]))
+            elif number == sent - 1:
+                yield from self.remaining(kind.arguments, str(call["arguments"]))
 
     def remaining(self, kind: str, whole: str) -> Iterator[Chunk]:
         """The end of a text, if it was not sent."""
@@ -114,13 +151,12 @@ class StepChunks:
         """The message of the words."""
         return self.kept("text") or self.keep("text", assistant_message(self.next_part(), ""))
 
-    @property
-    def called(self) -> JsonObject:
-        """The message of the calls."""
+    def called(self, kind: ToolCallKind) -> JsonObject:
+        """The message of the calls of a kind."""
         nothing = [ToolCall(id="", name="", arguments="")]
-        return self.kept("calls") or self.keep(
-            "calls", tool_call_message(self.next_part(), nothing)
-        )
+        blank = approval_request_message if kind.prefix else tool_call_message
+        name = f"{kind.prefix}calls"
+        return self.kept(name) or self.keep(name, blank(self.next_part(), nothing))
 
     def kept(self, kind: str) -> JsonObject | None:
         """A message that was begun."""

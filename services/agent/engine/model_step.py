@@ -10,7 +10,7 @@ from datetime import datetime
 from libs.bus.ports import Clock, Ids
 from libs.contracts.conversation import Message
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.letta_message_mapping import assistant_parts
+from libs.contracts.letta_message_mapping import assistant_parts, text_of
 from libs.contracts.token_estimates import content_bytes, schema_bytes, text_bytes
 from services.agent.adapters.models.ports import Finished, Models
 from services.agent.domain.active_run import (
@@ -23,6 +23,7 @@ from services.agent.domain.active_run import (
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import OfferedTools
 from services.agent.domain.agent_types import loop_of
+from services.agent.domain.approval_state import CallGates, gates
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.model_context import (
@@ -31,6 +32,7 @@ from services.agent.domain.model_context import (
     rebuilt_prompt,
     shown_messages,
 )
+from services.agent.domain.offered_schemas import skills_note
 from services.agent.engine.chunk_assembly import StepChunks
 from services.agent.engine.run_stream import RunStreamPublisher
 
@@ -49,6 +51,7 @@ class StepRequest:
     offered: OfferedTools
     blocks: list[AttachedBlock]
     tools_bytes: int
+    gates: CallGates
 
 
 def step_request(
@@ -60,6 +63,9 @@ def step_request(
     offered = loop_of(run.agent_type).offered_tools(design, run)
     tokens = design.config.llm_config.context_window
     messages = shown_messages(state, rebuilt, window_tokens=tokens)
+    if run.gate is not None and run.gate.client_skills:
+        prompt = f"{text_of(messages[0])}{skills_note(run.gate.client_skills)}"
+        messages[0] = messages[0].model_copy(update={"content": prompt})
     if offered.reminder:
         messages.append(Message(id="", role="user", content=offered.reminder, created_at=at))
     request = ModelRequest(
@@ -70,9 +76,9 @@ def step_request(
         must_call=offered.must_call,
         stream_tokens=run.stream_tokens and offered.streams,
     )
-    return StepRequest(
-        conversation.version, request, rebuilt, offered, blocks, schema_bytes(offered.schemas)
-    )
+    held = gates(run.gate, state.answered, run.next_step_id, offered.names)
+    weight = schema_bytes(offered.schemas)
+    return StepRequest(conversation.version, request, rebuilt, offered, blocks, weight, held)
 
 
 def asked_bytes(state: ConversationState, question: StepRequest) -> int:
@@ -106,7 +112,7 @@ class ModelStep:
             return reply, Spoken(message_id, self.clock.now())
         since = self.clock.now()
         envelope = Envelope(id=message_id, date=since, run_id=active.run.id, step_id=step_id)
-        step = StepChunks(envelope, parallel=request.parallel)
+        step = StepChunks(envelope, parallel=request.parallel, gates=question.gates)
         spoken = Spoken(message_id, since, number, step.chunks)
         reply = await self.streamed_reply(request, active, step, spoken)
         return reply, spoken
@@ -120,7 +126,10 @@ class ModelStep:
         async with aclosing(self.models.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    calls = kept_calls(event.reply, parallel=request.parallel)
+                    calls = [
+                        step.gates.recorded(call)
+                        for call in kept_calls(event.reply, parallel=request.parallel)
+                    ]
                     message = spoken_message(spoken, event.reply, calls)
                     chunks = step.rest(assistant_parts(message, step.envelope))
                 else:

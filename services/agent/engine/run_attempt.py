@@ -24,12 +24,15 @@ from services.agent.adapters.run_telemetry import RunSpans
 from services.agent.domain import tool_calls
 from services.agent.domain.active_run import (
     ActiveRun,
+    AskClient,
     AskModel,
     Compact,
     EndRun,
     Failure,
     RefuseCall,
     RunTools,
+    ShowAnswer,
+    ShowFollowUps,
     StartTools,
 )
 from services.agent.domain.agent import Agent, AgentDesign
@@ -213,7 +216,7 @@ class RunAttempt:
                 await self.ask_model(step_id)
             case Compact(step_id):
                 await self.compact(step_id)
-            case StartTools() | EndRun():
+            case StartTools() | EndRun() | AskClient() | ShowAnswer() | ShowFollowUps():
                 await self.leased.record(lambda conversation: conversation.go_on(at=self.now()))
             case RefuseCall(call, why):
                 await self.refuse_call(call, why)

@@ -95,6 +95,10 @@ class RunEngine:
         attempt = self.attempts.get(conversation_id)
         if attempt is not None:
             attempt.interrupt(run_ids)
+        self.show_ended(run_ids, context)
+
+    def show_ended(self, run_ids: list[str], context: Context) -> None:
+        """Say that these runs have ended without an attempt at them."""
         self.aside(self.show_rows(run_ids, context))
 
     def aside(self, work: Coroutine[Any, Any, None]) -> None:

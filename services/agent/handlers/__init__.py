@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.agent.handlers.agents import AgentHandlers
+from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.context import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.heartbeat_pauses import PauseHandlers
@@ -27,6 +28,7 @@ class Handlers:
     steps: StepHandlers = field(init=False)
     context: ContextHandlers = field(init=False)
     pauses: PauseHandlers = field(init=False)
+    approvals: ApprovalHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.agents = AgentHandlers(self.ports)
@@ -35,8 +37,17 @@ class Handlers:
         self.steps = StepHandlers(self.ports)
         self.context = ContextHandlers(self.ports)
         self.pauses = PauseHandlers(self.ports)
+        self.approvals = ApprovalHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        kinds = (self.agents, self.conversations, self.runs, self.steps, self.context)
+        kinds = (
+            self.agents,
+            self.conversations,
+            self.runs,
+            self.steps,
+            self.context,
+            self.pauses,
+            self.approvals,
+        )
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

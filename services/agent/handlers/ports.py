@@ -8,8 +8,10 @@ from typing import Protocol
 from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.eventstore.unit_of_work import Repository
+from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from services.agent.adapters.all_queries import Queries
+from services.agent.domain.conversation import Conversation
+from services.agent.engine.run_attempt import PreparedStep
 from services.agent.engine.run_scheduling import RunEngine
 
 
@@ -40,3 +42,12 @@ class HandlerPorts:
     engine: RunEngine
     clock: Clock
     ids: Ids
+
+    def begin_after_commit(
+        self, conversation: Conversation, work: UnitOfWork, fresh: PreparedStep | None = None
+    ) -> None:
+        """Once it is committed that a run of a conversation has started, begin an attempt at it."""
+        work.take_lease = conversation.id
+        work.after_commit.append(
+            lambda epoch: self.engine.begin(conversation.id, epoch, work.context, fresh)
+        )

@@ -8,15 +8,18 @@ from datetime import datetime, timedelta
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
+from libs.contracts.approvals import AnswerApproval, StartClientRun
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, AgentDesign, missing
+from services.agent.domain.approvals import answer
 from services.agent.domain.compaction import summary_if_idle
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import design_in, missing_in
 from services.agent.domain.conversation_state import overtaken_by
+from services.agent.domain.run_acceptance import Terms
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.handlers.conversations import begin
 from services.agent.handlers.ports import HandlerPorts
@@ -35,6 +38,8 @@ class RunHandlers:
         return {
             StartRun: self.start_run,
             CompactConversation: self.start_run,
+            StartClientRun: self.start_run,
+            AnswerApproval: self.start_run,
             CancelRuns: self.cancel_runs,
         }
 
@@ -74,33 +79,50 @@ class RunHandlers:
                 return Accepted(result={"summary": summary})
         elif not conversation.state.window:
             await begin(conversation, agent.design, self.ports, work)
-        refused = self.accept(command, agent.design, conversation, latest)
-        if refused:
-            return refused
-        if conversation.running().run.id == command.run.id:
-            work.take_lease = conversation.id
+        run_id = self.accept(command, agent.design, conversation, latest)
+        if isinstance(run_id, Rejected):
+            return run_id
+        active = conversation.state.turn
+        if run_id != command.run.id:
+            pass  # an answer that came before, with its run
+        elif active is None:
+            self.show_end(run_id, work)
+        elif active.run.id == run_id:
             design = design_in(conversation.state, agent.design)
             fresh = self.ports.engine.look(design, conversation)
-            work.after_commit.append(
-                lambda epoch: self.ports.engine.begin(conversation.id, epoch, work.context, fresh)
-            )
-        return started(command.run.id, command.request_hash)
+            self.ports.begin_after_commit(conversation, work, fresh)
+        return started(run_id, command.request_hash)
 
     def accept(
         self, command: StartRun, design: AgentDesign, conversation: Conversation, asked_at: datetime
-    ) -> Rejected | None:
-        """Promise what is asked for: an answer, or that the conversation is compacted."""
+    ) -> str | Rejected:
+        """Promise what is asked for: an answer, or that the conversation is compacted. Returns the
+        id of the run that does it."""
         at, config = self.ports.clock.now(), design.config
         if isinstance(command, CompactConversation):
-            return conversation.accept_compaction(command, asked_at=asked_at, at=at)
-        return conversation.accept(
-            command,
+            refused = conversation.accept_compaction(command, asked_at=asked_at, at=at)
+            return refused or command.run.id
+        theirs = command.client_tools if isinstance(command, StartClientRun) else []
+        terms = Terms(
             config.agent_type,
-            tool_rules=rules_in_force(config.tool_rules, design.tools),
+            rules_in_force(config.tool_rules, [*design.tools, *(one.name for one in theirs)]),
             autoclear=config.message_buffer_autoclear,
+        )
+        if isinstance(command, AnswerApproval):
+            return answer(conversation, command, terms, asked_at=asked_at, at=at)
+        refused = conversation.accept(
+            command,
+            terms.agent_type,
+            tool_rules=terms.tool_rules,
+            autoclear=terms.autoclear,
             asked_at=asked_at,
             at=at,
         )
+        return refused or command.run.id
+
+    def show_end(self, run_id: str, work: UnitOfWork) -> None:
+        """Once it is committed, let those who follow a run see that it has ended already."""
+        work.after_commit.append(lambda _: self.ports.engine.show_ended([run_id], work.context))
 
     async def cancel_runs(self, command: CancelRuns, work: UnitOfWork) -> Accepted | Rejected:
         """End runs at once, wherever they stand; who drives one of them is told."""
@@ -108,6 +130,7 @@ class RunHandlers:
         if not conversation.exists or not conversation.is_of(command.agent_id):
             return missing_in(command.agent_id, conversation.id)
         fresh = fresh_ids(self.ports.ids, "message")
+        waited = conversation.state.approval is not None
         outcome = conversation.cancel(command, message_ids=fresh, at=self.ports.clock.now())
         if isinstance(outcome, Rejected):
             return outcome
@@ -115,6 +138,8 @@ class RunHandlers:
         work.after_commit.append(
             lambda _: self.ports.engine.cancelled(conversation.id, gone, work.context)
         )
+        if waited and conversation.state.turn is not None:
+            self.ports.begin_after_commit(conversation, work)
         return Accepted(result={**outcome})
 
 

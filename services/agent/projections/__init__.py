@@ -11,6 +11,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
@@ -34,12 +35,14 @@ from libs.contracts.heartbeat_pauses import (
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
+from services.agent.projections.approvals import project_approval
 from services.agent.projections.conversations import project_conversation
 from services.agent.projections.heartbeat_pauses import project_pause
 from services.agent.projections.messages import message_row, rebuilt_row, summary_row
 from services.agent.projections.runs import never_started, project_run
 from services.agent.projections.steps import annotate_step, answered_step, end_step, note_agent
 from services.agent.projections.tables import (
+    APPROVALS,
     CONVERSATIONS,
     HEARTBEAT_PAUSES,
     MESSAGES,
@@ -83,6 +86,9 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.delete(RUNS, "conversation_id", event.originator_id)
             rows.delete(STEPS, "conversation_id", event.originator_id)
             rows.delete(HEARTBEAT_PAUSES, "conversation_id", event.originator_id)
+            rows.delete(APPROVALS, "conversation_id", event.originator_id)
+        case ApprovalRequested() | ApprovalAnswered() | ApprovalEnded():
+            project_approval(event, org, rows)
         case RunDeleted():
             rows.delete(RUNS, "id", event.run_id)
             rows.delete(STEPS, "run_id", event.run_id)

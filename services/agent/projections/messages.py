@@ -26,7 +26,7 @@ def message_row(event: MessageAppended, org: str) -> JsonObject:
         "role": message.role,
         "created_at": message.created_at.isoformat(),
         "sent": event.sent,
-        "in_context": True,
+        "in_context": message.role != "approval",
         "text": searched_text(message).replace("\x00", ""),
         "docs": [*docs],
         "number": event.number,

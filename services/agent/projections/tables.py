@@ -13,9 +13,11 @@ CONVERSATIONS = Table("conversations")
 AGENT_TAGS = Table("agent_tags", key=("agent_id", "tag"), aggregate="agent_id")
 CREATIONS = Table("creations", key=("agent_id",), aggregate="agent_id")
 HEARTBEAT_PAUSES = Table("heartbeat_pauses", key=("conversation_id",), aggregate="conversation_id")
+APPROVALS = Table("approvals", key=("conversation_id",), aggregate="conversation_id")
 READ_MODELS = (
     AGENTS,
     AGENT_TAGS,
+    APPROVALS,
     CONVERSATIONS,
     CREATIONS,
     HEARTBEAT_PAUSES,

@@ -22,6 +22,7 @@ from libs.contracts.bus_messages import (
     INVALID,
     NOT_FOUND,
     PARKED,
+    PENDING_APPROVAL,
     REFUSALS,
     TOO_LARGE,
     UNAVAILABLE,
@@ -49,6 +50,7 @@ STATUS = {
     UNAVAILABLE: 503,
     PARKED: 500,
     BUSY: 429,
+    PENDING_APPROVAL: 409,
 }
 assert set(STATUS) == set(REFUSALS), "every code of a refusal has a status"
 
@@ -86,8 +88,11 @@ def refused(rejected: Rejected) -> Problem:
     where its stream can be read on."""
     later = rejected.code in (UNAVAILABLE, BUSY)
     headers = {"Retry-After": RETRY_AFTER_SECONDS} if later else {}
-    if rejected.code in (CONFLICT, PARKED):
+    if rejected.code in (CONFLICT, PARKED, PENDING_APPROVAL):
         headers["x-should-retry"] = "false"
+    if rejected.code == PENDING_APPROVAL:
+        request_id = str(rejected.details["pending_request_id"])
+        return Problem(409, errors.approval_pending(request_id), headers)
     body: JsonObject = {"detail": rejected.reason}
     if "run_id" in rejected.details:
         headers[RUN_HEADER] = str(rejected.details["run_id"])

@@ -7,21 +7,27 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from libs.contracts.approvals import AnswerApproval, StartClientRun
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.conversation import Message, StartRun, main_conversation
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies, errors
-from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest, MessageCreate
+from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
 from libs.contracts.letta.runs import run_config
 from services.api.adapters.run_follower import RunFollower
+from services.api.http.client_answers import (
+    answers_of,
+    client_skills_of,
+    client_tools_of,
+    messages_of,
+    otid_of_answer,
+)
 from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import ORG, api_of
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id, whole_number
 
 UNBUILT_FIELDS = (
-    "client_tools",
-    "client_skills",
     "override_model",
     "override_system",
     "return_logprobs",
@@ -61,6 +67,8 @@ class MessageRequest[R: LettaRequest]:
 
     def look_first(self, follower: RunFollower) -> bool:
         """Whether the run that answers may have begun before this request came."""
+        if isinstance(self.command, AnswerApproval):
+            return True  # what follows from an answer may be history with the reply
         return self.named_by_client or follower.run_id != self.command.run.id
 
 
@@ -79,12 +87,6 @@ async def addressed[R: LettaRequest](
     api = api_of(request)
     if not body.sent:
         raise Problem(422, errors.MESSAGES_EMPTY)
-    if not all(isinstance(one, MessageCreate) for one in body.sent):
-        detail = (
-            "`messages`: approvals and tool returns are not built yet: send messages of "
-            "`type` message"
-        )
-        raise Problem(422, {"detail": detail})
     if not 1 <= body.max_steps <= STEPS_MAX:
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
     for field in UNBUILT_FIELDS:
@@ -109,11 +111,12 @@ async def addressed[R: LettaRequest](
     again = is_retry(request)
     if not again:
         api.first_tries.came(key)
-    command = StartRun(
+    command = start_command(
+        body,
         agent_id=to.agent_id,
         conversation_id=to.conversation_id,
         run=run,
-        messages=[stored(run_id, n, one, now) for n, one in enumerate(body.sent)],
+        messages=[stored(run_id, n, one, now) for n, one in enumerate(messages_of(body))],
         max_steps=body.max_steps,
         request_hash=request_hash,
         retry=name is None and again,
@@ -130,6 +133,15 @@ def run_type(to: Addressee, *, in_the_background: bool) -> str:
     if in_the_background:
         return "send_message_async"
     return "send_message" if to.is_own else "send_conversation_message"
+
+
+def start_command(body: LettaRequest, **fields: Any) -> StartRun:
+    """The command that a request means: what it answers, and which tools it brings, say which."""
+    answers, tools, skills = answers_of(body), client_tools_of(body), client_skills_of(body)
+    theirs = {**fields, "client_tools": tools, "client_skills": skills}
+    if answers:
+        return AnswerApproval(answers=answers, otid=otid_of_answer(body), **theirs)
+    return StartClientRun(**theirs) if tools or skills else StartRun(**fields)
 
 
 def named_run(request: AnyRequest, name: str, body: LettaRequest) -> str | None:

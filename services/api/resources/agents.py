@@ -75,7 +75,14 @@ BLOCKS_AND_MEMORY = (
     f"(select '\"blocks\": ' || x.blocks || ', \"memory\": ' || {WITH_BLOCKS} || ', '"
     f" from (select {BLOCKS} as blocks offset 0) x)"
 )
+PENDING_APPROVAL = (
+    "(select d.value from agent.approval_view a join agent.message_view m"
+    " on m.id = a.message_id and m.org = a.org, json_array_elements(m.docs) d"
+    " where a.conversation_id = v.conversation_id and a.org = v.org"
+    " and d.value->>'message_type' = 'approval_request_message' limit 1)"
+)
 RELATIONSHIPS = {
+    "agent.pending_approval": f"jsonb_build_object('pending_approval', {PENDING_APPROVAL})",
     "agent.tools": "jsonb_build_object('tools', v.tools)",
     "agent.tags": "jsonb_build_object('tags', to_jsonb(v.tags))",
 }

@@ -125,11 +125,6 @@ class TestCreation:
             ({"tool_ids": [tool_id("fly")]}, NOT_FOUND, tool_id("fly")),
             ({"enable_sleeptime": True}, INVALID, "sleeptime agents are not built yet"),
             (
-                {"tool_rules": [{"type": "requires_approval", "tool_name": "memory_insert"}]},
-                INVALID,
-                "`tool_rules`, entry 0: approvals are not built yet",
-            ),
-            (
                 {"tool_rules": [{"type": "run_first", "tool_name": "send_message", "args": ODD}]},
                 INVALID,
                 "`tool_rules`, entry 0: its arguments do not fit the tool `send_message`: the"

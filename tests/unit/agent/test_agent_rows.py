@@ -15,6 +15,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
 from libs.contracts.bus_messages import EVENTS, Event
 from libs.contracts.conversation import (
     ConversationDeleted,
@@ -43,6 +44,7 @@ from services.agent.projections.agents import agent_documents
 from services.agent.projections.tables import (
     AGENT_TAGS,
     AGENTS,
+    APPROVALS,
     CONVERSATIONS,
     CREATIONS,
     HEARTBEAT_PAUSES,
@@ -251,6 +253,7 @@ class TestMessages:
             Deletion(RUNS, "conversation_id", CONVERSATION),
             Deletion(STEPS, "conversation_id", CONVERSATION),
             Deletion(HEARTBEAT_PAUSES, "conversation_id", CONVERSATION),
+            Deletion(APPROVALS, "conversation_id", CONVERSATION),
         ]
 
 
@@ -337,7 +340,7 @@ class TestRuns:
     def test_the_tool_calls_of_a_run_change_no_row(self) -> None:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
-            ToolCallRefused,
+            ToolCallRefused, RunToolsGated, ToolCallReturned, ApprovalAnswered,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from libs.contracts.bus_messages import DEFAULT_ORG, Event, JsonObject
+from libs.contracts.approvals import (
+    AnswerApproval,
+    ApprovalAnswered,
+    CallAnswer,
+    ClientTool,
+    StartClientRun,
+    arguments_hash,
+)
+from libs.contracts.bus_messages import DEFAULT_ORG, Event, JsonObject, Rejected
 from libs.contracts.compaction import (
     CompactConversation,
     ContextCleared,
@@ -22,6 +30,7 @@ from libs.contracts.conversation import (
     CancelRuns,
     Message,
     MessageAppended,
+    ModelReplied,
     QueuedRunsCancelled,
     ReasoningPart,
     RunAccepted,
@@ -32,6 +41,8 @@ from libs.contracts.conversation import (
     StartRun,
     SystemPromptRebuilt,
     ToolCall,
+    ToolCallsStarted,
+    ToolCallStarted,
     Usage,
 )
 from libs.contracts.letta.enums import AgentType
@@ -49,16 +60,20 @@ from services.agent.domain.active_run import (
     CONCURRENT_CALLS_MAX,
     AskModel,
     Compact,
+    EndRun,
     Failure,
     ModelReply,
     RefuseCall,
     RunTools,
     Spoken,
+    StartTools,
     ToolResult,
     served_parts,
 )
 from services.agent.domain.agent_loop import OfferedTools, rules_of
 from services.agent.domain.agent_types import LETTA_V1_LOOP, loop_of
+from services.agent.domain.approval_state import CallGates, gates
+from services.agent.domain.approvals import answer, expire
 from services.agent.domain.compaction import Compaction, WrittenSummary, clear, compact
 from services.agent.domain.compaction_plan import Budget, plan_of
 from services.agent.domain.context_state import WindowLength
@@ -71,6 +86,7 @@ from services.agent.domain.conversation import (
 from services.agent.domain.conversation_forks import forked_messages
 from services.agent.domain.conversation_lifecycle import create
 from services.agent.domain.model_context import shown_messages
+from services.agent.domain.run_acceptance import Terms
 from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.chunk_assembly import StepChunks
@@ -86,6 +102,8 @@ from tests.unit.agent.asking import ask
 from tests.unit.given import NOW
 
 TOOLS = ("look", "send_message", "keep")
+BROWSE = "browse"  # a tool that the client may bring
+NEEDS_APPROVAL: JsonObject = {"type": "requires_approval", "tool_name": "keep"}
 ARGUMENTS = ("{}", '{"message": "Hi", "request_heartbeat": true, "thinking": "Hm"}', '{"message": ')
 TOOL_RULES: list[JsonObject] = [
     {"type": "run_first", "tool_name": "look", "args": {"message": "given"}},
@@ -116,6 +134,7 @@ class Histories(RuleBasedStateMachine):
         self.repeat: Any = None
         # The other conversations: each goes on by itself.
         self.others: list[tuple[Conversation, list[StoredEvent], list[Event]]] = []
+        self.answers: AnswerApproval | None = None
 
     # What happens
 
@@ -129,19 +148,91 @@ class Histories(RuleBasedStateMachine):
         max_steps=st.integers(1, 4),
         agent_type=st.sampled_from([AgentType.letta_v1_agent, AgentType.memgpt_agent]),
         tool_rules=st.lists(st.sampled_from(TOOL_RULES), max_size=3),
+        gated=st.sampled_from([[], [], [NEEDS_APPROVAL]]),
+        brings_tool=st.booleans(),
     )
     def accept(
-        self, messages: int, max_steps: int, agent_type: AgentType, tool_rules: list[JsonObject]
+        self,
+        messages: int,
+        max_steps: int,
+        agent_type: AgentType,
+        tool_rules: list[JsonObject],
+        gated: list[JsonObject],
+        brings_tool: bool,
     ) -> None:
-        run = RUN_CONFIG.model_copy(update={"id": f"run-{self.fresh()}", "created_at": self.now()})
         said = [self.message(role="user", content="Hi") for _ in range(messages)]
-        asked = StartRun(
+        asked = self.request(said, max_steps=max_steps)
+        if brings_tool:
+            asked = StartClientRun(**dict(asked), client_tools=[ClientTool(name=BROWSE)])
+        rules = rules_in_force([*tool_rules, *gated], TOOLS)
+        moments = {"asked_at": self.now(), "at": self.now()}
+        refused = self.talk.accept(asked, agent_type, tool_rules=rules, **moments)
+        assert (refused is not None) == (self.talk.state.approval is not None)
+        assert bool(self.commit()) == (refused is None), "what is refused has no effect"
+
+    def request(self, said: list[Message], *, max_steps: int) -> StartRun:
+        """What starts a run."""
+        run = RUN_CONFIG.model_copy(update={"id": f"run-{self.fresh()}", "created_at": self.now()})
+        return StartRun(
             agent_id=AGENT, run=run, messages=said, max_steps=max_steps, request_hash="h"
         )
-        rules = rules_in_force(tool_rules, TOOLS)
+
+    @precondition(lambda self: self.talk.state.approval is not None)
+    @rule(
+        kinds=st.lists(st.sampled_from(["approved", "denied", "returned"]), min_size=1),
+        first=st.integers(0, 3),
+        messages=st.integers(0, 2),
+        foreign=st.booleans(),
+        lost=st.booleans(),
+    )
+    def client_answers(
+        self, kinds: list[Any], first: int, messages: int, foreign: bool, lost: bool
+    ) -> None:
+        """Some of the calls or all, in any order, and maybe one that never was."""
+        approval = self.talk.state.approval
+        assert approval is not None
+        waiting = approval.waiting[first:] or approval.waiting
+        answers = [
+            CallAnswer(tool_call_id=one, kind=kind, content=None if kind != "returned" else "x")
+            for one, kind in zip(waiting, kinds, strict=False)
+        ]
+        answers += [CallAnswer(tool_call_id="call_of_nobody", kind="approved")] * foreign
+        said = [self.message(role="user", content="Also") for _ in range(messages)]
+        command = AnswerApproval(**dict(self.request(said, max_steps=3)), answers=answers)
         moments = {"asked_at": self.now(), "at": self.now()}
-        assert self.talk.accept(asked, agent_type, tool_rules=rules, **moments) is None
-        self.commit()
+
+        def take(talk: Conversation) -> Any:
+            return answer(talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
+
+        partly = len(answers) < len(approval.waiting)
+        theirs = [one.tool_call_id for one in answers if one.kind == "approved"]
+        wrong = foreign or bool(set(theirs) & set(approval.by_client)) or (partly and bool(said))
+        if wrong:
+            assert isinstance(take(self.talk), Rejected)
+            assert self.commit() == 0
+        else:
+            self.decide(take, lost=lost)
+            # That a request with messages is handled once is the inbox's business.
+            self.repeat = None if said else take
+            self.answers = command
+
+    @precondition(lambda self: self.answers is not None)
+    @rule()
+    def client_answers_again(self) -> None:
+        """The same answer in another request: its run is meant, and nothing happens again."""
+        assert self.answers is not None
+        again = {"run": self.request([], max_steps=3).run, "messages": []}
+        command = self.answers.model_copy(update=again)
+        moments = {"asked_at": self.now(), "at": self.now()}
+        outcome = answer(self.talk, command, Terms(AgentType.letta_v1_agent, []), **moments)
+        assert self.commit() == 0
+        assert isinstance(outcome, Rejected) or outcome.startswith("run-")
+
+    @precondition(lambda self: self.talk.state.approval is not None)
+    @rule(lost=st.booleans())
+    def approval_expires(self, lost: bool) -> None:
+        self.decide(lambda talk: expire(talk, asked_before=self.now(), at=self.now()), lost=lost)
+        assert self.talk.state.approval is None
 
     @precondition(lambda self: self.asks())
     @rule(
@@ -155,7 +246,8 @@ class Histories(RuleBasedStateMachine):
         in_pieces=st.booleans(),
         jump=st.integers(1, 1_000),
         lost=st.booleans(),
-        tool=st.sampled_from(TOOLS),
+        tool=st.sampled_from([*TOOLS, BROWSE]),
+        other=st.sampled_from([*TOOLS, BROWSE]),
         arguments=st.sampled_from(ARGUMENTS),
         concurrent=st.booleans(),
     )
@@ -172,6 +264,7 @@ class Histories(RuleBasedStateMachine):
         jump: int,
         lost: bool,
         tool: str,
+        other: str,
         arguments: str,
         concurrent: bool,
     ) -> None:
@@ -179,18 +272,24 @@ class Histories(RuleBasedStateMachine):
         action = self.talk.next_action()
         assert isinstance(action, AskModel)
         run = self.talk.running()
-        loop, allowed = loop_of(run.agent_type), rules_of(run).allowed(TOOLS)
-        names = sorted(allowed) if len(allowed) < len(TOOLS) else None
+        theirs = run.gate.by_client if run.gate else set()
+        tools = {*TOOLS, *theirs}
+        loop, allowed = loop_of(run.agent_type), rules_of(run).allowed(tools)
+        names = sorted(allowed) if len(allowed) < len(tools) else None
         parallel = parallel and loop is LETTA_V1_LOOP
         in_pieces = in_pieces and loop is LETTA_V1_LOOP
         offered = OfferedTools([], parallel, names, streams=in_pieces)
         prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
-        asked = [ToolCall(id=f"{prefix}{n}", name=tool, arguments=arguments) for n in range(calls)]
+        asked = [
+            ToolCall(id=f"{prefix}{n}", name=other if n == 1 else tool, arguments=arguments)
+            for n in range(calls)
+        ]
         spent = Usage(prompt_tokens=5, completion_tokens=1)
         thoughts = [THOUGHT] if thinks else []
         reply = ModelReply(text, asked, finish, spent, reasoning_parts=thoughts)
         reply = loop.interpreted(reply, run, offered)
-        spoken = self.spoken(reply, parallel=parallel, in_pieces=in_pieces, jump=jump)
+        held = gates(run.gate, self.talk.state.answered, action.step_id, names)
+        spoken = self.spoken(reply, held, parallel=parallel, in_pieces=in_pieces, jump=jump)
         prompt = SystemPrompt(content=f"Be {self.count}.", shows={}) if rebuilds else None
         self.decide(
             lambda talk: talk.model_replied(
@@ -273,6 +372,12 @@ class Histories(RuleBasedStateMachine):
         failure = Failure(kind, "no")
         self.decide(lambda talk: talk.fail(action.step_id, failure, at=self.now()), lost=lost)
 
+    @precondition(lambda self: self.goes_on())
+    @rule(lost=st.booleans())
+    def engine_goes_on(self, lost: bool) -> None:
+        """From where an answer left the run."""
+        self.decide(lambda talk: talk.go_on(at=self.now()), lost=lost)
+
     @precondition(lambda self: self.runs_tool())
     @rule(
         status=st.sampled_from(["success", "error"]),
@@ -321,13 +426,14 @@ class Histories(RuleBasedStateMachine):
             lost=lost,
         )
 
-    @precondition(lambda self: self.talk.state.turn is not None)
+    @precondition(lambda self: self.talk.state.turn or self.talk.state.approval)
     @rule(named=st.booleans(), which=st.integers(0, 9), lost=st.booleans())
     def user_cancels(self, named: bool, which: int, lost: bool) -> None:
         """All that have not ended, or one of them: the running one or one that waits."""
         talk = self.talk.state
-        assert talk.turn is not None
-        unended = [talk.turn.run.id, *(one.run.id for one in talk.queue)]
+        first = [talk.turn.run.id] if talk.turn else []
+        asking = [talk.approval.run_id] if talk.approval else []
+        unended = [*first, *asking, *(one.run.id for one in talk.queue)]
         asked = [unended[which % len(unended)]] if named else None
         command = CancelRuns(agent_id=AGENT, run_ids=asked)
         fresh = [f"message-{self.fresh()}" for _ in range(CONCURRENT_CALLS_MAX + 2)]
@@ -338,6 +444,8 @@ class Histories(RuleBasedStateMachine):
         self.decide(cancel, lost=lost)
         self.repeat = None if asked is None else cancel
         assert not set(asked or unended) & set(self.unended())
+        left = self.talk.state.approval
+        assert left is None or left.run_id not in (asked or unended)
 
     @precondition(lambda self: len(self.others) < FORKS_MAX)
     @rule(which=st.integers(0, 20), whole=st.booleans())
@@ -422,7 +530,11 @@ class Histories(RuleBasedStateMachine):
             body = {"model": "m", "messages": [openai_message(one) for one in shown]}
             assert validator.check(body) is None
             assert messages_validator.check(body_of(ask(*shown, **CLAUDE))) is None
-        if self.talk.state.turn is None or self.asks():
+        approval = self.talk.state.approval
+        if approval is not None:
+            assert window[-1].id == approval.message_id, "nothing follows calls that wait"
+            assert self.talk.state.turn is None
+        elif self.talk.state.turn is None or self.asks():
             assert paired(window) == window, "nothing that is recorded is unpaired"
 
     @invariant()
@@ -439,8 +551,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def runs_start_in_order_and_end_at_most_once(self) -> None:
-        accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
-        started = [one.run_id for one in self.events if isinstance(one, RunStarted)]
+        accepted, started = self.in_line()
         ended = self.ended()
         unstarted = [one for one in accepted if one in ended and one not in started]
         assert started == [one for one in accepted if one not in unstarted][: len(started)]
@@ -450,13 +561,37 @@ class Histories(RuleBasedStateMachine):
         assert [one for one in started if one not in ended] == ([turn.run.id] if turn else [])
         waiting = [one.run.id for one in self.talk.state.queue]
         assert waiting == [one for one in accepted if one not in {*started, *ended}]
-        assert turn is not None or not waiting, "nobody waits while nobody has the turn"
+        blocked = turn is not None or self.talk.state.approval is not None
+        assert blocked or not waiting, "nobody waits while nobody has the turn"
+
+    @invariant()
+    def nothing_gated_starts_without_an_approval_of_its_arguments(self) -> None:
+        gated: dict[tuple[str, str], ToolCall] = {}
+        approved: set[tuple[str, str, str]] = set()
+        for event in self.events:
+            match event:
+                case ModelReplied():
+                    gated |= {(event.step_id, one.id): one for one in event.tool_calls if one.gated}
+                case ApprovalAnswered():
+                    approved |= {
+                        (event.step_id, one.tool_call_id, one.arguments_hash)
+                        for one in event.answers
+                        if one.kind == "approved"
+                    }
+                case ToolCallStarted() | ToolCallsStarted():
+                    several = isinstance(event, ToolCallsStarted)
+                    for one in event.calls if several else [event]:
+                        key = (event.step_id, one.tool_call_id)
+                        if key in gated:
+                            assert (*key, arguments_hash(gated[key])) in approved
 
     @invariant()
     def the_window_is_the_fold_of_the_events(self) -> None:
         window: list[Message] = []
         for event in self.events:
             match event:
+                case MessageAppended(message=Message(role="approval")):
+                    pass
                 case MessageAppended():
                     window.append(event.message)
                 case SystemPromptRebuilt():
@@ -484,8 +619,13 @@ class Histories(RuleBasedStateMachine):
 
     def end_all(self) -> None:
         """Bring the runs of a conversation to their ends."""
-        while (action := self.talk.next_action()) is not None:
-            if isinstance(action, AskModel | Compact):
+        while self.talk.next_action() is not None or self.talk.state.approval is not None:
+            action = self.talk.next_action()
+            if action is None:
+                self.approval_expires(lost=False)  # type: ignore[call-arg]
+            elif self.goes_on():
+                self.engine_goes_on(lost=False)  # type: ignore[call-arg]
+            elif isinstance(action, AskModel | Compact):
                 step_id = action.step_id
                 self.decide(
                     lambda talk, step_id=step_id: talk.fail(
@@ -516,18 +656,39 @@ class Histories(RuleBasedStateMachine):
 
     # Parts
 
-    def spoken(self, reply: ModelReply, *, parallel: bool, in_pieces: bool, jump: int) -> Spoken:
+    def spoken(
+        self, reply: ModelReply, held: CallGates, *, parallel: bool, in_pieces: bool, jump: int
+    ) -> Spoken:
         """The message of a step, told as one or in pieces that begin at any later number."""
         message_id = f"message-{self.fresh()}"
         if not in_pieces:
             return Spoken(message_id, self.now())
         envelope = Envelope(id=message_id, date=self.now())
-        pieces = StepChunks(envelope, parallel=parallel)
+        pieces = StepChunks(envelope, parallel=parallel, gates=held)
         number = self.talk.running().told + jump
         spoken = Spoken(message_id, self.now(), number, pieces.chunks)
-        message = spoken_message(spoken, reply, kept_calls(reply, parallel=parallel))
+        calls = [held.recorded(call) for call in kept_calls(reply, parallel=parallel)]
+        message = spoken_message(spoken, reply, calls)
         pieces.rest(assistant_parts(message, envelope))
         return spoken
+
+    def in_line(self) -> tuple[list[str], list[str]]:
+        """The runs in the order in which they wait, and those that have started; an answer goes
+        before all that wait."""
+        order: list[str] = []
+        started: list[str] = []
+        for event in self.events:
+            if isinstance(event, RunAccepted):
+                order.insert(
+                    self.behind(order, started) if event.answers else len(order), event.run_id
+                )
+            elif isinstance(event, RunStarted):
+                started.append(event.run_id)
+        return order, started
+
+    def behind(self, order: list[str], started: list[str]) -> int:
+        """The place behind the run that has started last."""
+        return order.index(started[-1]) + 1 if started else 0
 
     def ended(self) -> list[str]:
         ends = RunCompleted | RunFailed | RunCancelled
@@ -580,6 +741,9 @@ class Histories(RuleBasedStateMachine):
 
     def compacts(self) -> bool:
         return isinstance(self.talk.next_action(), Compact)
+
+    def goes_on(self) -> bool:
+        return isinstance(self.talk.next_action(), StartTools | EndRun)
 
     def runs_tool(self) -> bool:
         return isinstance(self.talk.next_action(), RunTools)

@@ -12,6 +12,7 @@ from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
 from libs.bus.suspect_quarantine import Quarantine
+from libs.contracts.approvals import AnswerApproval, CallAnswer
 from libs.contracts.bus_messages import (
     INVALID,
     NOT_FOUND,
@@ -269,6 +270,13 @@ class TwinQueries:
             if (row["agent_id"], row["org"]) not in there
         ][:SWEPT_MAX]
 
+    async def waiting_approvals(self, asked_before: datetime) -> list[Orphan]:
+        return [
+            Orphan(row["conversation_id"], row["org"], "")
+            for row in self.rows("approvals")
+            if datetime.fromisoformat(row["requested_at"]) <= asked_before
+        ]
+
     async def paused_conversations(self) -> list[PausedConversation]:
         return [
             PausedConversation(
@@ -355,6 +363,15 @@ class Process:
         """Send one user message that the client asked for some time ago."""
         command = self.start_run(run_id, text, seconds_ago=seconds_ago, **fields)
         return await self.tell(command, f"say-{run_id}")
+
+    async def answer(
+        self, run_id: str, *answers: CallAnswer, says: str = "", **fields: Any
+    ) -> Accepted | Rejected:
+        """Answer calls that wait for the client, and maybe say something more."""
+        asked = dict(self.start_run(run_id, says, **fields))
+        messages = asked.pop("messages") if says else []
+        command = AnswerApproval(**asked | {"messages": messages}, answers=list(answers))
+        return await self.tell(command, f"answer-{run_id}")
 
     def start_run(
         self, run_id: str, text: str = "Hi", *, seconds_ago: int = 0, **fields: Any

@@ -67,7 +67,7 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service_and_api, "HEELER_HTTP_CONNECTIONS_MAX", [*NUMBERS, "0"], "a number from 1 to"),
     *(
         (deadlines, f"HEELER_{what}_SECONDS_MAX", SECONDS, "a number of seconds above 0")
-        for what in ("RUN", "STEP", "TOOL")
+        for what in ("RUN", "STEP", "TOOL", "APPROVAL")
     ),
     *(
         (ProviderSettings.from_environment, name, ADDRESSES, "like https://host or http://host")

@@ -166,7 +166,7 @@ class Blocks:
                 return [self.result(message)]
             case "assistant":
                 return [*self.thoughts(message), *words(message), *self.calls(message)]
-            case "user" | "system":
+            case "user" | "system" | "approval":
                 return words(message)
 
     def thoughts(self, message: Message) -> list[Json]:
@@ -205,9 +205,16 @@ class Blocks:
         block: JsonObject = {
             "type": "tool_result",
             "tool_use_id": self.ids[message.tool_call_id or ""],
-            "content": json.dumps(envelope, ensure_ascii=False),
+            "content": with_images(json.dumps(envelope, ensure_ascii=False), message),
         }
         return {**block, "is_error": True} if failed else block
+
+
+def with_images(envelope: str, message: Message) -> Json:
+    """The content of a result: its envelope, and behind it the images that the tool gave back."""
+    parts = message.content if isinstance(message.content, list) else []
+    images = [one for one in parts if isinstance(one, dict) and one.get("type") == "image"]
+    return [text_block(envelope), *map(anthropic_part, images)] if images else envelope
 
 
 def words(message: Message) -> list[Json]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.bus_messages import Json, JsonObject
@@ -16,7 +17,7 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
     config = request.config.llm_config
     body: dict[str, Json] = {
         "model": config.model,
-        "messages": [openai_message(one) for one in request.messages],
+        "messages": openai_messages(request.messages),
     }
     reasons = config.model.startswith(("o1", "o3", "o4", "gpt-5"))
     if config.max_tokens:
@@ -38,6 +39,31 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
     return body
+
+
+def openai_messages(messages: Sequence[Message]) -> list[Json]:
+    """The messages in the provider's words. Results of tools are text there: images that came with
+    them are shown by the user, right behind the results of the step."""
+    sent: list[Json] = []
+    images: list[Json] = []
+    for message in messages:
+        if message.role != "tool" and images:
+            sent.append({"role": "user", "content": images})
+            images = []
+        sent.append(openai_message(message))
+        if message.role == "tool":
+            images.extend(images_of_result(message))
+    return [*sent, {"role": "user", "content": images}] if images else sent
+
+
+def images_of_result(message: Message) -> list[Json]:
+    """The images that a tool gave back, behind a line that says which tool."""
+    parts = message.content if isinstance(message.content, list) else []
+    images = [one for one in parts if isinstance(one, dict) and one.get("type") == "image"]
+    if not images:
+        return []
+    line = f"[Images that {message.name} returned for the call {message.tool_call_id}:]"
+    return [{"type": "text", "text": line}, *(openai_part(one) for one in images)]
 
 
 def openai_message(message: Message) -> JsonObject:
@@ -69,7 +95,7 @@ def openai_message(message: Message) -> JsonObject:
             return said
         case "system":
             return {"role": "system", "content": text_of(message)}
-        case "user":
+        case "user" | "approval":
             return {"role": "user", "content": openai_content(message.content)}
 
 

@@ -1,0 +1,63 @@
+"""The promise to answer a request: what a run is accepted with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from libs.contracts.approvals import RunToolsGated, StartClientRun
+from libs.contracts.conversation import RunAccepted, StartRun
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
+from services.agent.domain.deciding_conversation import DecidingConversation
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an agent has to say in how it answers a run."""
+
+    agent_type: AgentType
+    tool_rules: list[ToolRule]
+    autoclear: bool = False
+
+
+def promise(
+    conversation: DecidingConversation,
+    command: StartRun,
+    terms: Terms,
+    *,
+    asked_at: datetime,
+    at: datetime,
+    answers: bool = False,
+) -> None:
+    """Record that a run is accepted, and which of its calls will wait for the client."""
+    rules = terms.tool_rules
+    conversation.happened(
+        RunAccepted,
+        at=at,
+        run_id=command.run.id,
+        run=command.run,
+        messages=command.messages,
+        max_steps=command.max_steps,
+        request_hash=command.request_hash,
+        retry=command.retry,
+        stream_tokens=command.stream_tokens,
+        asked_at=asked_at,
+        agent_type=terms.agent_type,
+        tool_rules=rules,
+        structured_summaries=command.structured_summaries,
+        autoclear=terms.autoclear,
+        answers=answers,
+    )
+    approvals = [one.tool_name for one in rules if isinstance(one, RequiresApprovalToolRule)]
+    tools = command.client_tools if isinstance(command, StartClientRun) else []
+    skills = command.client_skills if isinstance(command, StartClientRun) else []
+    if approvals or tools or skills:
+        conversation.happened(
+            RunToolsGated,
+            at=at,
+            run_id=command.run.id,
+            approvals=approvals,
+            client_tools=tools,
+            client_skills=skills,
+        )

@@ -65,6 +65,7 @@ TABLES = {
     " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
     "agent.conversations": "'conv-b' || n, '{org}', 'agent-' || n % 10, now(), null, false, false,"
     " '{{}}', '{{}}'",
+    "agent.approvals": "'conv-' || n, '{org}', 'agent-' || n % 10, 'message-' || n, now()",
     "agent.leases": "'conv-' || n, 'process-1', n, now()",
     "memory.events": "n, pg_current_xact_id(), 'block-' || n, 1, 'block.created', 1, '{org}',"
     " 'block-' || n, '{{}}', '{{}}', now()",
@@ -171,7 +172,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresAgentQueries: {"unfinished_creations"},
-    PostgresRunQueries: {"orphaned_turns"},
+    PostgresRunQueries: {"orphaned_turns", "waiting_approvals"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {

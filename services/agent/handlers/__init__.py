@@ -47,7 +47,6 @@ class Handlers:
             self.runs,
             self.steps,
             self.context,
-            self.pauses,
             self.approvals,
         )
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

@@ -103,6 +103,9 @@ class SimQueries:
     async def paused_conversations(self) -> list[PausedConversation]:
         return await self.client.ask(lambda: finished(self.twin.paused_conversations()))
 
+    async def waiting_approvals(self, asked_before: datetime) -> list[Orphan]:
+        return await self.client.ask(lambda: finished(self.twin.waiting_approvals(asked_before)))
+
     async def unfinished_creations(self) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))
 

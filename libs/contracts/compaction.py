@@ -18,6 +18,7 @@ from libs.contracts.conversation import (
     StartRun,
     Usage,
 )
+from libs.contracts.letta.runs import RunConfig
 
 __all__ = [
     "SERVICE",
@@ -26,6 +27,7 @@ __all__ = [
     "CompactionAccepted",
     "ContextCleared",
     "ConversationCompacted",
+    "PreviewModelRequest",
 ]
 
 
@@ -37,6 +39,15 @@ class CompactConversation(StartRun):
     messages: list[Message] = Field(default_factory=list)
     max_steps: int = 1
     settings: JsonObject = Field(default_factory=dict)
+
+
+class PreviewModelRequest(RunCommand):
+    """Say what the model would be asked for these messages; nothing changes."""
+
+    topic: ClassVar[str] = "model_request.preview"
+    keeps_reply: ClassVar[bool] = False
+    run: RunConfig
+    messages: list[Message]
 
 
 class ClearContext(RunCommand):

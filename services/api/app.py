@@ -24,6 +24,7 @@ from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.services import names
 from libs.telemetry.tracing import tracer
 from services.api import http, resources
+from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries
@@ -92,6 +93,7 @@ def application(settings: ApiSettings, runtime: Runtime) -> Litestar:
     app.state.api = Api(
         reads=ResourceQueries(database),
         messages=MessageQueries(database),
+        context=ContextQueries(database),
         runs=PostgresRunQueries(database),
         conversation_runs=ConversationRunQueries(database),
         bus=bus,

@@ -43,6 +43,7 @@ from libs.contracts.compaction import (
     CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
+    PreviewModelRequest,
 )
 from libs.contracts.conversation import (
     CancelRuns,
@@ -313,6 +314,9 @@ COMMANDS: list[Command] = [
         run=RUN_CONFIG,
         request_hash="sha256-of-the-request",
         settings={"mode": "all"},
+    ),
+    PreviewModelRequest(
+        agent_id=AGENT, conversation_id=CONVERSATION, run=RUN_CONFIG, messages=[SAID]
     ),
     ClearContext(agent_id=AGENT, conversation_id=CONVERSATION),
     CreateBlocks(blocks=[HUMAN]),

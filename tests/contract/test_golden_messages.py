@@ -39,6 +39,7 @@ SUBJECTS = {
     "RecompileConversation": f"agent.command.conversation.recompile.org-1.{BESIDE}",
     "PreviewSystemPrompt": f"agent.command.conversation.preview_system_prompt.org-1.{BESIDE}",
     "CompactConversation": f"agent.command.conversation.compact.org-1.{CONVERSATION}",
+    "PreviewModelRequest": f"agent.command.model_request.preview.org-1.{CONVERSATION}",
     "ClearContext": f"agent.command.context.clear.org-1.{CONVERSATION}",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
+
+from pydantic_core import to_json
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.compaction import ClearContext
+from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
+from libs.contracts.compaction import ClearContext, PreviewModelRequest
+from libs.contracts.conversation import Message, RunCommand
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agent import Agent, missing
+from services.agent.domain.active_run import ActiveRun
+from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.compaction import cannot_clear, clear
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_lifecycle import missing_in
-from services.agent.handlers.conversations import compiled
+from services.agent.domain.conversation_lifecycle import design_in, missing_in
+from services.agent.domain.tool_rules import rules_in_force
+from services.agent.engine.model_step import step_request
+from services.agent.handlers.conversations import PREVIEW_BYTES_MAX, compiled
 from services.agent.handlers.ports import HandlerPorts
 
 
@@ -25,10 +32,56 @@ class ContextHandlers:
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {ClearContext: self.clear_context}
+        return {
+            ClearContext: self.clear_context,
+            PreviewModelRequest: self.preview_model_request,
+        }
+
+    async def preview_model_request(
+        self, command: PreviewModelRequest, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Say what the model would be asked if these messages were sent now."""
+        loaded = await self.loaded(command, work)
+        if isinstance(loaded, Rejected):
+            return loaded
+        design, conversation = loaded
+        inside = design_in(conversation.state, design)
+        blocks = await self.ports.queries.seen_blocks(work.context.org, inside.block_ids)
+        at = self.ports.clock.now()
+        asked = as_if_asked(conversation, inside, command, at)
+        if not conversation.state.window:
+            prompt = await compiled(conversation, design, self.ports, work)
+            system = Message(id="", role="system", content=prompt.content, created_at=at)
+            asked.state.window.insert(0, system)
+        request = step_request(asked, inside, blocks, at=at).request
+        payload = await self.ports.engine.ports.models.payload(request)
+        if isinstance(payload, Rejected):
+            return payload
+        if len(to_json(payload)) > PREVIEW_BYTES_MAX:
+            reason = f"The request is larger than {PREVIEW_BYTES_MAX} bytes, the most that is shown"
+            return Rejected(code=TOO_LARGE, reason=reason)
+        return Accepted(result={"payload": payload})
 
     async def clear_context(self, command: ClearContext, work: UnitOfWork) -> Accepted | Rejected:
         """Show models nothing any more but the system message, made anew."""
+        loaded = await self.loaded(command, work)
+        if isinstance(loaded, Rejected):
+            return loaded
+        design, conversation = loaded
+        refused = cannot_clear(conversation.state)
+        if refused:
+            return refused
+        at = self.ports.clock.now()
+        clear(conversation, at=at)
+        if conversation.state.window:
+            prompt = await compiled(conversation, design, self.ports, work)
+            conversation.rebuild(prompt, at=at)
+        return Accepted()
+
+    async def loaded(
+        self, command: RunCommand, work: UnitOfWork
+    ) -> tuple[AgentDesign, Conversation] | Rejected:
+        """The agent as it is, and its conversation."""
         agent, conversation = await asyncio.gather(
             work.load(Agent, command.agent_id), work.load(Conversation, command.conversation)
         )
@@ -36,12 +89,22 @@ class ContextHandlers:
             return missing(agent.id)
         if not conversation.exists or not conversation.is_of(agent.id):
             return missing_in(agent.id, conversation.id)
-        refused = cannot_clear(conversation.state)
-        if refused:
-            return refused
-        at = self.ports.clock.now()
-        clear(conversation, at=at)
-        if conversation.state.window:
-            prompt = await compiled(conversation, agent.design, self.ports, work)
-            conversation.rebuild(prompt, at=at)
-        return Accepted()
+        return agent.design, conversation
+
+
+def as_if_asked(
+    conversation: Conversation, design: AgentDesign, command: PreviewModelRequest, at: datetime
+) -> Conversation:
+    """A conversation that nobody else sees, as it would be with these messages to answer."""
+    state, config = conversation.state, design.config
+    run = ActiveRun(
+        run=command.run,
+        max_steps=1,
+        agent_type=config.agent_type,
+        tool_rules=rules_in_force(config.tool_rules, design.tools),
+        started_at=at,
+    )
+    copy = Conversation.blank(conversation.id, version=conversation.version, org=conversation.org)
+    window = [*state.window, *command.messages]
+    copy.state = state.model_copy(update={"window": window, "turn": run})
+    return copy

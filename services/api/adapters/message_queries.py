@@ -29,9 +29,9 @@ class History:
     agent_id: str
     conversation_id: str
     types: Sequence[str] | None = None
+    structured_summaries: bool = False
     # Whether a page comes in its order, and `after` counts in it; else both count in time.
     ordered: bool = False
-    structured_summaries: bool = False
 
 
 # Of a conversation any message of its agent is a cursor, of a run only its own.

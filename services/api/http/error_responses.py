@@ -59,6 +59,7 @@ RUN_STATUS = {
     "run_not_found": 404,
     "llm_bad_request": 400,
     "context_window_exceeded": 400,
+    "context_window_overflow_in_system_prompt": 400,
     "llm_authentication": 401,
     "llm_insufficient_credits": 402,
     "llm_permission_denied": 403,

@@ -11,6 +11,7 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import errors
+from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries
@@ -38,6 +39,7 @@ class Api:
 
     reads: ResourceQueries
     messages: MessageQueries
+    context: ContextQueries
     runs: RunQueries
     conversation_runs: ConversationRunQueries
     bus: Bus

@@ -26,6 +26,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.resources.agent_context import previewed
 from services.api.resources.conversations import addressee
 from services.api.resources.messages import stream, whole_answer
 from services.api.resources.runs import stream_of_run
@@ -41,6 +42,7 @@ class ConversationMessagePage(Page):
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
     agent_id: Name | None = None
     include_return_message_types: MessageTypes | None = None
+    include_compaction_messages: bool = False
 
 
 @get(f"{PATH}/messages", opt=returns("messages", query=ConversationMessagePage))
@@ -49,7 +51,8 @@ async def list_conversation_messages(request: AnyRequest, conversation_id: str) 
     page = query_of(request, ConversationMessagePage)
     to = await addressee(request, conversation_id, page.agent_id, must_exist=True)
     types = page.include_return_message_types
-    history = History(ORG, to.agent_id, to.conversation_id, types, ordered=True)
+    structured = page.include_compaction_messages
+    history = History(ORG, to.agent_id, to.conversation_id, types, structured, ordered=True)
     return raw(await api_of(request).messages.messages(history, slice_of(page)))
 
 
@@ -72,6 +75,20 @@ async def send_conversation_message(
         detail = "`stream_tokens` and `background` need `streaming`: leave it true, or drop them"
         raise Problem(422, {"detail": detail})
     return raw(json.dumps(await whole_answer(request, asked)).encode())
+
+
+@post(
+    f"{PATH}/messages/preview-raw-payload",
+    status_code=200,
+    opt=returns("what the model would be asked", body=all_request_bodies.LettaStreamingRequest),
+)
+async def preview_conversation_request(
+    request: AnyRequest, conversation_id: str
+) -> Response[bytes]:
+    """Show what the model would be asked for these messages, in its provider's words."""
+    body = await body_of(request, all_request_bodies.ConversationMessageRequest)
+    to = await addressee(request, conversation_id, body.agent_id)
+    return await previewed(request, await addressed(request, body, to))
 
 
 @post(

@@ -22,6 +22,7 @@ from libs.contracts.conversation_lifecycle import (
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.limits import Name, SearchText
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
+from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import (
     ORG,
@@ -213,6 +214,19 @@ async def recompile_conversation(request: AnyRequest, conversation_id: str) -> R
         return raw(to_json(shown.result["content"]))
     await api.send(request, RecompileConversation(**names))
     return raw(await api.messages.system_message(ORG, to.conversation_id))
+
+
+@post(
+    "/v1/conversations/{conversation_id:str}/compact",
+    status_code=200,
+    opt=returns("summary", body=CompactionRequest),
+)
+async def compact_conversation(request: AnyRequest, conversation_id: str) -> JsonObject:
+    """Have the older part of a conversation summarised, and show models the summary."""
+    asked = await read_compaction(request)
+    return await compacted(
+        request, await addressee(request, conversation_id, asked.agent_id), asked
+    )
 
 
 async def addressee(

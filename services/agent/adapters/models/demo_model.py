@@ -8,10 +8,12 @@ import re
 from collections.abc import AsyncGenerator, Iterator
 from hashlib import sha256
 
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ToolCall, Usage
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta_message_mapping import text_of
 from libs.contracts.prompt_escaping import unescaped
+from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.ports import (
     Finished,
     ModelDelta,
@@ -109,6 +111,10 @@ class DemoProvider:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def payload(self, request: ModelRequest) -> JsonObject:
+        """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
+        return openai_request.body_of(request)
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """The one model."""

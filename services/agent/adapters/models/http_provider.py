@@ -76,6 +76,10 @@ class HttpProvider(ABC):
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""
 
+    def payload(self, request: ModelRequest) -> JsonObject:
+        """What a model is sent for this request."""
+        return self.body(request)
+
     @abstractmethod
     def reply(self, body: Any, request: ModelRequest) -> ModelReply:
         """A whole answer in our words."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from libs.bus.ports import Clock
-from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, Rejected
+from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
 from libs.contracts.letta.errors import handle_not_found
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.models import embedding_entry, model_entry
@@ -124,6 +124,11 @@ class Catalogue:
         """Why nobody could answer for a model config, if so."""
         provider = await self.provider_of(config)
         return provider if isinstance(provider, Rejected) else None
+
+    async def payload(self, request: ModelRequest) -> JsonObject | Rejected:
+        """What the model of the request's agent is sent, in its provider's words."""
+        provider = await self.provider_of(request.config.llm_config)
+        return provider if isinstance(provider, Rejected) else provider.payload(request)
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:
         """The config of a language model."""

@@ -45,6 +45,10 @@ class ObservedProvider:
         finally:
             call.over(ABANDONED)
 
+    def payload(self, request: ModelRequest) -> JsonObject:
+        """What a model is sent for this request."""
+        return self.provider.payload(request)
+
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the provider offers."""
         return await self.provider.models()

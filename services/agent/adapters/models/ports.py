@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.contracts.bus_messages import Rejected
+from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
@@ -71,6 +71,10 @@ class Provider(Protocol):
         the stream, and with it the connection to the model."""
         ...
 
+    def payload(self, request: ModelRequest) -> JsonObject:
+        """What a model is sent for this request, in the provider's words."""
+        ...
+
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the provider offers. Raises ProviderUnreachable."""
         ...
@@ -89,6 +93,10 @@ class Models(Protocol):
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The whole answer of the model that the request's agent uses. Raises ModelFailed."""
+        ...
+
+    async def payload(self, request: ModelRequest) -> JsonObject | Rejected:
+        """What the model of the request's agent is sent, in its provider's words."""
         ...
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:

@@ -1,0 +1,58 @@
+"""What models are shown of a conversation, from the view that the agent service publishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from libs.eventstore.connection_pool import Database
+
+# In the order in which models are shown it: a summary is recorded later than what follows it, and
+# stands behind the first message, which is the system's.
+IN_CONTEXT = """
+select v.id, v.role, v.created_at, v.run_id, v.step_id, v.docs
+from agent.message_view v
+where v.conversation_id = %(conversation)s and v.agent_id = %(agent)s and v.org = %(org)s
+  and v.in_context
+order by v.position"""
+COUNT = (
+    "select count(*) from agent.message_view"
+    " where conversation_id = %s and agent_id = %s and org = %s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """One message that models are shown, and the V1 messages that it is served as."""
+
+    id: str
+    role: str
+    created_at: datetime
+    run_id: str | None
+    step_id: str | None
+    docs: list[dict[str, Any]]
+
+
+class ContextQueries:
+    """Reads what models are shown."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def in_context(self, org: str, agent_id: str, conversation_id: str) -> list[ShownMessage]:
+        """The messages that models are shown of a conversation, as they are shown them."""
+        rows = await self.database.fetch(
+            IN_CONTEXT, {"conversation": conversation_id, "agent": agent_id, "org": org}
+        )
+        shown = [ShownMessage(*row) for row in rows]
+        return [
+            *shown[:1],
+            *(one for one in shown[1:] if one.role == "summary"),
+            *(one for one in shown[1:] if one.role != "summary"),
+        ]
+
+    async def message_count(self, org: str, agent_id: str, conversation_id: str) -> int:
+        """How many messages a conversation has, shown or not."""
+        row = await self.database.fetch_one(COUNT, [conversation_id, agent_id, org])
+        return int(row[0]) if row else 0

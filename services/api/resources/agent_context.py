@@ -1,0 +1,135 @@
+"""What models are shown of an agent: its context window, its system prompt, its summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, get, patch, post
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.compaction import ClearContext, PreviewModelRequest
+from libs.contracts.conversation import main_conversation
+from libs.contracts.conversation_lifecycle import PreviewSystemPrompt, RecompileConversation
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.limits import Name
+from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
+from services.api.http.context_window import context_window
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import ORG, api_of, document_of, raw, retrieved
+from services.api.http.message_request import Addressee, MessageRequest, read_request
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.resources.agents import AGENTS
+
+IMMUTABLE = (
+    "Messages cannot be changed: the history of a conversation stays as it was, and other "
+    "conversations may share it. Send another message, or reset what the model is shown with "
+    "PATCH /v1/agents/{agent_id}/reset-messages."
+)
+AGENT_AND_TOOLS = "'{' || v.body || ', \"tools\": ' || v.tools::text || '}'"
+
+
+class ContextQuery(Query):
+    """Of which conversation; without one, of the agent's own."""
+
+    conversation_id: Name | None = None
+
+
+class Recompilation(Query):
+    """How the system prompt is compiled. Its time is always the present one."""
+
+    update_timestamp: bool = False
+    dry_run: bool = False
+
+
+class ResetMessages(BaseModel):
+    """How a conversation begins anew."""
+
+    add_default_initial_messages: bool = False
+
+
+@get("/v1/agents/{agent_id:str}/context", opt=returns("context window", query=ContextQuery))
+async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Retrieve what fills the context window of an agent."""
+    api, asked = api_of(request), query_of(request, ContextQuery).conversation_id
+    agent = from_json(await document_of(request, AGENTS, agent_id, document=AGENT_AND_TOOLS))
+    own = asked in (None, "default", agent_id)
+    conversation = main_conversation(agent_id) if own else str(asked)
+    shown = await api.context.in_context(ORG, agent_id, conversation)
+    if not shown:
+        raise Problem(404, {"detail": f"Conversation with ID {asked} not found"})
+    count = await api.context.message_count(ORG, agent_id, conversation)
+    return raw(to_json(context_window(agent, agent["tools"], shown, messages_count=count)))
+
+
+@post(
+    "/v1/agents/{agent_id:str}/summarize",
+    status_code=200,
+    opt=returns("summary", body=CompactionRequest),
+)
+async def summarize_agent(request: AnyRequest, agent_id: str) -> JsonObject:
+    """Have the older part of an agent's conversation summarised, and show models the summary."""
+    asked = await read_compaction(request)
+    to = Addressee(valid_id("agent", agent_id), main_conversation(agent_id))
+    return await compacted(request, to, asked)
+
+
+@post(
+    [
+        "/v1/agents/{agent_id:str}/recompile",
+        "/v1/agents/{agent_id:str}/system-prompt/recompile",
+    ],
+    status_code=200,
+    opt=returns("system prompt", query=Recompilation),
+)
+async def recompile_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Compile the system prompt of an agent anew, or (`dry_run`) show what it would be."""
+    api, main = api_of(request), main_conversation(valid_id("agent", agent_id))
+    if query_of(request, Recompilation).dry_run:
+        preview = PreviewSystemPrompt(agent_id=agent_id, conversation_id=main)
+        return raw(to_json((await api.send(request, preview)).result["content"]))
+    await api.send(request, RecompileConversation(agent_id=agent_id, conversation_id=main))
+    return raw(await api.messages.system_message(ORG, main))
+
+
+@post(
+    "/v1/agents/{agent_id:str}/messages/preview-raw-payload",
+    status_code=200,
+    opt=returns("what the model would be asked", body=all_request_bodies.LettaStreamingRequest),
+)
+async def preview_model_request(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Show what an agent's model would be asked for these messages, in its provider's words."""
+    asked = await read_request(request, agent_id, all_request_bodies.LettaStreamingRequest)
+    return await previewed(request, asked)
+
+
+async def previewed(request: AnyRequest, asked: MessageRequest[Any]) -> Response[bytes]:
+    """What the model would be asked; nothing is recorded of it."""
+    run = asked.command
+    command = PreviewModelRequest(
+        agent_id=run.agent_id,
+        conversation_id=run.conversation_id,
+        run=run.run,
+        messages=run.messages,
+    )
+    return raw(to_json((await api_of(request).send(request, command)).result["payload"]))
+
+
+@patch("/v1/agents/{agent_id:str}/reset-messages", opt=returns("agent", body=ResetMessages))
+async def reset_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Show models nothing of an agent's conversation any more; its history stays."""
+    parsed(await request.body() or b"{}", ResetMessages)
+    conversation = main_conversation(valid_id("agent", agent_id))
+    command = ClearContext(agent_id=agent_id, conversation_id=conversation)
+    await api_of(request).send(request, command)
+    return await retrieved(request, AGENTS, agent_id)
+
+
+@patch("/v1/agents/{agent_id:str}/messages/{message_id:str}", opt=returns("nothing"))
+async def modify_message(request: AnyRequest, agent_id: str, message_id: str) -> Response[Any]:
+    """Refused, as V1 does: messages do not change."""
+    valid_id("agent", agent_id)
+    valid_id("message", message_id)
+    raise Problem(405, {"detail": IMMUTABLE})

@@ -1,6 +1,7 @@
 """Answers the routes of both APIs and the admin routes, one synchronous call per request."""
 
 import json
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +15,18 @@ from tests.scripted_model.http1 import Answer
 from tests.scripted_model.refusal import Invalid, Refusal
 from tests.scripted_model.script import BadScript, Fault, Step, parse
 from tests.scripted_model.stats import REQUESTS_KEPT_MAX, Stats
-from tests.scripted_model.turn import ActiveRun, JSONObject, Reply, read_turn, reply_to
+from tests.scripted_model.turn import (
+    ActiveRun,
+    JSONObject,
+    Reply,
+    read_turn,
+    reply_to,
+    system_prompt,
+)
 
 FAULT_USES_KEPT_MAX = 50_000
+BYTES_PER_TOKEN = 4  # as usage is counted
+WINDOW = re.compile(r"\bWINDOW:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,12 @@ MESSAGES = Wire(
 
 class BadAdminRequest(ValueError):
     """An admin route got a body that it cannot use; the message says what it needs."""
+
+
+def window(messages: list[JSONObject]) -> float:
+    """How many tokens a request may have: what `WINDOW:<tokens>` in its system prompt says."""
+    found = WINDOW.search(system_prompt(messages) or "")
+    return float(found[1]) if found else float("inf")
 
 
 class Server:
@@ -126,6 +142,11 @@ class Server:
         except BadScript as error:
             self.stats.counts["bad_scripts"] += 1
             return Answer([spoken.refused(Refusal(str(error), "messages", "bad_script"))])
+        if len(body) > BYTES_PER_TOKEN * window(chat["messages"]):
+            self.stats.counts["too_long"] += 1
+            failure = spoken.scripted_error("context_length_exceeded")
+            assert failure is not None, "every wire has words for this"
+            return Answer([failure])
         answer = self._play(spoken, turn, step, request, len(body))
         answer.delay_ms = self._delay_ms + step.slow_ms
         return answer

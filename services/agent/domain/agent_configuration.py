@@ -50,7 +50,6 @@ UNBUILT_FIELDS = {
     "include_default_source": "folders",
     "message_ids": "changes of what the model is shown",
     "enable_sleeptime": "sleeptime agents",
-    "message_buffer_autoclear": "conversations that are forgotten after each answer",
 }
 
 

@@ -19,7 +19,12 @@ from libs.contracts.conversation import Message, Summary, Usage
 from libs.contracts.token_estimates import message_bytes
 from services.agent.domain.active_run import ActiveRun, Compact, EndRun, Failure, NextAction
 from services.agent.domain.compaction_plan import Budget, Plan, Trigger, unfinished_from
-from services.agent.domain.conversation_state import ConversationState, SystemPrompt, no_room
+from services.agent.domain.conversation_state import (
+    ConversationState,
+    SystemPrompt,
+    approval_pending,
+    no_room,
+)
 
 # After so many compactions in a row for which no model wrote a summary, none is asked for a while.
 SUMMARY_FAILURES_MAX = 3
@@ -68,7 +73,7 @@ def accept_compaction(
 ) -> Rejected | None:
     """Promise to compact the conversation when its turn comes."""
     state = conversation.state
-    refused = no_room(state, command)
+    refused = approval_pending(state) or no_room(state, command)
     if refused is None and state.turn is None and not state.queue:
         refused = nothing_to_compact(state)
     if refused is not None:

@@ -45,6 +45,7 @@ class World:
             nothing,
             nothing,
             nothing,
+            nothing,
             self.bus,
             clock,
             nothing,

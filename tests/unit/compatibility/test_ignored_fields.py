@@ -50,9 +50,10 @@ READERS: dict[str, list[str]] = {
         "services/agent/adapters/models",
         "services/agent/engine",
         "services/agent/domain/heartbeat_loop.py",
+        "services/agent/domain/compaction_plan.py",
     ],
     "EmbeddingConfig": [],
-    "CompactionSettings": [],
+    "CompactionSettings": ["services/agent/domain", "services/agent/engine"],
 }
 # Read by the body itself, or in SQL.
 OWN = {

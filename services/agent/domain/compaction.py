@@ -22,7 +22,6 @@ from services.agent.domain.compaction_plan import Budget, Plan, Trigger, unfinis
 from services.agent.domain.conversation_state import (
     ConversationState,
     SystemPrompt,
-    approval_pending,
     no_room,
 )
 
@@ -73,7 +72,7 @@ def accept_compaction(
 ) -> Rejected | None:
     """Promise to compact the conversation when its turn comes."""
     state = conversation.state
-    refused = approval_pending(state) or no_room(state, command)
+    refused = no_room(state, command)
     if refused is None and state.turn is None and not state.queue:
         refused = nothing_to_compact(state)
     if refused is not None:

@@ -1,4 +1,4 @@
-"""Node, and in it both generations of the TypeScript client as npm has them."""
+"""Node, and in it what npm has of Letta: both generations of the TypeScript client, Letta Code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent / "typescript"
-LOCK = FOLDER / "package-lock.json"
-INSTALLED = FOLDER / "node_modules" / ".heeler-lock"
+LETTA_CODE = Path(__file__).parent / "letta_code"
+PROBE = "@letta-ai/letta-client@1.12.1"  # is asked for first, to know whether npm answers
 NODE_OLDEST = 20
 INSTALL_SECONDS_MAX = 240
 # Instead of 10 s and 60 s between the tries for each package, which no test waits for.
@@ -43,7 +43,7 @@ def find_node() -> Node:
         if node and npm and version_of(node) >= NODE_OLDEST:
             return Node(node, npm)
     pytest.skip(
-        f"NO TYPESCRIPT TESTS: neither Node {NODE_OLDEST} nor newer is here, nor its wheel"
+        f"NO TESTS WITH NODE: neither Node {NODE_OLDEST} nor newer is here, nor its wheel"
         " (uv sync --group typescript)"
     )
 
@@ -55,16 +55,11 @@ def version_of(node: str) -> int:
     return int(major) if major.isdecimal() else 0
 
 
-def is_installed() -> bool:
-    """Whether what is installed is what the lockfile says."""
-    return INSTALLED.exists() and INSTALLED.read_text() == LOCK.read_text()
-
-
-def npm(found: Node, *words: str) -> subprocess.CompletedProcess[str]:
-    """What npm says in the folder of the tests."""
+def npm(found: Node, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What npm says in this folder."""
     return subprocess.run(
         [found.npm, *words],
-        cwd=FOLDER,
+        cwd=folder,
         env=found.environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -74,18 +69,19 @@ def npm(found: Node, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def installed() -> Node:
-    """Node with both clients installed, exactly as locked and without running their scripts."""
+def installed(folder: Path = FOLDER) -> Node:
+    """Node with the packages of a folder, exactly as locked and without running their scripts."""
     found = find_node()
-    if is_installed():
+    lock, done_before = folder / "package-lock.json", folder / "node_modules" / ".heeler-lock"
+    if done_before.exists() and done_before.read_text() == lock.read_text():
         return found
-    asked = npm(found, "view", "@letta-ai/letta-client@1.12.1", "version", "--fetch-retries=1")
+    asked = npm(found, folder, "view", PROBE, "version", "--fetch-retries=1")
     if asked.returncode:
-        pytest.skip(f"NO TYPESCRIPT TESTS: the npm registry does not answer: {asked.stderr[-500:]}")
+        pytest.skip(f"NO TESTS WITH NODE: the npm registry does not answer: {asked.stderr[-500:]}")
     for _ in range(INSTALLS_MAX):
-        done = npm(found, "ci", "--ignore-scripts", "--no-audit", "--no-fund", *RETRIES)
+        done = npm(found, folder, "ci", "--ignore-scripts", "--no-audit", "--no-fund", *RETRIES)
         if done.returncode == 0:
             break
     assert done.returncode == 0, f"npm ci failed:\n{done.stderr}"
-    shutil.copy(LOCK, INSTALLED)
+    shutil.copy(lock, done_before)
     return found

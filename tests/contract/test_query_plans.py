@@ -24,6 +24,7 @@ from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.past_run_queries import PostgresPastRunQueries
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
+from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries, Searched
@@ -159,6 +160,10 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     TagQueries: {
         "tags": lambda reads: reads.tags(TagSlice(ORG, "a", after="b")),
+    },
+    ContextQueries: {
+        "in_context": lambda reads: reads.in_context(ORG, AGENT, CONVERSATION),
+        "message_count": lambda reads: reads.message_count(ORG, AGENT, CONVERSATION),
     },
     PostgresApiRunQueries: {
         "run_answer": lambda reads: reads.run_answer(ORG, RUN),

@@ -210,6 +210,7 @@ class Process:
         return Api(
             reads=unread,
             messages=unread,
+            context=unread,
             runs=SimRunQueries(self.client),
             conversation_runs=unread,
             bus=self.bus,

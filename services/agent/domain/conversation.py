@@ -12,7 +12,11 @@ from datetime import datetime
 from libs.contracts.approvals import ApprovalCancelled
 from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
 from libs.contracts.bus_messages import CONFLICT, Event, Rejected
-from libs.contracts.compaction import CompactConversation
+from libs.contracts.compaction import (
+    CompactConversation,
+    ContextCleared,
+    ConversationCompacted,
+)
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -340,3 +344,7 @@ class Conversation(Aggregate[ConversationState]):
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""
         self.state = evolved(self.state, event)
+        if isinstance(event, ConversationCompacted | ContextCleared):
+            # What was evicted is not held any more: it does not count in a cache.
+            held = self.state.length.bytes + self.state.queued_bytes
+            self.payload_bytes = min(self.payload_bytes, held)

@@ -16,6 +16,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tool_rules import ToolRule
+from libs.contracts.run_options import RunOptions
 from libs.contracts.stream_chunks import Chunk
 
 SERVICE = "agent"
@@ -153,6 +154,8 @@ class StartRun(RunCommand):
     earlier_runs: list[str] = Field(default_factory=list, exclude_if=lambda runs: not runs)
     stream_tokens: bool = False
     unless_busy: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    # Older processes ignore them, so a command with options is one that those do not know.
+    options: RunOptions | None = Field(default=None, exclude_if=lambda options: options is None)
     structured_summaries: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 
@@ -264,6 +267,9 @@ class ModelReplied(RunEvent):
     step_id: str
     agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
     model_ns: int = Field(default=0, exclude_if=lambda duration: not duration)
+    # How likely the tokens of the answer were, and which they are, where the run wants to know.
+    logprobs: JsonObject | None = Field(default=None, exclude_if=lambda given: given is None)
+    token_ids: list[int] | None = Field(default=None, exclude_if=lambda given: given is None)
     model: str
     usage: Usage
     finish_reason: str

@@ -60,6 +60,7 @@ SERVICES = (
         contracts=(
             "libs.contracts.agent",
             "libs.contracts.conversation",
+            "libs.contracts.runs_with_options",
             "libs.contracts.steps",
             "libs.contracts.conversation_lifecycle",
             "libs.contracts.compaction",

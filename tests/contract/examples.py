@@ -105,6 +105,8 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.run_options import RunOptions
+from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.services import names
 from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
 from services.agent.domain.model_config import embedding_config, llm_config
@@ -291,6 +293,15 @@ COMMANDS: list[Command] = [
     ),
     SetToolApproval(agent_id=AGENT, tool="memory_insert", requires_approval=True),
     CancelRuns(agent_id=AGENT, run_ids=[RUN]),
+    StartRunWithOptions(
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        run=RUN_CONFIG,
+        messages=[SAID],
+        max_steps=50,
+        request_hash="sha256-of-the-request",
+        options=RunOptions(model=LLM.handle, system="Be brief.", logprobs=True, top_logprobs=2),
+    ),
     AnnotateStep(
         agent_id=AGENT,
         conversation_id=CONVERSATION,
@@ -544,6 +555,11 @@ EVENTS: list[Event] = [
         usage=USAGE,
         step_count=1,
         total_duration_ns=1_500_000_000,
+    ),
+    of_conversation(
+        RunOptionsSet,
+        run_id=RUN,
+        options=RunOptions(model=LLM.handle, llm_config=LLM, system="Be brief.", token_ids=True),
     ),
     of_conversation(
         StepAnnotated,

@@ -57,6 +57,7 @@ from libs.contracts.heartbeat_pauses import (
 )
 from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
@@ -116,6 +117,7 @@ CONVERSATION = [
     one(MessageAppended, message=SYSTEM, run_id=None, number=None, pieces=None, shows={"b": 1}),
     accepted(RUN_CONFIG.id, retry=True, tool_rules=RULES),
     accepted(FAILING),
+    one(RunOptionsSet, run_id=FAILING),
     one(RunStarted),
     one(MessageAppended, message=SAID, number=None, pieces=None, sent=True),
     one(ModelReplied, tool_calls=[CALL, SECOND_CALL, THIRD_CALL], offered=[CALL.name]),

@@ -11,7 +11,7 @@ import pytest
 from letta_client import Letta
 
 from tests.compatibility_plugin import OPERATIONS
-from tests.e2e.asking import MODEL, NOBODY, lines_of, says, unique
+from tests.e2e.asking import NOBODY, lines_of, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.unit.letta import recordings
 
@@ -106,9 +106,7 @@ def test_a_body_that_cannot_be_read_is_a_422(
             {"messages": says("x"), "client_tools": [{"name": "x"}, {"name": "x"}]},
             "`client_tools`, entry 1",
         ),
-        ({"messages": says("x"), "override_model": MODEL}, "`override_model`"),
-        ({"messages": says("x"), "override_system": "Be rude."}, "`override_system`"),
-        ({"messages": says("x"), "return_logprobs": True}, "`return_logprobs`"),
+        ({"messages": says("x"), "top_logprobs": 3}, "`return_logprobs`"),
         ({"messages": says("x"), "include_return_message_types": ["x"]}, "include_return"),
     ],
 )

@@ -62,6 +62,8 @@ def _check_options(body: dict[str, Any], tools: list[Any] | None) -> None:
             raise Invalid(f"Tool choice '{name}' not found in 'tools' parameter.", "tool_choice")
     elif choice not in (None, "auto", "none", "required"):
         raise Invalid(f"Invalid value: '{choice}'.", "tool_choice", "invalid_value")
+    if body.get("top_logprobs") is not None and not body.get("logprobs"):
+        raise Invalid("'top_logprobs' is only allowed when 'logprobs' is enabled.", "top_logprobs")
     if body.get("stream_options") is not None and not body.get("stream"):
         raise Invalid(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.",

@@ -131,9 +131,11 @@ def whole(reply: Reply, request: JSONObject, serial: int, prompt_length: int) ->
     choice = {
         "index": 0,
         "message": message,
-        "logprobs": None,
+        "logprobs": _logprobs(reply, request),
         "finish_reason": reply.finish_reason,
     }
+    if request.get("return_token_ids"):
+        choice["token_ids"] = [*range(len(_tokens(reply)))]
     return json.dumps(
         {
             "id": f"chatcmpl-{serial}",
@@ -161,7 +163,8 @@ def events(reply: Reply, request: JSONObject, serial: int, prompt_length: int) -
     for delta in _deltas(reply):
         choice = f'{{"index": 0, "delta": {json.dumps(delta)}, "logprobs": null, "finish_reason": '
         written.append(f"{prefix}{choice}null}}]{suffix}")
-    last = '{"index": 0, "delta": {}, "logprobs": null, "finish_reason": '
+    logprobs = json.dumps(_logprobs(reply, request))
+    last = f'{{"index": 0, "delta": {{}}, "logprobs": {logprobs}, "finish_reason": '
     written.append(f'{prefix}{last}"{reply.finish_reason}"}}]{suffix}')
     if include_usage:
         counted = json.dumps(usage(reply, prompt_length))
@@ -173,6 +176,32 @@ def events(reply: Reply, request: JSONObject, serial: int, prompt_length: int) -
 def http_chunk(data: bytes) -> bytes:
     """One chunk of a chunked HTTP body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _tokens(reply: Reply) -> list[str]:
+    """The tokens of what the model says: its words."""
+    return [] if reply.calls else reply.text.split(" ")
+
+
+def _logprobs(reply: Reply, request: JSONObject) -> JSONObject | None:
+    """Each token less likely than the one before, each alternative than its token."""
+    if not request.get("logprobs"):
+        return None
+
+    def entry(token: str, number: int) -> JSONObject:
+        return {"token": token, "logprob": -number / 8, "bytes": [*token.encode()]}
+
+    content = [
+        {
+            **entry(token, number),
+            "top_logprobs": [
+                entry(f"{token}{n}", number + n)
+                for n in range(int(str(request.get("top_logprobs") or 0)))
+            ],
+        }
+        for number, token in enumerate(_tokens(reply))
+    ]
+    return {"content": content, "refusal": None}
 
 
 def _thoughts(reply: Reply) -> str:

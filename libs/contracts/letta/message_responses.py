@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.messages import Envelope, message_date
@@ -78,13 +80,19 @@ def error_message(
 
 
 def letta_response(
-    messages: Sequence[JsonObject], reason: StopReasonType, usage: JsonObject
+    messages: Sequence[JsonObject],
+    reason: StopReasonType,
+    usage: JsonObject,
+    *,
+    logprobs: JsonValue = None,
+    turns: JsonValue = None,
 ) -> JsonObject:
-    """The reply to a turn that was not streamed; `usage` as `usage_statistics` gives it."""
+    """The reply to a turn that was not streamed; `usage` as `usage_statistics` gives it. `logprobs`
+    are those of the last answer of the model, `turns` have the ids of the tokens of all."""
     return {
         "messages": [*messages],
         "stop_reason": stop_reason(reason),
         "usage": usage,
-        "logprobs": None,
-        "turns": None,
+        "logprobs": logprobs,
+        "turns": turns,
     }

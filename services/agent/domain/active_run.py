@@ -16,6 +16,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tool_rules import ToolRule
+from libs.contracts.run_options import RunOptions
 from libs.contracts.stream_chunks import OPENING_NUMBER, Chunk
 from services.agent.domain.approval_state import Gate
 from services.agent.domain.pending_call import PendingCall
@@ -47,13 +48,15 @@ class QueuedRun(BaseModel):
     autoclear: bool = False
     # Of a run that is nothing but a compaction: what it does otherwise than the agent's settings.
     compaction: JsonObject | None = None
+    options: RunOptions | None = None
     gate: Gate | None = None
     answers: bool = False
 
     @property
     def bytes(self) -> int:
-        """About how much its messages take."""
-        return sum(len(str(message.content)) for message in self.messages)
+        """About how much its messages take, and its own system message."""
+        system = (self.options.system if self.options else None) or ""
+        return len(system) + sum(len(str(message.content)) for message in self.messages)
 
 
 class RetriedRun(BaseModel):
@@ -76,6 +79,7 @@ class ActiveRun(BaseModel):
     compaction: JsonObject | None = None
     # How often the conversation was compacted since the model answered last.
     compactions: int = 0
+    options: RunOptions | None = None
     gate: Gate | None = None
     started_at: datetime
     steps: int = 0
@@ -265,6 +269,8 @@ class ModelReply:
     reasoning: str | None = None
     reasoning_parts: list[ReasoningPart] = field(default_factory=list)
     inner_thoughts: bool = False
+    logprobs: JsonObject | None = None
+    token_ids: list[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

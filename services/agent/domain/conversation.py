@@ -217,6 +217,8 @@ class Conversation(Aggregate[ConversationState]):
             finish_reason=reply.finish_reason,
             tool_calls=calls,
             offered=offered,
+            logprobs=reply.logprobs,
+            token_ids=reply.token_ids,
             concurrent=concurrent_calls(calls, concurrent),
             prompt_bytes=prompt_bytes,
         )

@@ -51,6 +51,7 @@ from libs.contracts.letta import errors
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from services.agent.domain.active_run import (
     ActiveRun,
@@ -181,6 +182,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
                 tool_rules=waiting.tool_rules,
                 structured_summaries=waiting.structured_summaries,
                 compaction=waiting.compaction,
+                options=waiting.options,
                 gate=waiting.gate,
                 follow_ups=waiting.messages if waiting.answers else [],
                 started_at=event.timestamp,
@@ -212,6 +214,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             pending.refused, pending.held = True, event.held
         case ToolCallReturned():
             mark(running(state), event.tool_call_id, "waiting", "finished").held = event.held
+        case RunOptionsSet():
+            set_options(state, event)
         case RunToolsGated():
             next(one for one in state.queue if one.run.id == event.run_id).gate = gate_of(event)
         case ApprovalRequested():
@@ -314,6 +318,14 @@ def approval_pending(approval: PendingApproval) -> Rejected:
         reason=f"Calls wait for an answer: {', '.join(approval.waiting)}",
         details={"pending_request_id": approval.message_id},
     )
+
+
+def set_options(state: ConversationState, event: RunOptionsSet) -> None:
+    """A run that waits is answered otherwise than its agent is set up."""
+    queued = next(one for one in state.queue if one.run.id == event.run_id)
+    state.queued_bytes -= queued.bytes
+    queued.options = event.options
+    state.queued_bytes += queued.bytes
 
 
 def leave_queue(state: ConversationState, run_ids: set[str]) -> None:

@@ -9,6 +9,7 @@ from libs.contracts.approvals import RunToolsGated, StartClientRun
 from libs.contracts.conversation import RunAccepted, StartRun
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
+from libs.contracts.runs_with_options import RunOptionsSet
 from services.agent.domain.deciding_conversation import DecidingConversation
 
 
@@ -49,6 +50,9 @@ def promise(
         autoclear=terms.autoclear,
         answers=answers,
     )
+    if command.options is not None:
+        run_id, options = command.run.id, command.options
+        conversation.happened(RunOptionsSet, at=at, run_id=run_id, options=options)
     approvals = [one.tool_name for one in rules if isinstance(one, RequiresApprovalToolRule)]
     tools = command.client_tools if isinstance(command, StartClientRun) else []
     skills = command.client_skills if isinstance(command, StartClientRun) else []

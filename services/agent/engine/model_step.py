@@ -33,6 +33,7 @@ from services.agent.domain.model_context import (
     shown_messages,
 )
 from services.agent.domain.offered_schemas import skills_note
+from services.agent.domain.run_options import with_own_system
 from services.agent.engine.chunk_assembly import StepChunks
 from services.agent.engine.run_stream import RunStreamPublisher
 
@@ -62,7 +63,7 @@ def step_request(
     rebuilt = rebuilt_prompt(state, design.config, blocks, at=at)
     offered = loop_of(run.agent_type).offered_tools(design, run)
     tokens = design.config.llm_config.context_window
-    messages = shown_messages(state, rebuilt, window_tokens=tokens)
+    messages = with_own_system(shown_messages(state, rebuilt, window_tokens=tokens), run)
     if run.gate is not None and run.gate.client_skills:
         prompt = f"{text_of(messages[0])}{skills_note(run.gate.client_skills)}"
         messages[0] = messages[0].model_copy(update={"content": prompt})

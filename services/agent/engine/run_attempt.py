@@ -37,8 +37,8 @@ from services.agent.domain.active_run import (
 )
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_lifecycle import design_in
 from services.agent.domain.provider_refusals import TOO_LONG
+from services.agent.domain.run_options import design_of_run
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,
@@ -390,4 +390,4 @@ class RunAttempt:
         load, org = self.ports.repository.load, self.context.org
         agent = await self.leased.once_answered(lambda: load(Agent, agent_id, org=org))
         self.ports.repository.keep(agent)
-        return agent.design and design_in(self.leased.conversation.state, agent.design)
+        return agent.design and design_of_run(self.leased.conversation.state, agent.design)

@@ -12,14 +12,16 @@ from libs.contracts.approvals import AnswerApproval, StartClientRun
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
+from libs.contracts.runs_with_options import StartRunWithOptions
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.approvals import answer
 from services.agent.domain.compaction import summary_if_idle
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_lifecycle import design_in, missing_in
+from services.agent.domain.conversation_lifecycle import missing_in
 from services.agent.domain.conversation_state import overtaken_by
 from services.agent.domain.run_acceptance import Terms
+from services.agent.domain.run_options import design_of_run
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.handlers.conversations import begin
 from services.agent.handlers.ports import HandlerPorts
@@ -37,6 +39,7 @@ class RunHandlers:
         """Which command goes where."""
         return {
             StartRun: self.start_run,
+            StartRunWithOptions: self.start_run,
             CompactConversation: self.start_run,
             StartClientRun: self.start_run,
             AnswerApproval: self.start_run,
@@ -79,7 +82,10 @@ class RunHandlers:
                 return Accepted(result={"summary": summary})
         elif not conversation.state.window:
             await begin(conversation, agent.design, self.ports, work)
-        run_id = self.accept(command, agent.design, conversation, latest)
+        resolved = await self.resolved(command)
+        if isinstance(resolved, Rejected):
+            return resolved
+        run_id = self.accept(resolved, agent.design, conversation, latest)
         if isinstance(run_id, Rejected):
             return run_id
         active = conversation.state.turn
@@ -88,10 +94,21 @@ class RunHandlers:
         elif active is None:
             self.show_end(run_id, work)
         elif active.run.id == run_id:
-            design = design_in(conversation.state, agent.design)
+            design = design_of_run(conversation.state, agent.design)
             fresh = self.ports.engine.look(design, conversation)
             self.ports.begin_after_commit(conversation, work, fresh)
         return started(run_id, command.request_hash)
+
+    async def resolved(self, command: StartRun) -> StartRun | Rejected:
+        """The command with the config of the model that it names; refused where there is none."""
+        options = command.options
+        if options is None or options.model is None:
+            return command
+        llm = await self.ports.handles.llm(options.model)
+        if isinstance(llm, Rejected):
+            return llm
+        known = options.model_copy(update={"llm_config": llm})
+        return command.model_copy(update={"options": known})
 
     def accept(
         self, command: StartRun, design: AgentDesign, conversation: Conversation, asked_at: datetime

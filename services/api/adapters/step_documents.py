@@ -81,7 +81,7 @@ STEP_TRACE = f"""json_build_object(
  'request_json', json_build_object('model', v.model, 'tools', v.payload->'offered'),
  'response_json', json_build_object('messages', {SAID},
   'finish_reason', v.payload->'finish_reason', 'tool_calls', v.payload->'tool_calls',
-  'usage', {USAGE}, 'error', {ERROR}),
+  'usage', {USAGE}, 'logprobs', v.payload->'logprobs', 'error', {ERROR}),
  'step_id', v.id, 'agent_id', v.agent_id,
  'agent_tags', (select to_json(a.tags) {AGENT}), 'call_type', 'agent_step', 'run_id', v.run_id,
  'source', 'heeler', 'org_id', v.org, 'user_id', null, 'compaction_settings', null,

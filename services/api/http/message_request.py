@@ -14,6 +14,8 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies, errors
 from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
 from libs.contracts.letta.runs import run_config
+from libs.contracts.run_options import RunOptions
+from libs.contracts.runs_with_options import StartRunWithOptions
 from services.api.adapters.run_follower import RunFollower
 from services.api.http.client_answers import (
     answers_of,
@@ -27,14 +29,9 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import ORG, api_of
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id, whole_number
 
-UNBUILT_FIELDS = (
-    "override_model",
-    "override_system",
-    "return_logprobs",
-    "top_logprobs",
-    "return_token_ids",
-    "callback_url",
-)
+# The most that OpenAI gives.
+TOP_LOGPROBS_MAX = 20
+UNBUILT_FIELDS = ("callback_url",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +121,7 @@ async def addressed[R: LettaRequest](
         stream_tokens=getattr(body, "stream_tokens", False),
         unless_busy=to.unless_busy,
         structured_summaries=body.include_compaction_messages,
+        options=options_of(body),
     )
     return MessageRequest(command, body, named_by_client=name is not None or command.retry)
 
@@ -141,7 +139,27 @@ def start_command(body: LettaRequest, **fields: Any) -> StartRun:
     theirs = {**fields, "client_tools": tools, "client_skills": skills}
     if answers:
         return AnswerApproval(answers=answers, otid=otid_of_answer(body), **theirs)
-    return StartClientRun(**theirs) if tools or skills else StartRun(**fields)
+    if tools or skills:
+        return StartClientRun(**theirs)
+    return StartRunWithOptions(**fields) if fields["options"] else StartRun(**fields)
+
+
+def options_of(body: LettaRequest) -> RunOptions | None:
+    """What a request wants otherwise than its agent is set up; None for nothing."""
+    if body.top_logprobs is not None and not body.return_logprobs:
+        detail = "`top_logprobs` needs `return_logprobs`: set it to true, or leave this out"
+        raise Problem(422, {"detail": detail})
+    if not 0 <= (body.top_logprobs or 0) <= TOP_LOGPROBS_MAX:
+        detail = f"`top_logprobs` must be between 0 and {TOP_LOGPROBS_MAX}"
+        raise Problem(422, {"detail": detail})
+    options = RunOptions(
+        model=body.override_model,
+        system=body.override_system,
+        logprobs=body.return_logprobs,
+        top_logprobs=body.top_logprobs,
+        token_ids=body.return_token_ids,
+    )
+    return None if options == RunOptions() else options
 
 
 def named_run(request: AnyRequest, name: str, body: LettaRequest) -> str | None:

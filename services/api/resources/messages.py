@@ -27,6 +27,7 @@ from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
+from services.api.resources.token_details import token_details
 
 # In so many conversations are runs cancelled by one request.
 CONVERSATIONS_AT_ONCE_MAX = 100
@@ -164,7 +165,8 @@ async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObj
                     messages = await follower.messages()
                 shown = only_types(messages, asked.request.include_return_message_types)
                 reason = StopReasonType(event.stop_reason)
-                return message_responses.letta_response(shown, reason, event.usage)
+                details = await token_details(request, asked.request, follower.run_id, messages)
+                return message_responses.letta_response(shown, reason, event.usage, **details)
     finally:
         await follower.__aexit__()
     raise AssertionError("following a run ends with its end")

@@ -36,6 +36,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.runs import run_state
+from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
 from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
@@ -340,7 +341,7 @@ class TestRuns:
     def test_the_tool_calls_of_a_run_change_no_row(self) -> None:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
-            ToolCallRefused, RunToolsGated, ToolCallReturned, ApprovalAnswered,
+            ToolCallRefused, RunToolsGated, ToolCallReturned, ApprovalAnswered, RunOptionsSet,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from libs.contracts.conversation import Usage
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
 from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.ports import ModelDelta, ModelFailed
+from services.agent.adapters.models.token_details import TokenDetails
 from services.agent.domain.active_run import Failure, ModelReply
 
 UNKNOWN_STATUS = 500
@@ -25,7 +27,10 @@ def reply_of(body: Any, seed: str = "") -> ModelReply:
         assembly.open_call(call.get("id") or "", call["function"]["name"])
         assembly.argue(call["function"]["arguments"] or "")
     assembly.close()
-    return assembly.reply(choice.get("finish_reason") or "stop", usage_of(body.get("usage") or {}))
+    details = TokenDetails()
+    details.add(choice)
+    reply = assembly.reply(choice.get("finish_reason") or "stop", usage_of(body.get("usage") or {}))
+    return replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
 
 
 def usage_of(usage: Any) -> Usage:
@@ -46,6 +51,7 @@ class OpenAIAnswer:
     def __init__(self, seed: str) -> None:
         self.assembly = Assembly(seed)
         self.usage = Usage()
+        self.details = TokenDetails()
         self.finish_reason: str | None = None
         self.index: object = None
         self.call_id = ""
@@ -66,6 +72,7 @@ class OpenAIAnswer:
             return []
         choice = event["choices"][0]
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        self.details.add(choice)
         return self.pieces(choice.get("delta") or {})
 
     def pieces(self, delta: Any) -> list[ModelDelta]:
@@ -90,7 +97,9 @@ class OpenAIAnswer:
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
         """The last pieces, and the whole."""
         pieces = self.assembly.close()
-        return pieces, self.assembly.reply(self.finish_reason or "stop", self.usage)
+        reply = self.assembly.reply(self.finish_reason or "stop", self.usage)
+        details = self.details
+        return pieces, replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
 
 
 def failure_in_stream(error: object) -> Failure:

@@ -31,6 +31,12 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
         body["frequency_penalty"] = config.frequency_penalty
     if config.response_format is not None:
         body["response_format"] = config.response_format.model_dump(mode="json", exclude_none=True)
+    if config.return_logprobs:
+        body["logprobs"] = True
+        if config.top_logprobs is not None:
+            body["top_logprobs"] = config.top_logprobs
+    if config.return_token_ids:
+        body["return_token_ids"] = True
     if request.tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
         body["tool_choice"] = "required" if request.must_call else "auto"

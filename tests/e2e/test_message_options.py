@@ -1,0 +1,129 @@
+"""What a message request may want otherwise than its agent is set up, for its run alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import Letta
+
+from tests.e2e.asking import MODEL, kinds, says, stream, unique
+from tests.e2e.conftest import NewAgent
+from tests.scripted_model import ScriptedModelProcess
+
+OTHER = "openai/gpt-4.1"
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+def test_another_model_answers_one_request(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    search = 'CALL:conversation_search:{"query": "tea"}'
+    answer = letta.agents.messages.create(agent.id, messages=says(search), override_model=OTHER)
+    letta.agents.messages.create(agent.id, messages=says("And now?"))
+
+    models = [step.model_handle for step in letta.steps.list(agent_id=agent.id, order="asc")]
+
+    assert models == [OTHER, OTHER, MODEL], "each step of that run, and no other"
+    assert letta.agents.retrieve(agent.id).model == MODEL
+    assert answer.stop_reason.stop_reason == "end_turn"
+    lines = stream(http, agent.id, "Hi", override_model=OTHER)
+    assert kinds(lines)[-1] == "[DONE]"
+    assert letta.steps.list(agent_id=agent.id, limit=1).items[0].model_handle == OTHER
+
+    before = len(letta.runs.list(agent_id=agent.id).items)
+    for handle, status in (("openai/nobody", 404), ("nobody/at-all", 404)):
+        body = {"messages": says("Hi"), "override_model": handle}
+        refused = http.post(f"/v1/agents/{agent.id}/messages", json=body)
+        assert refused.status_code == status, refused.text
+        assert handle in refused.json()["detail"]
+    assert len(letta.runs.list(agent_id=agent.id).items) == before
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+def test_another_system_message_is_shown_for_one_request(letta: Letta, new_agent: NewAgent) -> None:
+    agent = new_agent()
+
+    def system(**fields: Any) -> str:
+        answer = letta.agents.messages.create(agent.id, messages=says("SYSTEM?"), **fields)
+        return str(answer.messages[-1].content)  # type: ignore[union-attr]
+
+    own = system()
+    assert "Name: Ada" in own
+    assert system(override_system="Talk like a pirate.") == "Talk like a pirate."
+    assert system() == own
+    stored = [one for one in letta.agents.messages.list(agent.id) if one.id]
+    first = next(one for one in stored if one.message_type == "system_message")
+    assert first.content == own, "the history keeps the agent's own"
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages/async")
+async def test_a_run_keeps_its_options_while_it_waits(
+    letta: Letta, new_agent: NewAgent, model: ScriptedModelProcess
+) -> None:
+    agent = new_agent()
+    slow = f"SLOW:800 {unique('first')}"
+    letta.agents.messages.create_async(agent.id, messages=says(slow))
+    waiting = letta.agents.messages.create_async(
+        agent.id, messages=says("SYSTEM?"), override_system="Be brief.", override_model=OTHER
+    )
+    last = letta.agents.messages.create(agent.id, messages=says("Done?"))
+    assert last.stop_reason.stop_reason == "end_turn"
+    messages = list(letta.runs.messages.list(waiting.id))
+    assert messages[-1].content == "Be brief."  # type: ignore[union-attr]
+    [step] = letta.runs.steps.list(waiting.id).items
+    assert step.model_handle == OTHER
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+def test_how_likely_the_tokens_of_the_last_answer_were_is_told(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    search = 'CALL:conversation_search:{"query": "tea"} SAY:Tea it is'
+
+    answer = letta.agents.messages.create(
+        agent.id,
+        messages=says(search),
+        return_logprobs=True,
+        top_logprobs=2,
+        return_token_ids=True,
+    )
+
+    assert answer.logprobs is not None
+    assert answer.logprobs.content is not None
+    assert [one.token for one in answer.logprobs.content] == ["Tea", "it", "is"]
+    assert [one.logprob for one in answer.logprobs.content] == [0, -0.125, -0.25]
+    assert [len(one.top_logprobs) for one in answer.logprobs.content] == [2, 2, 2]
+    assert answer.turns is not None
+    assert [one.role for one in answer.turns] == ["assistant", "tool", "assistant"]
+    called, returned, said = answer.turns
+    assert (called.output_ids, returned.tool_name) == (None, "conversation_search")
+    assert (said.content, said.output_ids) == ("Tea it is", [0, 1, 2])
+    assert said.output_token_logprobs == [[0, 0, None], [-0.125, 1, None], [-0.25, 2, None]]
+    plain = letta.agents.messages.create(agent.id, messages=says("Hi"))
+    assert (plain.logprobs, plain.turns) == (None, None)
+
+    def refused(**fields: Any) -> str:
+        body = {"messages": says("Hi"), **fields}
+        answer = http.post(f"/v1/agents/{agent.id}/messages", json=body)
+        assert answer.status_code == 422
+        return str(answer.json()["detail"])
+
+    assert "needs `return_logprobs`" in refused(top_logprobs=3)
+    assert "between 0 and 20" in refused(return_logprobs=True, top_logprobs=21)
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+def test_a_stream_keeps_what_is_known_of_its_tokens_with_the_step(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    lines = stream(http, agent.id, "SAY:So be it", stream_tokens=True, return_logprobs=True)
+    assert kinds(lines)[-1] == "[DONE]"
+    [step] = letta.steps.list(agent_id=agent.id).items
+    trace = http.get(f"/v1/steps/{step.id}/trace").json()
+    tokens = [one["token"] for one in trace["response_json"]["logprobs"]["content"]]
+    assert tokens == ["So", "be", "it"]

@@ -119,6 +119,11 @@ bench-rebuild: ## Measure a rebuild of 1,000 agents and 20,000 messages under lo
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.rebuild $(ARGS)
 
+.PHONY: bench-history
+bench-history: ## Measure an agent with 100,000 messages beside empty ones (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.long_history $(ARGS)
+
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)

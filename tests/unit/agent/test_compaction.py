@@ -13,10 +13,12 @@ from libs.contracts.compaction import CompactConversation, ConversationCompacted
 from libs.contracts.conversation import CancelRuns, Message, ToolCall, Usage
 from libs.contracts.letta_message_mapping import text_of
 from services.agent.adapters.models.ports import ModelFailed
+from services.agent.domain import compaction_plan
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.compaction import NOTHING_TO_COMPACT
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.summary_texts import NO_MODEL
+from services.agent.engine import compaction
 from tests.contract.examples import AGENT, LLM, RUN_CONFIG, message
 from tests.unit.agent.world import CONVERSATION, Process, World
 
@@ -280,6 +282,54 @@ class TestAutomatic:
         assert chat.run()["status"] == "completed"
         chat.check()
 
+    @pytest.mark.parametrize("window", [120, 200, 300, 600])
+    async def test_tiny_windows_answer_or_say_why_not(self, chat: Chat, window: int) -> None:
+        await chat.begin(window=window)
+
+        async def answered() -> ModelReply:
+            prompt = text_of(chat.asked[-1].messages[0])
+            return SUMMARY if prompt.startswith("Summarise") else words("a" * 200)
+
+        for number in range(12):
+            await chat.say(f"{number} " + "q" * 400, *[answered] * 8)
+            chat.process.model.turns.clear()
+            row = chat.run()
+            assert row["status"] == "completed" or row["error"]["error_type"].startswith("context")
+            assert len(chat.window) < 12
+        assert len([text for text in chat.readable() if text.endswith("q" * 400)]) == 12
+        chat.check()
+
+    async def test_thousands_of_messages_at_once_are_bounded(
+        self, chat: Chat, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(compaction_plan, "WINDOW_MESSAGES_MAX", 50)
+        await chat.begin(window=1_000_000)
+        await chat.talk(26, 1)
+        await chat.say("more", SUMMARY, words())
+        assert len(chat.compactions) == 1
+        assert len(chat.window) < 50
+        chat.check()
+
+    async def test_images_count_in_bytes_too(
+        self, chat: Chat, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(compaction_plan, "WINDOW_BYTES_MAX", 100_000)
+        await chat.begin(window=1_000_000, mode="all")
+        await chat.talk(2, 10)
+        data = {"type": "base64", "media_type": "image/png", "data": "A" * 200_000}
+        image = message(300, role="user", content=[{"type": "image", "source": data}])
+        chat.answers(SUMMARY, words("nice"))
+        await chat.process.tell(
+            chat.process.start_run("run-90").model_copy(update={"messages": [image]}), "image"
+        )
+        await chat.process.idle()
+        chat.answers(SUMMARY, words())
+        await chat.process.say("run-91", "and?")
+        await chat.process.idle()
+        assert chat.world.row("runs", "run-91")["status"] == "completed"
+        assert len(chat.compactions) == 2, "before the image, and with it"
+        chat.check()
+
 
 class TestOnDemand:
     @pytest.mark.parametrize(("mode", "left"), [("all", 2), ("sliding_window", 7)])
@@ -439,6 +489,31 @@ class TestSummarisers:
         first, second, third = (len(shown(one)) for one in chat.asked[-3:])
         assert first >= second >= third
         assert chat.compactions[0].model == LLM.handle
+
+    async def test_one_that_is_slow_is_not_waited_for(
+        self, chat: Chat, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(compaction, "SUMMARY_SECONDS_MAX", 0.05)
+
+        async def slow() -> ModelReply:
+            await asyncio.Event().wait()
+            return SUMMARY
+
+        await chat.begin(mode="all")
+        await chat.talk(3, 200)
+        await chat.compact(slow)
+        [done] = chat.compactions
+        assert (done.mode, done.failures) == ("mechanical", ["all: no summary after 0.05 seconds"])
+        assert chat.run()["status"] == "completed"
+
+    async def test_one_that_asks_for_tools_and_writes_is_believed(self, chat: Chat) -> None:
+        await chat.begin(mode="self_compact_all")
+        await chat.talk(3, 100)
+        call = ToolCall(id="c", name="conversation_search", arguments="{}")
+        await chat.compact(ModelReply("Cats.", [call], "tool_calls", USAGE))
+        assert chat.compactions[0].message.summary is not None
+        assert chat.compactions[0].message.summary.text == "Cats."
+        assert "tool_call.started" not in chat.world.story()
 
     async def test_one_that_failed_three_times_rests_for_ten_minutes(self, chat: Chat) -> None:
         await chat.begin(mode="all")

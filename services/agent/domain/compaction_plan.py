@@ -46,6 +46,20 @@ WAYS: dict[CompactionMode, tuple[Way, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class PromptSize:
+    """How much it weighs what a model is asked: its system message, its tools, the rest."""
+
+    system: int
+    tools: int
+    messages: int
+
+    @property
+    def whole(self) -> int:
+        """All of it."""
+        return self.system + self.tools + self.messages
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """What there is room for, in bytes: the window of the model; what of it is taken whatever is
     cut away, by the system message and the tools; what the whole weighs now, and what it should."""
@@ -102,18 +116,17 @@ def prompt_of(settings: CompactionSettings, way: CompactionMode) -> str:
 
 
 def budget_of(
-    state: ConversationState, config: AgentConfig, tools: int, share: float = 0.0
+    state: ConversationState, config: AgentConfig, asked: PromptSize, share: float = 0.0
 ) -> Budget:
-    """What there is room for in the window of an agent whose tools weigh so much, where this share
-    of it is to be free. Each compaction that was not enough makes the next one keep half."""
+    """What there is room for in the window of an agent whose model is asked so much, where this
+    share of it is to be free. Each compaction that was not enough makes the next keep half."""
     llm = config.llm_config
     rate = state.length.bytes_per_token(llm.handle or llm.model)
     window = int(llm.context_window * rate)
     kept = (1 - min(max(share, SHARE_MIN), SHARE_MAX)) / 2 ** (
         state.turn.compactions if state.turn else 0
     )
-    fixed = tools + (message_bytes(state.window[0]) if state.window else 0)
-    return Budget(window, fixed, state.length.weight + tools, int(window * kept), rate)
+    return Budget(window, asked.system + asked.tools, asked.whole, int(window * kept), rate)
 
 
 def overflowing(budget: Budget) -> Budget:
@@ -124,11 +137,6 @@ def overflowing(budget: Budget) -> Budget:
         return budget
     rate = budget.bytes_per_token * scale
     return replace(budget, window=budget.whole, goal=int(budget.goal * scale), bytes_per_token=rate)
-
-
-def system_prompt_too_long(state: ConversationState, budget: Budget) -> bool:
-    """Whether the system message alone does not fit: then nothing helps but to shorten it."""
-    return message_bytes(state.window[0]) >= budget.window
 
 
 def is_full(state: ConversationState, budget: Budget) -> bool:

@@ -1,7 +1,7 @@
 """How the window of a conversation changes otherwise than by growing, and how long it is.
 
-The window is what models are shown. Its length is known at any time, without a look at what is in
-it: by our own estimate, corrected by what the provider counted last.
+The window is what models are shown. What it takes in memory is known at any time, without a look
+at what is in it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from libs.contracts.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.conversation import Message, ModelReplied
-from libs.contracts.token_estimates import BYTES_PER_TOKEN, message_bytes, stored_bytes
+from libs.contracts.token_estimates import BYTES_PER_TOKEN, stored_bytes
 from services.agent.domain.active_run import ActiveRun, served_parts
 from services.agent.domain.provider_refusals import Omissions, Refusals
 
@@ -31,17 +31,15 @@ class MeasuredPrompt(BaseModel):
 
 
 class WindowLength(BaseModel):
-    """How long a window is: what it weighs for a model, and what it takes in memory. `evicted` is
-    how many messages are in it no more."""
+    """How much a window takes in memory, how many messages are in it no more, and how many bytes
+    are a token to its model."""
 
-    weight: int = 0
     bytes: int = 0
     evicted: int = 0
     measured: MeasuredPrompt | None = None
 
     def add(self, message: Message, sign: int = 1) -> None:
         """A message more, or with -1 a message less."""
-        self.weight += sign * message_bytes(message)
         self.bytes += sign * stored_bytes(message)
 
     def bytes_per_token(self, model: str) -> float:

@@ -45,7 +45,6 @@ from services.agent.domain.compaction_plan import (
     plan_of,
     prompt_of,
     settings_of,
-    system_prompt_too_long,
 )
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import ConversationState
@@ -103,7 +102,7 @@ def prepared(
     asked = state.turn.compaction if state.turn else None
     settings = settings_of(design.config, asked)
     share = settings.sliding_window_percentage
-    budget = budget_of(state, design.config, question.tools_bytes, share)
+    budget = budget_of(state, design.config, question.size, share)
     if trigger == "context_window_exceeded":
         budget = overflowing(budget)
     return Prepared(state, design, question, settings, budget, trigger)
@@ -141,9 +140,9 @@ class Compactor:
         """Make room before the model is asked, if there is need; returns whether anything was
         recorded, or happened meanwhile. Raises ModelFailed where no room can be made at all."""
         state, run = self.leased.conversation.state, self.leased.conversation.running()
-        budget = budget_of(state, design.config, question.tools_bytes)
-        if system_prompt_too_long(state, budget):
-            tokens = budget.tokens(budget.fixed - question.tools_bytes)
+        budget = budget_of(state, design.config, question.size)
+        if question.size.system >= budget.window:
+            tokens = budget.tokens(question.size.system)
             raise ModelFailed(too_long_prompt(design.config.llm_config.context_window, tokens))
         if run.compactions >= COMPACTIONS_MAX or not is_full(state, budget):
             return False
@@ -282,10 +281,11 @@ class Summariser:
         """The agent's own model, asked to summarise what it is shown: it has most of that in its
         cache. Raises ModelFailed where that is too long already."""
         state, asked = made_of.state, made_of.question
-        messages = shown_messages(state, asked.rebuilt)
+        tokens = made_of.config.llm_config.context_window
+        messages = shown_messages(state, asked.rebuilt, window_tokens=tokens)
         if plan.way == "self_compact_sliding_window":
             part = state.model_copy(update={"window": state.window[: plan.kept_from]})
-            messages = shown_messages(part, asked.rebuilt)
+            messages = shown_messages(part, asked.rebuilt, window_tokens=tokens)
         prompt = prompt_of(made_of.settings, plan.way)  # type: ignore[arg-type]
         at = self.clock.now()
         messages.append(Message(id="", role="user", content=prompt, created_at=at))

@@ -11,7 +11,7 @@ from libs.bus.ports import Clock, Ids
 from libs.contracts.conversation import Message
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.letta_message_mapping import assistant_parts, text_of
-from libs.contracts.token_estimates import content_bytes, schema_bytes, text_bytes
+from libs.contracts.token_estimates import message_bytes, schema_bytes
 from services.agent.adapters.models.ports import Finished, Models
 from services.agent.domain.active_run import (
     ActiveRun,
@@ -24,8 +24,9 @@ from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import OfferedTools
 from services.agent.domain.agent_types import loop_of
 from services.agent.domain.approval_state import CallGates, gates
+from services.agent.domain.compaction_plan import PromptSize
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_state import ConversationState, SystemPrompt
+from services.agent.domain.conversation_state import SystemPrompt
 from services.agent.domain.model_context import (
     AttachedBlock,
     ModelRequest,
@@ -43,15 +44,15 @@ CHUNKS_MAX = 50_000
 @dataclass(frozen=True, slots=True)
 class StepRequest:
     """What a model is asked for a step; it holds for the conversation at `version`. `rebuilt` is
-    the system message that it shows, if that is a new one, made of these blocks. `tools_bytes` is
-    how much the tools weigh that it offers."""
+    the system message that it shows, if that is a new one, made of these blocks. `size` is how
+    much all of it weighs."""
 
     version: int
     request: ModelRequest
     rebuilt: SystemPrompt | None
     offered: OfferedTools
     blocks: list[AttachedBlock]
-    tools_bytes: int
+    size: PromptSize
     gates: CallGates
 
 
@@ -78,16 +79,12 @@ def step_request(
         stream_tokens=run.stream_tokens and offered.streams,
     )
     held = gates(run.gate, state.answered, run.next_step_id, offered.names)
-    weight = schema_bytes(offered.schemas)
-    return StepRequest(conversation.version, request, rebuilt, offered, blocks, weight, held)
-
-
-def asked_bytes(state: ConversationState, question: StepRequest) -> int:
-    """How much it weighs what a model was asked, which its provider has counted."""
-    weight = state.length.weight + question.tools_bytes
-    if question.rebuilt is None:
-        return weight
-    return weight + text_bytes(question.rebuilt.content) - content_bytes(state.window[0].content)
+    size = PromptSize(
+        system=message_bytes(messages[0]),
+        tools=schema_bytes(offered.schemas),
+        messages=sum(map(message_bytes, messages[1:])),
+    )
+    return StepRequest(conversation.version, request, rebuilt, offered, blocks, size, held)
 
 
 class ModelStep:

@@ -50,7 +50,7 @@ from services.agent.engine.attempt_limits import (
 )
 from services.agent.engine.compaction import Compactor
 from services.agent.engine.leased_conversation import LeasedConversation
-from services.agent.engine.model_step import ModelStep, StepRequest, asked_bytes, step_request
+from services.agent.engine.model_step import ModelStep, StepRequest, step_request
 from services.agent.engine.ports import EnginePorts, Scheduler
 from services.agent.engine.run_deadline import RunDeadline
 from services.agent.engine.run_stream import RunStreamPublisher
@@ -275,7 +275,6 @@ class RunAttempt:
         failpoints.reached("after_model_reply")
         model_ns = round((self.ports.clock.monotonic() - since) * 1e9)
         reply, spoken = answer
-        prompt_bytes = asked_bytes(self.leased.conversation.state, question)
         await self.leased.record(
             lambda conversation: conversation.model_replied(
                 step_id,
@@ -287,7 +286,7 @@ class RunAttempt:
                 offered=question.offered.names,
                 concurrent=question.offered.concurrent,
                 rebuilt=question.rebuilt,
-                prompt_bytes=prompt_bytes,
+                prompt_bytes=question.size.whole,
                 at=self.now(),
             )
         )

@@ -607,7 +607,6 @@ class Histories(RuleBasedStateMachine):
         length = WindowLength()
         for one in window:
             length.add(one)
-        assert self.talk.state.length.weight == length.weight
         assert self.talk.state.length.bytes == length.bytes
 
     def teardown(self) -> None:

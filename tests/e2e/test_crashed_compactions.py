@@ -12,7 +12,7 @@ from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 
 POINT = "before_compaction"
-SUMMARY = "We spoke of tea."
+SUMMARY = "We spoke of crashes."
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/summarize")

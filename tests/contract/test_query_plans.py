@@ -177,7 +177,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
     PostgresAgentQueries: {"unfinished_creations"},
-    PostgresRunQueries: {"orphaned_turns", "waiting_approvals"},
+    PostgresRunQueries: {"orphaned_turns"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import httpx
@@ -23,7 +24,7 @@ LIST_FILES = {
 }
 READ = {"path": "/home"}
 ASK = f"CALL:list_files:{json.dumps(READ)} SAY:I see."
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL = b64encode(b"\x89PNG\r\n\x1a\n").decode()
 CLAUDE = "anthropic/claude-sonnet-4-6"
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from libs.contracts.letta.blocks import BlockState
+from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.pause_queries import PausedConversation
@@ -103,8 +104,8 @@ class SimQueries:
     async def paused_conversations(self) -> list[PausedConversation]:
         return await self.client.ask(lambda: finished(self.twin.paused_conversations()))
 
-    async def waiting_approvals(self, asked_before: datetime) -> list[Orphan]:
-        return await self.client.ask(lambda: finished(self.twin.waiting_approvals(asked_before)))
+    async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
+        return await self.client.ask(lambda: finished(self.twin.waiting_approvals(seconds_max)))
 
     async def unfinished_creations(self) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))

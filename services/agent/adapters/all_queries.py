@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from services.agent.adapters.approval_queries import ApprovalQueries, PostgresApprovalQueries
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
 from services.agent.adapters.conversation_queries import (
     ConversationQueries,
@@ -19,6 +20,7 @@ from services.agent.adapters.run_recovery_queries import PostgresRunQueries, Run
 
 class Queries(
     AgentQueries,
+    ApprovalQueries,
     BlockQueries,
     ConversationQueries,
     MessageSearch,
@@ -33,6 +35,7 @@ class Queries(
 class PostgresQueries(
     PostgresBlockQueries,
     PostgresAgentQueries,
+    PostgresApprovalQueries,
     PostgresConversationQueries,
     PostgresMessageSearch,
     PostgresPastRunQueries,

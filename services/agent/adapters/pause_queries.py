@@ -22,6 +22,11 @@ class PausedConversation:
     minutes: int
     until: datetime
 
+    @property
+    def seconds(self) -> float:
+        """How long the pause is."""
+        return self.minutes * 60.0
+
 
 class PauseQueries(Protocol):
     """What the sweep of pauses reads."""

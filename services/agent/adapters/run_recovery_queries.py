@@ -47,10 +47,6 @@ class RunQueries(Protocol):
         """Conversations whose turn nobody drives, without those that are named."""
         ...
 
-    async def waiting_approvals(self, asked_before: datetime) -> list[Orphan]:
-        """Conversations whose calls wait for a client since before a moment, the oldest first."""
-        ...
-
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
         """The span in which a run was accepted, as W3C writes it; empty if nobody traced it."""
         ...
@@ -96,15 +92,6 @@ class PostgresRunQueries:
         that was deleted meanwhile has no messages and no turn; but its lease is still there, and
         somebody has to clear it away."""
         rows = await self.database.fetch(ORPHANED_TURNS, {"limit": SWEPT_MAX, "but": but})
-        return [Orphan(*row) for row in rows]
-
-    async def waiting_approvals(self, asked_before: datetime) -> list[Orphan]:
-        """Conversations whose calls wait for a client since before a moment, the oldest first."""
-        rows = await self.database.fetch(
-            "select conversation_id, org, '' from agent.approvals where requested_at <= %s"
-            " order by requested_at limit %s",
-            [asked_before, SWEPT_MAX],
-        )
         return [Orphan(*row) for row in rows]
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:

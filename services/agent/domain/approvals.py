@@ -97,10 +97,10 @@ def recorded(one: CallAnswer, approval: PendingApproval) -> RecordedAnswer:
     return RecordedAnswer(**dict(one), arguments_hash=approval.hashes[one.tool_call_id])
 
 
-def expire(conversation: Conversation, *, asked_before: datetime, at: datetime) -> bool:
-    """End what waits for the client since before a moment; returns whether anything did."""
+def expire(conversation: Conversation, *, requested_at: datetime, at: datetime) -> bool:
+    """End what waits for the client since then, if it is still that; returns whether it is."""
     approval = conversation.state.approval
-    if approval is None or approval.requested_at > asked_before:
+    if approval is None or approval.requested_at != requested_at:
         return False
     end(conversation, ApprovalExpired, at=at)
     conversation.start_next(at=at)

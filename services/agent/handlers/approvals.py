@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.unknown_version_backoff import log_once
@@ -12,14 +11,17 @@ from libs.contracts.approvals import SetToolApproval
 from libs.contracts.bus_messages import Accepted, Command, Context, NewerVersion, Rejected
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.reconciliation_queries import Orphan
+from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
 from services.agent.domain.agent import Agent
 from services.agent.domain.approvals import expire
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.tool_approval import with_approval
 from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.watched_deadlines import WatchedDeadlines
 
 log = logging.getLogger(__name__)
+
+EXPIRED_AT_ONCE_MAX = 64
 
 
 class ApprovalHandlers:
@@ -27,6 +29,7 @@ class ApprovalHandlers:
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
+        self.deadlines = WatchedDeadlines[WaitingApproval](ports.clock, APPROVALS_SEEN_MAX)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -40,27 +43,29 @@ class ApprovalHandlers:
         return with_approval(agent, command, at=self.ports.clock.now()) or Accepted()
 
     async def sweep(self) -> None:
-        """End what has waited for its client for too long, by the clocks of who asked and of this
-        process."""
-        deadlines = self.ports.engine.ports.deadlines
-        asked_before = self.ports.clock.now() - timedelta(seconds=deadlines.approval_seconds_max)
-        for late in await self.ports.queries.waiting_approvals(asked_before):
+        """End what has waited for its client for too long. Several processes may look; one ends it,
+        the others find it ended."""
+        seconds_max = self.ports.engine.ports.deadlines.approval_seconds_max
+        waiting = await self.ports.queries.waiting_approvals(seconds_max)
+        for late in self.deadlines.over(waiting)[:EXPIRED_AT_ONCE_MAX]:
             try:
-                async with self.ports.engine.ports.locks.hold(late.id):
-                    await self.expire(late, asked_before)
+                async with self.ports.engine.ports.locks.hold(late.conversation_id):
+                    await self.expire(late)
             except NewerVersion as unknown:
                 log_once(unknown)
-            except VersionConflict as conflict:
-                log.info("approval in %s: decided again later: %s", late.id, conflict)
+            except VersionConflict:
+                log.debug("%s goes on just now", late.conversation_id)
 
-    async def expire(self, late: Orphan, asked_before: datetime) -> None:
+    async def expire(self, late: WaitingApproval) -> None:
         """End what waits in one conversation, unless it has been answered meanwhile."""
         context = Context(self.ports.ids.new("sweep"), org=late.org)
         work = self.ports.repository.work(context)
-        conversation = await work.load(Conversation, late.id)
-        if not expire(conversation, asked_before=asked_before, at=self.ports.clock.now()):
+        conversation = await work.load(Conversation, late.conversation_id)
+        now = self.ports.clock.now()
+        if not expire(conversation, requested_at=late.requested_at, at=now):
             return
-        log.warning("%s: the deadline of an approval has passed", late.id)
+        log.warning("%s: the deadline of an approval has passed", conversation.id)
         if conversation.state.turn is not None:
             self.ports.begin_after_commit(conversation, work)
         await work.commit()
+        self.ports.engine.ports.committed()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from libs.bus.ports import Clock
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import VersionConflict
@@ -15,45 +14,11 @@ from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import design_in
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.watched_deadlines import WatchedDeadlines
 
 log = logging.getLogger(__name__)
 
 RESUMED_AT_ONCE_MAX = 64
-# Who has not looked for longer does not know when a pause began that it sees now.
-LOOKED_SECONDS_MAX = 10.0
-
-
-class PauseEnds:
-    """When the pauses end that this process sees, by the clock that nobody sets.
-
-    A pause that was not there at the last look began since, so it lasts as long as was asked for,
-    whatever clocks say that are set or belong to another machine. Only what a process finds when it
-    starts to look ends when its own clock says so, and never later than after its whole length.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.ends: dict[PausedConversation, float] = {}
-        self.looked_at = float("-inf")
-
-    def over(self, pauses: list[PausedConversation]) -> list[PausedConversation]:
-        """Those of all pauses that are over."""
-        now, known = self.clock.monotonic(), self.ends
-        looked = now - self.looked_at <= LOOKED_SECONDS_MAX
-        self.ends = {
-            one: known[one] if one in known else now + self.seconds_left(one, begun_since=looked)
-            for one in pauses
-        }
-        # Where there are too many to see them all, some are seen late.
-        self.looked_at = now if len(pauses) < PAUSES_SEEN_MAX else float("-inf")
-        return [one for one in pauses if self.ends[one] <= now]
-
-    def seconds_left(self, pause: PausedConversation, *, begun_since: bool) -> float:
-        """How long a pause lasts that is seen for the first time."""
-        whole = pause.minutes * 60.0
-        if begun_since:
-            return whole
-        return min(max((pause.until - self.clock.now()).total_seconds(), 0.0), whole)
 
 
 class PauseHandlers:
@@ -61,7 +26,7 @@ class PauseHandlers:
 
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
-        self.ends = PauseEnds(ports.clock)
+        self.ends = WatchedDeadlines[PausedConversation](ports.clock, PAUSES_SEEN_MAX)
 
     async def sweep(self) -> None:
         """Resume the conversations whose pause is over. Several processes may look; one begins the

@@ -231,7 +231,10 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.talk.state.approval is not None)
     @rule(lost=st.booleans())
     def approval_expires(self, lost: bool) -> None:
-        self.decide(lambda talk: expire(talk, asked_before=self.now(), at=self.now()), lost=lost)
+        approval = self.talk.state.approval
+        assert approval is not None
+        asked = approval.requested_at
+        self.decide(lambda talk: expire(talk, requested_at=asked, at=self.now()), lost=lost)
         assert self.talk.state.approval is None
 
     @precondition(lambda self: self.asks())

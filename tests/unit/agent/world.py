@@ -34,6 +34,7 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
+from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.message_search import FoundMessage, Search
@@ -270,11 +271,16 @@ class TwinQueries:
             if (row["agent_id"], row["org"]) not in there
         ][:SWEPT_MAX]
 
-    async def waiting_approvals(self, asked_before: datetime) -> list[Orphan]:
+    async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
+        rows = sorted(self.rows("approvals"), key=lambda row: row["requested_at"])
         return [
-            Orphan(row["conversation_id"], row["org"], "")
-            for row in self.rows("approvals")
-            if datetime.fromisoformat(row["requested_at"]) <= asked_before
+            WaitingApproval(
+                row["conversation_id"],
+                row["org"],
+                datetime.fromisoformat(row["requested_at"]),
+                seconds_max,
+            )
+            for row in rows
         ]
 
     async def paused_conversations(self) -> list[PausedConversation]:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from libs.contracts.approvals import arguments_hash
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, UNPROCESSABLE, Accepted, Event, Rejected
 from libs.contracts.conversation import main_conversation
 from libs.eventstore.event_decoding import event_of
@@ -130,7 +131,7 @@ def conversations(schema: InMemorySchema) -> dict[str, list[Event]]:
 
 def check_conversation(conversation: str, events: list[Any]) -> Iterator[str]:
     """Runs begin in the order of acceptance and end once; every call has one result."""
-    accepted = [event.run_id for event in events if event.topic == "run.accepted"]
+    accepted = in_line(events)
     started = [event.run_id for event in events if event.topic == "run.started"]
     ended = [run_id for event in events for run_id in runs_ended_by(event)]
     deleted = events[-1].topic == "conversation.deleted"
@@ -149,6 +150,26 @@ def check_conversation(conversation: str, events: list[Any]) -> Iterator[str]:
     if any(times > 1 for times in steps.values()):
         yield f"{conversation}: a step is recorded more than once"
     yield from check_calls(conversation, events, deleted)
+    yield from check_approvals(conversation, events)
+
+
+def in_line(events: list[Any]) -> list[str]:
+    """The runs that were accepted in the order in which they are to begin: what brings an answer
+    goes before all that wait."""
+    line: list[str] = []
+    begun = 0
+    for event in events:
+        if event.topic == "run.accepted":
+            line.insert(begun if event.answers else len(line), event.run_id)
+        elif event.topic == "run.started":
+            begun = line.index(event.run_id) + 1
+        elif event.topic == "queued_runs.cancelled":
+            line = (
+                [one for one in line[:begun]]
+                + [one for one in line[begun:] if one not in event.run_ids]
+                + event.run_ids
+            )
+    return line
 
 
 def runs_ended_by(event: Any) -> list[str]:
@@ -173,9 +194,35 @@ def check_calls(conversation: str, events: list[Any], deleted: bool) -> Iterator
         whole = story in (
             ["asked", "started", "finished", "shown"],
             ["asked", "started", "interrupted", "shown"],
+            ["asked", "refused", "shown"],
+            ["asked", "shown"],
         )
         if not whole and not deleted:
             yield f"{conversation}: {call} went {' -> '.join(story)}"
+
+
+def check_approvals(conversation: str, events: list[Any]) -> Iterator[str]:
+    """What needs an approval is carried out with one of its arguments only, and what is not carried
+    out without a word of the client is so because its time was over, or it was cancelled."""
+    gated: dict[str, Any] = {}
+    approved: set[tuple[str, str]] = set()
+    silent: set[str] = set()
+    for event in events:
+        if event.topic == "model.replied":
+            gated |= {call.id: call for call in event.tool_calls if call.gated}
+            silent |= {call.id for call in event.tool_calls}
+        elif event.topic == "approval.answered":
+            answers = [one for one in event.answers if one.kind == "approved"]
+            approved |= {(one.tool_call_id, one.arguments_hash) for one in answers}
+        elif event.topic in ("approval.expired", "approval.cancelled"):
+            silent.clear()
+        elif event.topic == "tool_call.started" and event.tool_call_id in gated:
+            if (event.tool_call_id, arguments_hash(gated[event.tool_call_id])) not in approved:
+                yield f"{conversation}: {event.tool_call_id} was not approved, and carried out"
+        if event.topic.startswith("tool_call."):
+            silent.discard(event.tool_call_id)
+        elif event.topic == "message.appended" and event.message.tool_call_id in silent:
+            yield f"{conversation}: {event.message.tool_call_id} has a result from nowhere"
 
 
 # Blocks and what tools wrote
@@ -297,6 +344,9 @@ def check_request(
     if told.status == 200 and told.body["stop_reason"]["stop_reason"] == "cancelled":
         if not cancelled:
             yield f"{say.name} was cancelled, and nobody asked for that"
+    elif told.status == 200 and is_unanswered(told):
+        if not times:
+            yield f"{say.name} was asked about its calls and is not in the history"
     elif told.status == 200:
         texts = [one.get("content") for one in told.body["messages"]]
         if not times:
@@ -307,6 +357,12 @@ def check_request(
             yield f"{say.name} was answered 200, and its answer stands {said[answer]} times"
     elif say.attempts > 10 and not deleted and not is_expected(told):
         yield f"{say.name} was answered {told.status} {told.body} after {told.attempts} attempts"
+
+
+def is_unanswered(told: SentMessage) -> bool:
+    """Whether its calls needed an approval, and none came in time."""
+    asked = told.body["stop_reason"]["stop_reason"] == "requires_approval"
+    return bool(told.say.answers) and asked
 
 
 def is_expected(told: SentMessage) -> bool:

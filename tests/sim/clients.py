@@ -24,7 +24,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from tests.sim.bus import SimBus
-from tests.sim.model import HANDLE, KEEP
+from tests.sim.model import GATED, HANDLE, KEEP
 from tests.sim.plan import APIS, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
 from tests.sim.store import UNSTORABLE
@@ -52,7 +52,9 @@ def wanted(name: str, *, shared: bool = False) -> dict[str, Any]:
         "system": "Be kind.",
         "memory_blocks": [{"label": "ledger", "value": "", "limit": 100_000}],
         "block_ids": [SHARED_BLOCK] if shared else [],
-        "tools": ["memory_insert", KEEP],
+        "tools": ["memory_insert", KEEP, GATED],
+        "tool_rules": [{"type": "requires_approval", "tool_name": GATED}],
+        "include_base_tool_rules": False,
         "include_base_tools": False,
     }
 
@@ -68,6 +70,9 @@ class SentMessage:
     body: Any = None
     attempts: int = 0
     story: Story = field(default_factory=Story)
+    # Of an answer: the calls that it is about, and its own name.
+    calls: list[str] = field(default_factory=list)
+    name: str = ""
 
 
 @dataclass(slots=True)
@@ -239,6 +244,22 @@ class Clients:
                 self.copies[say.name] = told
                 self.told[say.name] = told[0]
                 await asyncio.gather(*map(self.say, told))
+                if say.answers:
+                    await self.answer(told[0])
+
+    async def answer(self, told: SentMessage) -> None:
+        """Answer what the agent asks about, for all calls at once or one by one."""
+        say, calls = told.say, calls_that_wait(told)
+        if say.answers == "never" or not calls:
+            return
+        await asyncio.sleep(say.answers_after)
+        groups = [[one] for one in calls] if say.answers == "one by one" else [calls]
+        for n, group in enumerate(groups):
+            for time in range(2 if say.answers == "twice" else 1):
+                answer = SentMessage(say, calls=group, name=f"{say.name} answer {n} {time}")
+                await self.say(answer)
+                if answer.status == 200:
+                    told.body, told.answered_at = answer.body, answer.answered_at
 
     async def say(self, told: SentMessage) -> None:
         """Send one message until there is an answer, or retries ends."""
@@ -252,7 +273,8 @@ class Clients:
             except (TimeoutError, ConnectionError):
                 told.status, headers = 0, {}
             retried = told.status in RETRIED or told.status >= 500 or not told.status
-            if not retried or headers.get("x-should-retry") == "false":
+            waits = "PENDING_APPROVAL" in str(told.body)  # for somebody else's answer
+            if not retried or (headers.get("x-should-retry") == "false" and not waits):
                 break
             if told.say.gives_up_after and not attempt:
                 continue
@@ -275,7 +297,7 @@ class Clients:
         story = told.story
         pushed: asyncio.Queue[Any] = asyncio.Queue()
         process.readers.append(pushed.put_nowait)
-        request = http_request(told.say, attempt, last=story.last)
+        request = http_request(told, attempt, last=story.last)
         agent = agent_id(told.say.agent)
         telling = process.lane.spawn(process.tell(request, agent, story.run_id, pushed.put_nowait))
         try:
@@ -303,7 +325,7 @@ class Clients:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         process.requests.add(answer)
         read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        request = http_request(say, attempt)
+        request = http_request(told, attempt)
         process.lane.spawn(self.served(process, read, answer, request, say.agent))
         async with asyncio.timeout(HTTP_SECONDS_MAX) as limit:
             if say.gives_up_after and not attempt:
@@ -329,8 +351,31 @@ class Clients:
             answer.set_result(given)
 
 
-def http_request(say: Say, attempt: int, *, last: int = 0) -> Any:
+def calls_that_wait(told: SentMessage) -> list[str]:
+    """The calls that an answer asks about."""
+    if told.status != 200 or told.body["stop_reason"]["stop_reason"] != "requires_approval":
+        return []
+    return [
+        call["tool_call_id"]
+        for one in told.body["messages"]
+        if one["message_type"] == "approval_request_message"
+        for call in one["tool_calls"]
+    ]
+
+
+def approval_request(told: SentMessage) -> tuple[dict[str, str], dict[str, Any]]:
+    """The headers and the body of an answer."""
+    approvals = [
+        {"type": "approval", "tool_call_id": one, "approve": told.say.answers != "no"}
+        for one in told.calls
+    ]
+    headers = {"x-request-id": told.say.name, "idempotency-key": f"key of {told.name}"}
+    return headers, {"messages": [{"type": "approval", "approvals": approvals}]}
+
+
+def http_request(told: SentMessage, attempt: int, *, last: int = 0) -> Any:
     """What the api sees of a request."""
+    say = told.say
     steps = [
         [[call.tool, call.label, f"{say.name} step {n} call {m}"] for m, call in enumerate(step)]
         for n, step in enumerate(say.steps)
@@ -350,6 +395,8 @@ def http_request(say: Say, attempt: int, *, last: int = 0) -> Any:
     asked: dict[str, Any] = {"messages": [message]}
     if say.streams:
         asked |= {"streaming": True, "background": True, "stream_tokens": say.streams == "tokens"}
+    if told.calls:
+        headers, asked = approval_request(told)
     body = json.dumps(asked).encode()
     if last:
         # Only what goes on is asked for: the rest of the request is not read again.

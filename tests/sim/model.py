@@ -24,6 +24,7 @@ from tests.sim.store import UNSTORABLE
 
 HANDLE = "sim/model"
 KEEP = "archival_memory_insert"  # its effect is in the ledger of the world; it may not run twice
+GATED = "archival_memory_search"  # the same, and each call of it needs an approval
 KEEPING_SECONDS = 0.3
 TOKEN_SECONDS = 0.05
 BUG = "planned bug"
@@ -101,8 +102,8 @@ def answer(asked_for: dict[str, Any], step: int, time: int) -> ModelReply:
 def called(call: list[str]) -> tuple[str, str]:
     """A planned call as the model makes it."""
     tool, label, line = call
-    if tool == "keep":
-        return KEEP, json.dumps({"content": line})
+    if tool in ("keep", "ask"):
+        return KEEP if tool == "keep" else GATED, json.dumps({"content": line})
     return tool, json.dumps({"label": label, "new_string": line})
 
 
@@ -121,7 +122,7 @@ class SimMemoryTools(MemoryTools):
 
     def __init__(self, *adapters: Any) -> None:
         super().__init__(*adapters)
-        self.runners[KEEP] = self.keep
+        self.runners[KEEP] = self.runners[GATED] = self.keep
 
     async def keep(self, calling: Calling) -> ToolResult:
         """Write a line outside; the middle of it is as good a moment to die as any."""

@@ -34,8 +34,10 @@ from services.agent import projections
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain import conversation_state, tool_calls
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.pending_call import PendingCall
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
+from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
@@ -414,6 +416,26 @@ def deleted_lease_left() -> list[Patch]:
         return [orphan for orphan in await real(queries, but) if orphan.id in there]
 
     return [(SimQueries, "orphaned_turns", orphaned_turns)]
+
+
+@mutant("Nobody ends what waits for a client that never answers.")
+def approval_never_ends() -> list[Patch]:
+    async def sweep(handlers: ApprovalHandlers) -> None:
+        return None
+
+    return [(ApprovalHandlers, "sweep", sweep)]
+
+
+@mutant("An answer that comes while calls wait is taken for one to all of them.")
+def one_answer_for_all() -> list[Patch]:
+    def waits(run: ActiveRun) -> bool:
+        gated = [one for one in run.calls if one.call.gated]
+        return bool(gated) and all(one.waits_for_client for one in gated)
+
+    return [
+        (PendingCall, "approved", property(lambda pending: True)),
+        (ActiveRun, "waits_for_client", property(waits)),
+    ]
 
 
 # The relay and the consumers

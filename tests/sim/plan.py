@@ -18,6 +18,7 @@ FULL_SECONDS_MAX = 8.0
 MEETING_SECONDS = 4.5
 GIVES_UP_SECONDS_MAX = 0.01  # about as long as a message is being accepted
 CLIENTS_MAX = 4
+APPROVAL_SECONDS_MAX = 15.0
 MODEL_FAILURES = ("llm_timeout", "llm_rate_limit", "llm_server_error", "llm_connection_error")
 CRASH_POINTS = (
     "after_model_reply",
@@ -66,6 +67,9 @@ class Say:
     streams: str = ""
     drops_after: int = 0
     gives_up_after: float = 0.0
+    # What becomes of calls that need an approval, and after how long.
+    answers: str = ""
+    answers_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,11 @@ def plan_of(seed: int) -> Plan:
         seed,
         agents,
         tuple(dice.random() < 0.6 for _ in agents),
-        (*says(dice, len(agents)), *early_retries(seed, len(agents))),
+        (
+            *says(dice, len(agents)),
+            *early_retries(seed, len(agents)),
+            *asking(seed, len(agents)),
+        ),
         (
             *chores(dice, len(agents)),
             *pressing(seed, len(agents)),
@@ -207,6 +215,31 @@ def early_retries(seed: int, agents: int) -> list[Say]:
             thinks=0.1,
             named_by="nothing",
             gives_up_after=round(GIVES_UP_SECONDS_MAX * dice.random(), 4),
+        )
+        for n in range(3)
+    ]
+
+
+def asking(seed: int, agents: int) -> list[Say]:
+    """In every third world clients are asked whether calls may be carried out. They say yes or no,
+    for all calls or one by one, some of them twice, some late and some never."""
+    if seed % 3 != 2:
+        return []
+    dice = Random(f"asking of {seed}")
+    kinds = (("ask",), ("ask", "keep"), ("keep", "ask", "ask"), ("ask", "ask"))
+    return [
+        Say(
+            f"q{n + 1}",
+            CLIENTS_MAX + 3 + n,
+            dice.randrange(agents),
+            pause=round(12 * dice.random(), 3),
+            steps=(tuple(map(Call, dice.choice(kinds))),),
+            thinks=round(dice.random(), 3),
+            named_by=dice.choice(("key", "otid", "nothing")),
+            answers=dice.choice(("yes", "yes", "no", "one by one", "twice", "never")),
+            answers_after=round(
+                dice.choice((0.1, 3.0, 2 * APPROVAL_SECONDS_MAX)) * dice.random(), 3
+            ),
         )
         for n in range(3)
     ]

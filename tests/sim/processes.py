@@ -35,6 +35,7 @@ from tests.sim.bus import Broker, SimBus
 from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
 from tests.sim.model import SimMemoryTools, SimProvider
 from tests.sim.network import FAULTS, Network
+from tests.sim.plan import APPROVAL_SECONDS_MAX
 from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimRunQueries
 from tests.sim.store import Client, Server, SimStore
 from tests.unit.given import NOW
@@ -226,7 +227,10 @@ class Process:
 PROCESS_OF: dict[int, Process] = {}
 Wire = Callable[[Runtime], Awaitable[Callable[[], Awaitable[None]] | None]]
 WIRED: dict[str, tuple[Any, Any]] = {
-    "agent": (agent_app.wiring({}), agent_projections.project),
+    "agent": (
+        agent_app.wiring({"HEELER_APPROVAL_SECONDS_MAX": str(APPROVAL_SECONDS_MAX)}),
+        agent_projections.project,
+    ),
     "memory": (memory_app.wiring({}), memory_projections.project),
 }
 READ_MODELS = {

@@ -100,6 +100,7 @@ class World:
             if row["status"] not in ("completed", "failed", "cancelled")
         ]
         left += [f"the lease of {key}" for key in agent.leases if key.startswith("conv-")]
+        left += [f"the approval of {row['conversation_id']}" for row in agent.rows("approvals")]
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
         left += [f"the block {one}, which nobody has" for one in blocks_of_nobody(agent, memory)]
         left += [

@@ -177,6 +177,44 @@ class Histories(RuleBasedStateMachine):
             agent_id=AGENT, run=run, messages=said, max_steps=max_steps, request_hash="h"
         )
 
+    @precondition(lambda self: self.talk.state.turn is None and self.talk.state.approval is None)
+    @rule(
+        tools=st.lists(st.sampled_from(["look", "keep", BROWSE]), min_size=1, max_size=4),
+        concurrent=st.booleans(),
+        fresh_ids=st.booleans(),
+    )
+    def a_run_asks_its_client(self, tools: list[str], concurrent: bool, fresh_ids: bool) -> None:
+        """What rarely comes of other rules alone: a step with calls that wait, and others."""
+        asked = self.request([self.message(role="user", content="Hi")], max_steps=4)
+        command = StartClientRun(**dict(asked), client_tools=[ClientTool(name=BROWSE)])
+        rules = rules_in_force([NEEDS_APPROVAL], TOOLS)
+        kind, moments = AgentType.letta_v1_agent, {"asked_at": self.now(), "at": self.now()}
+        assert self.talk.accept(command, kind, tool_rules=rules, **moments) is None
+        self.commit()
+        action = self.talk.next_action()
+        assert isinstance(action, AskModel)
+        prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
+        calls = [
+            ToolCall(id=f"{prefix}{n}", name=one, arguments="{}") for n, one in enumerate(tools)
+        ]
+        reply = ModelReply("", calls, "tool_calls", Usage(prompt_tokens=5))
+        spoken = Spoken(f"message-{self.fresh()}", self.now())
+        self.decide(
+            lambda talk: talk.model_replied(
+                action.step_id,
+                "demo",
+                reply,
+                spoken=spoken,
+                parallel=True,
+                concurrent=["look", "keep"] if concurrent else [],
+                rebuilt=None,
+                at=self.now(),
+            )
+        )
+        gated = bool({*tools} & {"keep", BROWSE})
+        assert (self.talk.state.approval is not None) == gated
+        self.repeat = None
+
     @precondition(lambda self: self.talk.state.approval is not None)
     @rule(
         kinds=st.lists(st.sampled_from(["approved", "denied", "returned"]), min_size=1),

@@ -164,11 +164,8 @@ def in_line(events: list[Any]) -> list[str]:
         elif event.topic == "run.started":
             begun = line.index(event.run_id) + 1
         elif event.topic == "queued_runs.cancelled":
-            line = (
-                [one for one in line[:begun]]
-                + [one for one in line[begun:] if one not in event.run_ids]
-                + event.run_ids
-            )
+            left = [one for one in line[begun:] if one not in event.run_ids]
+            line = [*line[:begun], *left, *event.run_ids]
     return line
 
 
@@ -216,9 +213,10 @@ def check_approvals(conversation: str, events: list[Any]) -> Iterator[str]:
             approved |= {(one.tool_call_id, one.arguments_hash) for one in answers}
         elif event.topic in ("approval.expired", "approval.cancelled"):
             silent.clear()
-        elif event.topic == "tool_call.started" and event.tool_call_id in gated:
-            if (event.tool_call_id, arguments_hash(gated[event.tool_call_id])) not in approved:
-                yield f"{conversation}: {event.tool_call_id} was not approved, and carried out"
+        elif event.topic == "tool_call.started":
+            call = gated.get(event.tool_call_id)
+            if call is not None and (call.id, arguments_hash(call)) not in approved:
+                yield f"{conversation}: {call.id} was not approved, and carried out"
         if event.topic.startswith("tool_call."):
             silent.discard(event.tool_call_id)
         elif event.topic == "message.appended" and event.message.tool_call_id in silent:
@@ -308,7 +306,7 @@ def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
         order[number] = [
             json.loads(text_of_sent(event.message))["name"]
             for event in events
-            if event.topic == "message.appended" and event.sent
+            if event.topic == "message.appended" and event.sent and event.message.role == "user"
         ]
         said = Counter(
             str(event.message.content)

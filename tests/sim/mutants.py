@@ -33,6 +33,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent import projections
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain import conversation_state, tool_calls
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.pending_call import PendingCall
 from services.agent.engine.leased_conversation import LeasedConversation

@@ -19,6 +19,7 @@ MEETING_SECONDS = 4.5
 GIVES_UP_SECONDS_MAX = 0.01  # about as long as a message is being accepted
 CLIENTS_MAX = 4
 APPROVAL_SECONDS_MAX = 15.0
+ANSWERS_AFTER_SECONDS = (0.1, 3.0, 2 * APPROVAL_SECONDS_MAX)
 MODEL_FAILURES = ("llm_timeout", "llm_rate_limit", "llm_server_error", "llm_connection_error")
 CRASH_POINTS = (
     "after_model_reply",

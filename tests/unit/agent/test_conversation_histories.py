@@ -508,7 +508,7 @@ class Histories(RuleBasedStateMachine):
         for message in messages:
             self.talk.append(message, at=self.now())
         self.commit()
-        self.repeat = None
+        self.repeat = self.answers = None
         assert self.others[-1][0].state.model_dump_json() == before, "its source is as it was"
 
     @precondition(lambda self: self.others)
@@ -516,7 +516,7 @@ class Histories(RuleBasedStateMachine):
     def another_conversation_goes_on(self) -> None:
         self.others.append((self.talk, self.stored, self.events))
         self.talk, self.stored, self.events = self.others.pop(0)
-        self.repeat = None
+        self.repeat = self.answers = None
 
     @precondition(lambda self: self.talk.state.pause is not None)
     @rule(lost=st.booleans())

@@ -10,7 +10,7 @@ from deploy.embedded.settings import LaunchError
 from libs.bus.service_settings import log_level
 from libs.contracts.environment import WrongSetting
 from libs.telemetry.settings import TelemetrySettings
-from services.agent.settings import Deadlines, ProviderSettings
+from services.agent.settings import Deadlines, ProviderSettings, callback_hosts
 from services.api.settings import ApiSettings
 
 # Only what they read of a person's environment. One that is missing here is refused by the service.
@@ -19,6 +19,7 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     partial(TelemetrySettings.from_environment, "launcher"),
     ProviderSettings.from_environment,
     Deadlines.from_environment,
+    callback_hosts,
     ApiSettings.from_environment,
 )
 

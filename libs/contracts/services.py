@@ -61,6 +61,7 @@ SERVICES = (
             "libs.contracts.agent",
             "libs.contracts.conversation",
             "libs.contracts.runs_with_options",
+            "libs.contracts.callbacks",
             "libs.contracts.steps",
             "libs.contracts.conversation_lifecycle",
             "libs.contracts.compaction",

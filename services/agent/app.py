@@ -14,8 +14,10 @@ from libs.contracts import memory
 from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.conversation import RunCancelled
 from libs.telemetry import metrics
+from services.agent.adapters.address_guard import AddressGuard
 from services.agent.adapters.agent_tools import AgentTools
 from services.agent.adapters.all_queries import PostgresQueries, Queries
+from services.agent.adapters.client_poster import ClientPoster
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_catalogue import Catalogue
@@ -25,6 +27,7 @@ from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, cou
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.tools.definition import Owner
+from services.agent.engine.callbacks import CallbackSender
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
@@ -32,17 +35,19 @@ from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.delete_conversations import DeleteConversations
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
-from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
+from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings, callback_hosts
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
     """The wiring with the providers and the limits that the environment names."""
     settings = ProviderSettings.from_environment(environment)
-    return partial(wire, settings=settings, deadlines=Deadlines.from_environment(environment))
+    guard = AddressGuard(callback_hosts(environment))
+    deadlines = Deadlines.from_environment(environment)
+    return partial(wire, settings=settings, deadlines=deadlines, guard=guard)
 
 
 async def wire(
-    runtime: Runtime, *, settings: ProviderSettings, deadlines: Deadlines
+    runtime: Runtime, *, settings: ProviderSettings, deadlines: Deadlines, guard: AddressGuard
 ) -> Callable[[], Awaitable[None]]:
     """Say what the agent service answers, follows and sweeps; returns what drains it."""
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
@@ -67,7 +72,7 @@ async def wire(
         )
     )
     await catalogue.start()
-    ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids)
+    ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
     handlers = Handlers(ports)
     blocks = DetachDeletedBlocks(bus, queries, ids)
     conversations = DeleteConversations(bus, queries, clock, ids)
@@ -78,7 +83,9 @@ async def wire(
     await service.handle(table)
     await service.follow("memory", {memory.BlockDeleted: blocks.block_deleted})
     await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
+    callbacks = CallbackSender(engine.ports, ClientPoster(guard))
     service.sweepers += [
+        callbacks.sweep,
         engine.sweep,
         handlers.agents.sweep_creations,
         handlers.pauses.sweep,

@@ -37,6 +37,7 @@ from libs.contracts.approvals import (
     arguments_hash,
 )
 from libs.contracts.bus_messages import Command, Event
+from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.compaction import (
     ClearContext,
     CompactConversation,
@@ -560,6 +561,14 @@ EVENTS: list[Event] = [
         RunOptionsSet,
         run_id=RUN,
         options=RunOptions(model=LLM.handle, llm_config=LLM, system="Be brief.", token_ids=True),
+    ),
+    of_conversation(
+        CallbackAttempted,
+        run_id=RUN,
+        attempts=1,
+        sent_at=AT,
+        status_code=503,
+        next_at=AT,
     ),
     of_conversation(
         StepAnnotated,

@@ -27,6 +27,7 @@ from libs.contracts.approvals import (
 )
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.compaction import (
     CompactionAccepted,
     ContextCleared,
@@ -172,6 +173,7 @@ CONVERSATION = [
     one(RunStarted, run_id=CUT),
     one(QueuedRunsCancelled, run_ids=[WAITING]),
     one(RunCancelled, run_id=CUT),
+    one(CallbackAttempted),
     one(StepAnnotated),
     one(RunDeleted),
     *asks("run-asks"),

@@ -84,6 +84,7 @@ SUBJECTS = {
     "QueuedRunsCancelled": f"agent.event.queued_runs.cancelled.org-1.{CONVERSATION}",
     "RunCancelled": f"agent.event.run.cancelled.org-1.{RUN}",
     "RunOptionsSet": f"agent.event.run.options_set.org-1.{RUN}",
+    "CallbackAttempted": f"agent.event.callback.attempted.org-1.{RUN}",
     "RunDeleted": f"agent.event.run.deleted.org-1.{RUN}",
     "StepAnnotated": f"agent.event.step.annotated.org-1.{RUN}",
     "BlockCreated": f"memory.event.block.created.org-1.{BLOCK}",

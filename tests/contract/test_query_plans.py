@@ -19,6 +19,7 @@ from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from services.agent.adapters.block_queries import PostgresBlockQueries
+from services.agent.adapters.callback_queries import PostgresCallbackQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.past_run_queries import PostgresPastRunQueries
@@ -130,6 +131,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "cancelled_runs": lambda queries: queries.cancelled_runs([ORG], [RUN]),
         "origin_of_run": lambda queries: queries.origin_of_run(ORG, CONVERSATION, RUN),
     },
+    PostgresCallbackQueries: {
+        "messages_of_run": lambda queries: queries.messages_of_run(ORG, RUN),
+    },
     PostgresPastRunQueries: {
         "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),
         "has_run": lambda queries: queries.has_run(ORG, CONVERSATION, RUN),
@@ -176,6 +180,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
 }
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.
 WHOLE: dict[type, set[str]] = {
+    PostgresCallbackQueries: {"due_callbacks"},
     PostgresAgentQueries: {"unfinished_creations"},
     PostgresRunQueries: {"orphaned_turns"},
 }

@@ -17,7 +17,9 @@ import pytest
 from deploy.migrate import migrate_all
 from deploy.rebuild import owners, read_models
 from libs.contracts.agent import AgentCreated, AgentRequested
+from libs.contracts.approvals import ApprovalRequested
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
+from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -50,6 +52,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ConversationCreated, ConversationUpdated],
         [MessageAppended, RunAccepted, HeartbeatsPaused, ConversationDeleted],
         [HeartbeatsPaused],
+        [RunAccepted, CallbackAttempted],
+        [RunAccepted, ApprovalRequested],
     ],
 }
 ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0001f600", "": [{}]}
@@ -79,6 +83,9 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
                 "timestamp": example.timestamp + timedelta(seconds=version / 10),
             }
         )
+        if isinstance(event, RunAccepted):
+            run = event.run.model_copy(update={"callback_url": "https://hooks.example/"})
+            event = event.model_copy(update={"run": run})
         if isinstance(event, BlockCreated):
             block = event.block.model_copy(update={"metadata": ODD})
             event = event.model_copy(update={"block": block})

@@ -31,6 +31,7 @@ def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
         "ANTHROPIC_BASE_URL": model.anthropic_base_url,
         "ANTHROPIC_API_KEY": "any",
         "HEELER_PING_SECONDS": "1",
+        "HEELER_CALLBACK_HOSTS": "localhost",
     }
     with new_heeler(env=env) as instance:
         yield instance

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from letta_client import APIStatusError, Letta
+from letta_client import Letta
 
 from tests.e2e.asking import Line, kinds, lines_of, says, stream, without_keepalives
 from tests.e2e.conftest import NewAgent
@@ -230,7 +230,3 @@ def test_an_async_message_answers_with_its_run(
     ended = letta.runs.retrieve(run.id)
     assert (ended.status, ended.stop_reason) == ("completed", "end_turn")
     assert history(http, agent.id)[-1]["content"] == TEXT
-    with pytest.raises(APIStatusError, match="callback_url"):
-        letta.agents.messages.create_async(
-            agent.id, messages=says("Hello"), callback_url="http://localhost/x"
-        )

@@ -9,6 +9,7 @@ from typing import Any
 
 from libs.contracts.letta.blocks import BlockState
 from services.agent.adapters.approval_queries import WaitingApproval
+from services.agent.adapters.callback_queries import DueCallback
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.pause_queries import PausedConversation
@@ -70,6 +71,12 @@ class SimQueries:
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
         asked = (org, conversation_id, step_id)
         return await self.client.ask(lambda: finished(self.twin.run_of_step(*asked)))
+
+    async def due_callbacks(self) -> list[DueCallback]:
+        return await self.client.ask(lambda: finished(self.twin.due_callbacks()))
+
+    async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
+        return await self.client.ask(lambda: finished(self.twin.messages_of_run(org, run_id)))
 
     async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
         return await self.client.ask(

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from services.agent.adapters.approval_queries import ApprovalQueries, PostgresApprovalQueries
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
+from services.agent.adapters.callback_queries import CallbackQueries, PostgresCallbackQueries
 from services.agent.adapters.conversation_queries import (
     ConversationQueries,
     PostgresConversationQueries,
@@ -22,6 +23,7 @@ class Queries(
     AgentQueries,
     ApprovalQueries,
     BlockQueries,
+    CallbackQueries,
     ConversationQueries,
     MessageSearch,
     PastRunQueries,
@@ -36,6 +38,7 @@ class PostgresQueries(
     PostgresBlockQueries,
     PostgresAgentQueries,
     PostgresApprovalQueries,
+    PostgresCallbackQueries,
     PostgresConversationQueries,
     PostgresMessageSearch,
     PostgresPastRunQueries,

@@ -21,6 +21,7 @@ from libs.contracts.bus_messages import (
     JsonObject,
     Rejected,
 )
+from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.compaction import CompactionAccepted, ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
@@ -250,7 +251,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             state.pause = None
         case ConversationDeleted():
             return ConversationState(agent_id=state.agent_id, deleted=True)
-        case StepAnnotated() | RunDeleted():
+        case StepAnnotated() | RunDeleted() | CallbackAttempted():
             return state  # they say nothing of the run that is active
     if state.turn is not None:
         state.turn.pass_until(event.timestamp)

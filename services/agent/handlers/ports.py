@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from services.agent.adapters.address_guard import AddressGuard
 from services.agent.adapters.all_queries import Queries
 from services.agent.domain.conversation import Conversation
 from services.agent.engine.run_attempt import PreparedStep
@@ -42,6 +43,7 @@ class HandlerPorts:
     engine: RunEngine
     clock: Clock
     ids: Ids
+    guard: AddressGuard = field(default_factory=AddressGuard)
 
     def begin_after_commit(
         self, conversation: Conversation, work: UnitOfWork, fresh: PreparedStep | None = None

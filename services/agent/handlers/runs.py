@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
 from libs.contracts.approvals import AnswerApproval, StartClientRun
-from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Context, Rejected
 from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
 from libs.contracts.runs_with_options import StartRunWithOptions
@@ -100,7 +100,12 @@ class RunHandlers:
         return started(run_id, command.request_hash)
 
     async def resolved(self, command: StartRun) -> StartRun | Rejected:
-        """The command with the config of the model that it names; refused where there is none."""
+        """The command with the config of the model that it names; refused where there is none, and
+        where whoever is to be told of the end of its run may not be."""
+        url = command.run.callback_url
+        refused = self.ports.guard.refusal(url) if url is not None else None
+        if refused:
+            return Rejected(code=UNPROCESSABLE, reason=f"`callback_url`: {refused}")
         options = command.options
         if options is None or options.model is None:
             return command

@@ -13,6 +13,7 @@ from libs.contracts.agent import (
 )
 from libs.contracts.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
 from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
@@ -36,6 +37,7 @@ from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
 from services.agent.projections.approvals import project_approval
+from services.agent.projections.callbacks import note_attempt, wait_for_end
 from services.agent.projections.conversations import project_conversation
 from services.agent.projections.heartbeat_pauses import project_pause
 from services.agent.projections.messages import message_row, rebuilt_row, summary_row
@@ -43,6 +45,7 @@ from services.agent.projections.runs import never_started, project_run
 from services.agent.projections.steps import annotate_step, answered_step, end_step, note_agent
 from services.agent.projections.tables import (
     APPROVALS,
+    CALLBACKS,
     CONVERSATIONS,
     HEARTBEAT_PAUSES,
     MESSAGES,
@@ -85,6 +88,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.delete(MESSAGES, "conversation_id", event.originator_id)
             rows.delete(RUNS, "conversation_id", event.originator_id)
             rows.delete(STEPS, "conversation_id", event.originator_id)
+            rows.delete(CALLBACKS, "conversation_id", event.originator_id)
             rows.delete(HEARTBEAT_PAUSES, "conversation_id", event.originator_id)
             rows.delete(APPROVALS, "conversation_id", event.originator_id)
         case ApprovalRequested() | ApprovalAnswered() | ApprovalEnded():
@@ -92,6 +96,9 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case RunDeleted():
             rows.delete(RUNS, "id", event.run_id)
             rows.delete(STEPS, "run_id", event.run_id)
+            rows.delete(CALLBACKS, "run_id", event.run_id)
+        case CallbackAttempted():
+            note_attempt(event, rows)
         case StepAnnotated():
             annotate_step(event, rows)
         case QueuedRunsCancelled():
@@ -100,5 +107,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_run(event, org, rows)
             if isinstance(event, RunFailed | RunCancelled):
                 end_step(event, org, rows)
+            elif isinstance(event, RunAccepted):
+                wait_for_end(event, org, rows)
         case HeartbeatsPaused() | HeartbeatsResumed() | HeartbeatPauseCancelled():
             project_pause(event, org, rows)

@@ -31,7 +31,6 @@ from services.api.http.request_parsing import AnyRequest, body_of, valid_id, who
 
 # The most that OpenAI gives.
 TOP_LOGPROBS_MAX = 20
-UNBUILT_FIELDS = ("callback_url",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +85,6 @@ async def addressed[R: LettaRequest](
         raise Problem(422, errors.MESSAGES_EMPTY)
     if not 1 <= body.max_steps <= STEPS_MAX:
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
-    for field in UNBUILT_FIELDS:
-        if getattr(body, field, None):
-            detail = f"`{field}` is not built yet: leave the field out"
-            raise Problem(422, {"detail": detail})
     name = named_run(request, to.name, body)
     run_id = name or api.inbox.new_run()
     now = api.clock.now()
@@ -141,7 +136,9 @@ def start_command(body: LettaRequest, **fields: Any) -> StartRun:
         return AnswerApproval(answers=answers, otid=otid_of_answer(body), **theirs)
     if tools or skills:
         return StartClientRun(**theirs)
-    return StartRunWithOptions(**fields) if fields["options"] else StartRun(**fields)
+    # Older processes know neither options nor callbacks.
+    newer = fields["options"] or fields["run"].callback_url
+    return StartRunWithOptions(**fields) if newer else StartRun(**fields)
 
 
 def options_of(body: LettaRequest) -> RunOptions | None:

@@ -17,6 +17,7 @@ from libs.contracts.agent import (
 )
 from libs.contracts.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
 from libs.contracts.bus_messages import EVENTS, Event
+from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -46,6 +47,7 @@ from services.agent.projections.tables import (
     AGENT_TAGS,
     AGENTS,
     APPROVALS,
+    CALLBACKS,
     CONVERSATIONS,
     CREATIONS,
     HEARTBEAT_PAUSES,
@@ -253,6 +255,7 @@ class TestMessages:
             Deletion(MESSAGES, "conversation_id", CONVERSATION),
             Deletion(RUNS, "conversation_id", CONVERSATION),
             Deletion(STEPS, "conversation_id", CONVERSATION),
+            Deletion(CALLBACKS, "conversation_id", CONVERSATION),
             Deletion(HEARTBEAT_PAUSES, "conversation_id", CONVERSATION),
             Deletion(APPROVALS, "conversation_id", CONVERSATION),
         ]
@@ -389,4 +392,44 @@ class TestSteps:
 
     def test_a_deleted_run_goes_with_its_steps(self) -> None:
         rows = rows_of(EXAMPLES[RunDeleted])
-        assert rows.deletions == [Deletion(RUNS, "id", RUN), Deletion(STEPS, "run_id", RUN)]
+        assert rows.deletions == [
+            Deletion(RUNS, "id", RUN),
+            Deletion(STEPS, "run_id", RUN),
+            Deletion(CALLBACKS, "run_id", RUN),
+        ]
+
+
+class TestCallbacks:
+    URL = "https://hooks.example/a"
+
+    def test_a_run_whose_end_somebody_wants_to_be_told_is_a_row_more(self) -> None:
+        run = RUN_CONFIG.model_copy(update={"callback_url": self.URL})
+        rows = rows_of(EXAMPLES[RunAccepted].model_copy(update={"run": run}))
+        assert rows.upserts[CALLBACKS] == {
+            (RUN,): {
+                "run_id": RUN,
+                "org": ORG,
+                "conversation_id": CONVERSATION,
+                "url": self.URL,
+                "attempts": 0,
+                "next_at": NOW.isoformat(),
+            }
+        }
+
+    def test_an_attempt_stands_in_the_run_and_says_when_the_next_is(self) -> None:
+        rows = rows_of(EXAMPLES[CallbackAttempted])
+        shown = {
+            "callback_sent_at": "2026-05-17T12:30:15.123456Z",
+            "callback_status_code": 503,
+            "callback_error": None,
+        }
+        again = {"run_id": RUN, "attempts": 1, "next_at": NOW.isoformat()}
+        assert rows.patches == {
+            RUNS: {(RUN,): {"id": RUN, "doc": shown}},
+            CALLBACKS: {(RUN,): again},
+        }
+        assert rows.deletions == []
+
+    def test_after_the_last_attempt_nobody_waits(self) -> None:
+        last = EXAMPLES[CallbackAttempted].model_copy(update={"next_at": None})
+        assert rows_of(last).deletions == [Deletion(CALLBACKS, "run_id", RUN)]

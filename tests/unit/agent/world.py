@@ -35,6 +35,7 @@ from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
 from services.agent.adapters.approval_queries import WaitingApproval
+from services.agent.adapters.callback_queries import DueCallback
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.message_search import FoundMessage, Search
@@ -222,6 +223,35 @@ class TwinQueries:
         rows = self.rows("steps")
         found = [one for one in rows if (one["id"], one["conversation_id"], one["org"]) == known]
         return str(found[0]["run_id"]) if found else None
+
+    async def due_callbacks(self) -> list[DueCallback]:
+        runs = {row["id"]: row for row in self.rows("runs")}
+        now = NOW + timedelta(seconds=self.database.clock())
+        due = [
+            (row, runs[row["run_id"]])
+            for row in self.rows("callbacks")
+            if row["run_id"] in runs and datetime.fromisoformat(row["next_at"]) <= now
+        ]
+        return [
+            DueCallback(
+                row["run_id"],
+                row["org"],
+                row["conversation_id"],
+                row["url"],
+                row["attempts"],
+                run["doc"],
+                run.get("usage"),
+            )
+            for row, run in due
+            if run["status"] in ("completed", "failed", "cancelled")
+        ]
+
+    async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
+        rows = [
+            one for one in self.rows("messages") if (one["run_id"], one["org"]) == (run_id, org)
+        ]
+        ordered = sorted(rows, key=lambda row: row["position"])
+        return [doc for row in ordered for doc in row["docs"]]
 
     async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
         known = (run_id, conversation_id, org)

@@ -1,0 +1,62 @@
+"""The clients that wait to be told that their run has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from libs.eventstore.connection_pool import Database
+
+DUE_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DueCallback:
+    """A run that has ended, as V1 shows it, and whom to tell; after so many attempts."""
+
+    run_id: str
+    org: str
+    conversation_id: str
+    url: str
+    attempts: int
+    run: dict[str, Any]
+    usage: dict[str, Any] | None
+
+
+class CallbackQueries(Protocol):
+    """What the sending of callbacks reads."""
+
+    async def due_callbacks(self) -> list[DueCallback]:
+        """Those whose time has come, the oldest first; `DUE_MAX` at most."""
+        ...
+
+    async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
+        """The V1 messages of a run, in order."""
+        ...
+
+
+class PostgresCallbackQueries:
+    """Keeps the contract of `CallbackQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def due_callbacks(self) -> list[DueCallback]:
+        """Those whose time has come, the oldest first."""
+        rows = await self.database.fetch(
+            "select c.run_id, c.org, c.conversation_id, c.url, c.attempts, r.doc, r.usage"
+            " from agent.callbacks c cross join lateral"
+            " (select org, status, doc, usage from agent.runs where id = c.run_id limit 1) r"
+            " where r.org = c.org and r.status in ('completed', 'failed', 'cancelled')"
+            " and c.next_at <= now() order by c.next_at limit %(limit)s",
+            {"limit": DUE_MAX},
+        )
+        return [DueCallback(*row) for row in rows]
+
+    async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
+        """The V1 messages of a run, in order."""
+        rows = await self.database.fetch(
+            "select docs from agent.messages where run_id = %s and org = %s order by position",
+            [run_id, org],
+        )
+        return [doc for (docs,) in rows for doc in docs]

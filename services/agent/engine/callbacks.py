@@ -1,0 +1,117 @@
+"""Tell clients that their runs have ended, as often as it takes, within bounds.
+
+That a client is to be told is a row from the acceptance of its run on. Each attempt is made under a
+lease, and its outcome is an event: whoever dies in between has it made once more by another, so a
+client may be told twice, but not never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime
+from typing import Protocol
+
+from pydantic_core import to_json
+
+from libs.bus.unknown_version_backoff import log_once
+from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
+from libs.contracts.letta.enums import StopReasonType
+from libs.contracts.letta.message_responses import letta_response
+from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
+from services.agent.adapters.callback_queries import DueCallback
+from services.agent.domain.callbacks import CallbackOutcome, record_attempt
+from services.agent.domain.conversation import Conversation
+from services.agent.engine.ports import EnginePorts
+
+log = logging.getLogger(__name__)
+
+SENT_AT_ONCE_MAX = 8
+BODY_BYTES_MAX = 4 << 20
+CONFLICTS_MAX = 5
+
+
+class Poster(Protocol):
+    """Who posts."""
+
+    async def post(self, url: str, body: bytes) -> CallbackOutcome:
+        """Post JSON to an address of a client. Raises nothing."""
+        ...
+
+
+class CallbackSender:
+    """Sends what is due."""
+
+    def __init__(self, ports: EnginePorts, poster: Poster) -> None:
+        self.ports = ports
+        self.poster = poster
+
+    async def sweep(self) -> None:
+        """Tell those whose time has come, some of them at once; none waits for more than one."""
+        due = await self.ports.queries.due_callbacks()
+        for first in range(0, len(due), SENT_AT_ONCE_MAX):
+            await asyncio.gather(*map(self.tell, due[first : first + SENT_AT_ONCE_MAX]))
+
+    async def tell(self, due: DueCallback) -> None:
+        """Make an attempt, unless another process does, and record it."""
+        key = f"callback-{due.run_id}"
+        epoch = await self.ports.repository.store.take_lease(key)
+        if epoch is None:
+            return
+        fence = Fence(key, epoch)
+        try:
+            sent_at = self.ports.clock.now()
+            outcome = await self.poster.post(due.url, await self.body(due))
+            log.info("callback of %s: %s", due.run_id, outcome.status or outcome.error)
+            for _ in range(CONFLICTS_MAX):
+                try:
+                    return await self.record(due, outcome, fence, sent_at)
+                except VersionConflict:
+                    continue
+        except StaleLease:
+            log.info("the callback of %s was taken over elsewhere", due.run_id)
+            return
+        except NewerVersion as unknown:
+            log_once(unknown)
+        except StoreUnavailable as problem:
+            log.warning("the callback of %s is not recorded: %s", due.run_id, problem)
+            return
+        await self.ports.repository.store.release_lease(fence)
+
+    async def record(
+        self, due: DueCallback, outcome: CallbackOutcome, fence: Fence, sent_at: datetime
+    ) -> None:
+        """Make the outcome of an attempt durable, and give its lease back."""
+        ports = self.ports
+        async with ports.locks.hold(due.conversation_id):
+            work = ports.repository.work(Context(ports.ids.new("callback"), org=due.org))
+            conversation = await work.load(Conversation, due.conversation_id)
+            if conversation.exists and not conversation.deleted:
+                record_attempt(
+                    conversation,
+                    due.run_id,
+                    outcome,
+                    attempts=due.attempts + 1,
+                    sent_at=sent_at,
+                    at=ports.clock.now(),
+                )
+            await work.commit(fence=fence, release_lease=True)
+        ports.committed()
+
+    async def body(self, due: DueCallback) -> bytes:
+        """What a client is told: how its run ended and, unless that is too long, the answer."""
+        messages = await self.ports.queries.messages_of_run(due.org, due.run_id)
+        reason = StopReasonType(str(due.run["stop_reason"]))
+        result = letta_response(messages, reason, due.usage or {})
+        body = to_json(told(due, result))
+        return body if len(body) <= BODY_BYTES_MAX else to_json(told(due, None))
+
+
+def told(due: DueCallback, result: JsonObject | None) -> JsonObject:
+    """What a client is told of a run."""
+    return {
+        "run_id": due.run_id,
+        "status": due.run["status"],
+        "completed_at": due.run["completed_at"],
+        "metadata": {**(due.run["metadata"] or {}), "result": result},
+    }

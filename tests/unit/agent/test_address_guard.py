@@ -1,0 +1,215 @@
+"""S09: no address that only this machine or its network reaches is asked, however it is written."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from services.agent.adapters.address_guard import AddressGuard
+from services.agent.adapters.guarded_http import REDIRECTS_MAX, GuardedHttp
+from services.agent.domain.callbacks import CallbackOutcome
+
+# Each leads to this machine, its network or its cloud, or is no address; PORT is a listener's.
+HOSTILE = [
+    "http://127.0.0.1:PORT/",
+    "http://127.1:PORT/",
+    "http://127.0.1:PORT/",
+    "http://127.255.255.254:PORT/",
+    "http://2130706433:PORT/",
+    "http://0x7f000001:PORT/",
+    "http://0x7f.0.0.1:PORT/",
+    "http://0177.0.0.1:PORT/",
+    "http://017700000001:PORT/",
+    "http://0:PORT/",
+    "http://0.0.0.0:PORT/",
+    "http://[::1]:PORT/",
+    "http://[::]:PORT/",
+    "http://[::ffff:127.0.0.1]:PORT/",
+    "http://[::ffff:7f00:1]:PORT/",
+    "http://[0:0:0:0:0:ffff:7f00:0001]:PORT/",
+    "http://[::7f00:1]:PORT/",
+    "http://[64:ff9b::7f00:1]:PORT/",
+    "http://[64:ff9b::10.0.0.1]:PORT/",
+    "http://[2002:7f00:1::]:PORT/",
+    "http://[2001:0:7f00:1::]:PORT/",
+    "http://[fe80::1]:PORT/",
+    "http://[fe80::1%25lo]:PORT/",
+    "http://[fc00::1]:PORT/",
+    "http://[fd00:ec2::254]/",
+    "http://[fec0::1]/",
+    "http://[ff02::1]:PORT/",
+    "http://localhost:PORT/",
+    "http://LOCALHOST:PORT/",
+    "http://localhost.:PORT/",
+    "http://169.254.169.254/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://2852039166/",
+    "http://0xa9fea9fe/",
+    "http://[::ffff:169.254.169.254]/",
+    "http://[::ffff:a9fe:a9fe]/",
+    "http://100.100.100.200/",
+    "http://168.63.129.16/",
+    "http://192.0.0.192/",
+    "http://10.0.0.1/",
+    "http://10.1/",
+    "http://172.16.0.1/",
+    "http://172.31.255.255/",
+    "http://192.168.0.1/",
+    "http://192.168.1/",
+    "http://100.64.0.1/",
+    "http://198.18.0.1/",
+    "http://224.0.0.1/",
+    "http://240.0.0.1/",
+    "http://255.255.255.255/",
+    "http://192.0.2.1/",
+    "http://user:password@127.0.0.1:PORT/",
+    "http://example.com@127.0.0.1:PORT/",
+    "http://127.0.0.1:PORT@example.com/",
+    "http://example.com\\@127.0.0.1:PORT/",
+    "http://127.0.0.1:PORT\\@example.com/",
+    "http://127.0.0.1%2f@example.com/",
+    "https://127.0.0.1:PORT/",
+    "ftp://127.0.0.1:PORT/",
+    "file:///etc/passwd",
+    "gopher://127.0.0.1:PORT/",
+    "unix:///tmp/socket",
+    "//127.0.0.1/",
+    "127.0.0.1:PORT",
+    "http:///",
+    "http://:PORT/",
+    "http://127.0.0.1:99999/",
+    "http://[::1",
+    "javascript:alert(1)",
+    "http://①②⑦.0.0.1:PORT/",
+    "http://127。0。0。1:PORT/",
+]
+
+
+@dataclass
+class Listener:
+    """Counts who connects, and answers each with the same status."""
+
+    port: int = 0
+    status: str = "200 OK"
+    headers: str = ""
+    bodies: list[bytes] = field(default_factory=list)
+    connections: int = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+        self.bodies.append(await reader.readexactly(length))
+        answer = f"HTTP/1.1 {self.status}\r\ncontent-length: 0\r\n{self.headers}\r\n"
+        writer.write(answer.encode())
+        await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def listener() -> AsyncIterator[Listener]:
+    one = Listener()
+    server = await asyncio.start_server(one.answer, None, 0, family=socket.AF_INET)
+    async with server:
+        one.port = server.sockets[0].getsockname()[1]
+        yield one
+
+
+async def posted(url: str, *allowed: str) -> CallbackOutcome:
+    return await GuardedHttp(AddressGuard(frozenset(allowed))).post(url, b"{}")
+
+
+async def test_no_hostile_address_is_asked(listener: Listener) -> None:
+    assert len(HOSTILE) >= 60
+    for url in HOSTILE:
+        outcome = await posted(url.replace("PORT", str(listener.port)))
+        assert outcome.status is None, url
+        assert outcome.error, url
+    assert listener.connections == 0
+
+
+@pytest.mark.parametrize(
+    "url", [one for one in HOSTILE if "localhost" not in one.lower() and "0x" not in one]
+)
+def test_what_its_text_tells_is_refused_at_once(url: str) -> None:
+    refusal = AddressGuard().refusal(url.replace("PORT", "9000"))
+    numbers = url.replace("/", "").replace("PORT", "").strip("htp:.")
+    short = numbers.replace(".", "").isdigit() and numbers.count(".") != 3
+    octal = "//01" in url
+    assert refusal or short or octal, "what is no literal of four numbers is looked up first"
+
+
+def test_public_addresses_pass() -> None:
+    for url in ("https://example.com/hook?a=1", "http://93.184.216.34:8080/", "http://[2606::1]/"):
+        assert AddressGuard().refusal(url) is None, url
+
+
+async def test_a_host_that_is_named_is_asked_at_its_port_alone(listener: Listener) -> None:
+    here = f"http://127.0.0.1:{listener.port}/hook"
+    assert (await posted(here, "127.0.0.1")).status == 200
+    assert (await posted(here, f"127.0.0.1:{listener.port}")).status == 200
+    assert (await posted(here, "127.0.0.1:1")).error
+    assert (await posted(here, "localhost")).error
+    assert listener.bodies == [b"{}", b"{}"]
+
+
+async def test_a_redirect_is_checked_as_an_address_is(listener: Listener) -> None:
+    listener.status = "307 Temporary Redirect"
+    listener.headers = f"location: http://127.0.0.1:{listener.port}/inside\r\n"
+    outcome = await posted(f"http://localhost:{listener.port}/", "localhost")
+    assert outcome.forbidden
+    assert "private network" in str(outcome.error)
+    assert listener.connections == 1, "the one that was named, and not where it leads"
+
+
+async def test_redirects_are_bounded_and_those_to_another_request_are_not_followed(
+    listener: Listener,
+) -> None:
+    here = f"http://localhost:{listener.port}/"
+    listener.headers = f"location: {here}\r\n"
+    listener.status = "308 Permanent Redirect"
+    outcome = await posted(here, "localhost")
+    assert "redirects" in str(outcome.error)
+    assert listener.connections == REDIRECTS_MAX + 1
+    listener.status = "302 Found"
+    assert (await posted(here, "localhost")).status == 302
+    assert listener.connections == REDIRECTS_MAX + 2
+
+
+@pytest.mark.parametrize("resolved", [["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["::1"]])
+async def test_a_name_that_means_this_network_is_not_asked(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch, resolved: list[str]
+) -> None:
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        return [(0, 0, 0, "", (address, port)) for address in resolved]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    outcome = await posted(f"http://rebind.example:{listener.port}/")
+    assert outcome.forbidden
+    assert listener.connections == 0
+
+
+async def test_the_connection_goes_to_what_was_checked(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that means something else a moment later: it is looked up once."""
+    asked: list[str] = []
+
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        asked.append(host)
+        return [(0, 0, 0, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    assert (await posted(f"http://hook.lan:{listener.port}/", "hook.lan")).status == 200
+    assert asked == ["hook.lan"]
+
+
+async def test_nobody_there_is_no_exception() -> None:
+    outcome = await posted("http://localhost:1/", "localhost")
+    assert outcome.error
+    assert outcome.passing

@@ -1,0 +1,165 @@
+"""Callbacks: a client is told that its run has ended, at least once, and not for ever."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Rejected
+from libs.contracts.conversation import CancelRuns, Usage
+from libs.contracts.runs_with_options import StartRunWithOptions
+from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.models.ports import ModelFailed
+from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.callbacks import ATTEMPTS_MAX, PAUSE_SECONDS, CallbackOutcome
+from services.agent.engine.callbacks import CallbackSender
+from tests.contract.examples import AGENT
+from tests.unit.agent.world import Process, World
+
+REPLY = ModelReply("Hi", [], "stop", Usage(prompt_tokens=10, completion_tokens=2))
+URL = "https://hooks.example/ended?run=1"
+FAILED = ModelFailed(Failure("llm_rate_limit", "429"))
+
+
+class Client:
+    """Who is told; answers as it is bid."""
+
+    def __init__(self, *outcomes: CallbackOutcome | Exception) -> None:
+        self.outcomes = list(outcomes)
+        self.told: list[tuple[str, Any]] = []
+
+    async def post(self, url: str, body: bytes) -> CallbackOutcome:
+        self.told.append((url, json.loads(body)))
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.agent()
+    return world
+
+
+async def say(process: Process, run_id: str, url: str = URL) -> Accepted | Rejected:
+    plain = process.start_run(run_id)
+    run = plain.run.model_copy(update={"callback_url": url})
+    command = StartRunWithOptions(**{**plain.model_dump(), "run": run})
+    return await process.tell(command, f"say-{run_id}")
+
+
+def sender(process: Process, client: Client) -> CallbackSender:
+    return CallbackSender(process.drivers.ports, client)
+
+
+def shown(world: World) -> tuple[Any, Any, bool]:
+    [run] = world.schema.rows("runs")
+    doc = run["doc"]
+    sent = doc["callback_sent_at"] is not None
+    return doc["callback_status_code"], doc["callback_error"], sent
+
+
+async def test_a_client_is_told_once_its_run_has_ended_and_not_before(world: World) -> None:
+    process, client = world.process("one", REPLY), Client(CallbackOutcome(status=200))
+    await say(process, "run-1")
+    await sender(process, client).sweep()
+    assert client.told == []
+    await process.idle()
+
+    await sender(process, client).sweep()
+
+    [(url, body)] = client.told
+    assert url == URL
+    assert (body["run_id"], body["status"]) == ("run-1", "completed")
+    assert body["completed_at"]
+    result = body["metadata"]["result"]
+    kinds = [message["message_type"] for message in result["messages"]]
+    assert kinds == ["user_message", "assistant_message"]
+    assert result["stop_reason"]["stop_reason"] == "end_turn"
+    assert result["usage"]["prompt_tokens"] == 10
+    assert shown(world) == (200, None, True)
+    assert world.schema.rows("callbacks") == []
+    assert not any(key.startswith("callback") for key in world.schema.leases)
+    await sender(process, client).sweep()
+    assert len(client.told) == 1
+
+
+async def test_also_of_a_run_that_failed_or_was_cancelled(world: World) -> None:
+    process = world.process("one", FAILED)
+    client = Client(CallbackOutcome(status=204), CallbackOutcome(status=204))
+    await say(process, "run-1")
+    await process.idle()
+    await say(process, "run-2")
+    await process.tell(CancelRuns(agent_id=AGENT), "cancel")
+    await process.idle()
+    await sender(process, client).sweep()
+    assert sorted(body["status"] for _, body in client.told) == ["cancelled", "failed"]
+
+
+@pytest.mark.parametrize(
+    "outcome", [CallbackOutcome(status=503), CallbackOutcome(error="No answer")]
+)
+async def test_it_is_tried_again_after_pauses_and_then_given_up(
+    world: World, outcome: CallbackOutcome
+) -> None:
+    process, client = world.process("one", REPLY), Client(*[outcome] * ATTEMPTS_MAX)
+    await say(process, "run-1")
+    await process.idle()
+    for number, pause in enumerate((*PAUSE_SECONDS, 0), start=1):
+        await sender(process, client).sweep()
+        await sender(process, client).sweep()
+        assert len(client.told) == number, "not before its time"
+        world.clock.seconds += pause
+    world.clock.seconds += 86_400
+    await sender(process, client).sweep()
+    assert len(client.told) == ATTEMPTS_MAX
+    assert shown(world) == (outcome.status, outcome.error, True)
+    assert world.schema.rows("callbacks") == []
+
+
+@pytest.mark.parametrize(
+    "outcome", [CallbackOutcome(status=404), CallbackOutcome(error="private", forbidden=True)]
+)
+async def test_what_would_be_so_again_is_not_tried_again(
+    world: World, outcome: CallbackOutcome
+) -> None:
+    process, client = world.process("one", REPLY), Client(outcome)
+    await say(process, "run-1")
+    await process.idle()
+    await sender(process, client).sweep()
+    assert shown(world) == (outcome.status, outcome.error, True)
+    assert world.schema.rows("callbacks") == []
+
+
+async def test_whoever_dies_before_it_is_recorded_leaves_it_to_another(world: World) -> None:
+    first, second = world.process("one", REPLY), world.process("two")
+    client = Client(CallbackOutcome(status=200), CallbackOutcome(status=200))
+    await say(first, "run-1")
+    await first.idle()
+
+    async def dies(*_: Any) -> None:
+        raise StoreUnavailable("it died")
+
+    dying = sender(first, client)
+    dying.record = dies  # type: ignore[method-assign, assignment]
+    await dying.sweep()
+    await sender(second, client).sweep()
+    assert len(client.told) == 1, "its lease is still there"
+    world.lease_expires()
+    await sender(second, client).sweep()
+    assert len(client.told) == 2, "at least once"
+    assert shown(world) == (200, None, True)
+
+
+async def test_an_address_that_is_private_by_its_text_is_refused_at_once(world: World) -> None:
+    process = world.process("one")
+    refused = await say(process, "run-1", "http://169.254.169.254/latest/meta-data/")
+    assert isinstance(refused, Rejected)
+    assert refused.code == UNPROCESSABLE
+    assert refused.reason.startswith("`callback_url`: 169.254.169.254 is an address of a private")
+    assert "HEELER_CALLBACK_HOSTS" in refused.reason
+    assert world.schema.rows("runs") == []

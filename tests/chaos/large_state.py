@@ -21,6 +21,7 @@ from tests.chaos.world import World
 PAUSE_SECONDS = (2.0, 3.0)
 LOOK_SECONDS = 0.5
 MEMORY_BYTES_MAX = 1 << 30  # beyond what everything had before
+CONTEXT_TOKENS = 10_000_000  # all blocks are to be shown
 LARGE_BLOCKS = 9  # together more than a message on the bus may hold
 MODERATE = b",".join([b"1e308"] * 28_000)  # 168 kB, and 8.6 MB with all their digits
 EXCESSIVE = b",".join([b"1e308"] * 1_000_000)
@@ -67,7 +68,10 @@ async def pressed(client: Client, name: str) -> list[str]:
         for n in range(LARGE_BLOCKS)
     ]
     ids = [block["id"] for block in blocks]
-    agent = {"name": f"{name}-blocks", "model": MODEL, "embedding": EMBEDDING, "block_ids": ids}
+    agent = {
+        **{"name": f"{name}-blocks", "model": MODEL, "embedding": EMBEDDING, "block_ids": ids},
+        "context_window_limit": CONTEXT_TOKENS,
+    }
     made = await post("/v1/agents", json.dumps(agent).encode(), 200)
     message = {"messages": [{"role": "user", "content": f"{name} SAY:well"}]}
     await post(f"/v1/agents/{made['id']}/messages", json.dumps(message).encode(), 200)

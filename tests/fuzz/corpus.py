@@ -70,9 +70,25 @@ BODIES: dict[str, list[Any]] = {
     "send_message_async": [MESSAGES],
     "cancel_runs": [{}, {"run_ids": []}],
     "resume_stream": [{"starting_after": 0}],
+    "update_conversation": [{"summary": "other"}],
+    "send_conversation_message": [MESSAGES, {"input": "hi", "streaming": False}],
+    "resume_conversation_stream": [{"starting_after": 0}],
+    "preview_conversation_request": [MESSAGES],
+    "preview_model_request": [MESSAGES],
+    "search_all_messages": [{"query": "hi"}],
+    "search_messages": [{"query": "hi"}],
+    "rate_step": [{"feedback": "positive"}],
+    "reset_messages": [{"add_default_initial_messages": False}],
 }
 # What would take away what the others ask about, and what is 503 on a machine that is busy.
-NOT_ASKED = ("delete_agent", "delete_block", "discard_dead_letter", "health")
+NOT_ASKED = (
+    "delete_agent",
+    "delete_block",
+    "delete_conversation",
+    "delete_run",
+    "discard_dead_letter",
+    "health",
+)
 
 
 def operations(ids: dict[str, str]) -> list[Request]:
@@ -124,7 +140,7 @@ def recorded(ids: dict[str, str]) -> list[Request]:
 
 
 async def things(base_url: str) -> dict[str, str]:
-    """An agent, a block and a run to ask about: their ids by the names of path parameters."""
+    """Something of each kind to ask about: the ids by the names of path parameters."""
     async with httpx.AsyncClient(base_url=base_url, timeout=30) as client:
 
         async def made(path: str, body: Any) -> Any:
@@ -134,6 +150,9 @@ async def things(base_url: str) -> dict[str, str]:
 
         agent = await made("/v1/agents", AGENT)
         block = await made("/v1/blocks", BLOCK)
+        conversation = await made(f"/v1/conversations?agent_id={agent['id']}", {})
+        answer = await made(f"/v1/agents/{agent['id']}/messages", {"input": "hi"})
+        said = answer["messages"][-1]
         run = await made(
             f"/v1/agents/{agent['id']}/messages/async", {"input": "hi", "background": True}
         )
@@ -143,4 +162,9 @@ async def things(base_url: str) -> dict[str, str]:
         "run_id": run["id"],
         "letter_id": "letter-00000000-0000-4000-8000-000000000000",
         "label": "human",
+        "conversation_id": conversation["id"],
+        "message_id": said["id"],
+        "step_id": said["step_id"],
+        "tool_name": "memory_insert",
+        "transaction_id": "transaction-1",
     }

@@ -75,9 +75,10 @@ BLOCKS_AND_MEMORY = (
     f"(select '\"blocks\": ' || x.blocks || ', \"memory\": ' || {WITH_BLOCKS} || ', '"
     f" from (select {BLOCKS} as blocks offset 0) x)"
 )
+# The message is found by its id: a join might go through all messages of a table that is small.
 PENDING_APPROVAL = (
-    "(select d.value from agent.approval_view a join agent.message_view m"
-    " on m.id = a.message_id and m.org = a.org, json_array_elements(m.docs) d"
+    "(select d.value from agent.approval_view a, json_array_elements("
+    "(select m.docs from agent.message_view m where m.id = a.message_id and m.org = a.org)) d"
     " where a.conversation_id = v.conversation_id and a.org = v.org"
     " and d.value->>'message_type' = 'approval_request_message' limit 1)"
 )

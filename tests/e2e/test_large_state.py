@@ -161,7 +161,7 @@ def test_an_agent_with_more_in_its_blocks_than_a_message_holds_answers(
     http: httpx.Client, heeler: HeelerInstance
 ) -> None:
     """Its system message is larger than NATS' limit; the relay goes on, and so do the others."""
-    agent = made(http)
+    agent = made(http, context_window_limit=10_000_000)
     path = f"/v1/agents/{agent['id']}"
     for number in range(9):
         fields = {"label": f"part-{number}", "value": BIG, "limit": 2_000_000}

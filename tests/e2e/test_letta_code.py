@@ -136,7 +136,8 @@ def test_an_api_that_is_killed_in_mid_stream_costs_no_turn(
     heeler: HeelerInstance, letta: Letta, start: Start, release: str
 ) -> None:
     """In one turn without a screen Letta Code does not ask for the rest of a stream that broke: it
-    ends with an error. The turn goes on without it, and the next one knows of it."""
+    ends with an error, or sends its message once more as a new one, if the API is back by then. The
+    turn goes on without it, whole, and the next one knows of it."""
     code = start(release)
     first = code.turn("SAY:Ready.", "--new", "--model", MODEL)
     agent_id, conversation_id = first["agent_id"], first["conversation_id"]
@@ -150,9 +151,11 @@ def test_an_api_that_is_killed_in_mid_stream_costs_no_turn(
     assert again["result"] == "Still here."
     page = letta.conversations.messages.list(conversation_id, order="asc", limit=100)
     said: list[Any] = [one for one in page.items if one.message_type == "assistant_message"]
-    assert [one.content for one in said] == ["Ready.", text, "Still here."]
-    runs = letta.runs.list(agent_id=agent_id).items
-    assert [run.status for run in runs] == ["completed"] * 3, "no turn came twice"
+    contents = [one.content for one in said]
+    assert (contents[0], contents[-1]) == ("Ready.", "Still here.")
+    assert contents[1:-1] in ([text], [text] * 2)
+    for run in letta.runs.list(agent_id=agent_id).items:
+        assert run.status == "completed", run
 
 
 def running(letta: Letta, agent_id: str) -> bool:

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 OPERATIONS = ROOT / "services/api/http/operations.tsv"
 RESULTS = ROOT / "tests/compatibility.json"
+PROVES = "proves operation"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "operation(name, differs=None, client=None): the test proves this V1 operation"
     )
     if config.getoption("--write-compatibility"):
-        config.pluginmanager.register(CompatibilityWriter(known_operations()))
+        writes = not hasattr(config, "workerinput")  # a worker of xdist tells who started it
+        config.pluginmanager.register(CompatibilityWriter(known_operations(), writes=writes))
 
 
 def known_operations() -> frozenset[str]:
@@ -51,31 +53,33 @@ def known_operations() -> frozenset[str]:
 
 
 class CompatibilityWriter:
-    """An operation counts if a test of it passed and none failed."""
+    """An operation counts if a test of it passed and none failed. What a test proves goes with its
+    reports, which workers of xdist send to the process that writes."""
 
-    def __init__(self, known: frozenset[str]) -> None:
+    def __init__(self, known: frozenset[str], *, writes: bool) -> None:
         self.known = known
-        self.marks: dict[str, list[Mark]] = {}
+        self.writes = writes
         self.failed: set[str] = set()
         self.passed: dict[str, dict[str, Mark]] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            marks = [Mark(mark.args[0], **mark.kwargs) for mark in item.iter_markers("operation")]
-            for mark in marks:
-                if mark.name not in self.known:
-                    raise pytest.UsageError(f"{item.nodeid}: '{mark.name}' is not a V1 operation")
-            self.marks[item.nodeid] = marks
+            for mark in item.iter_markers("operation"):
+                if mark.args[0] not in self.known:
+                    raise pytest.UsageError(f"{item.nodeid}: '{mark.args[0]}' is no V1 operation")
+                item.user_properties.append((PROVES, [mark.args[0], mark.kwargs]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for mark in self.marks.get(report.nodeid, []):
+        proven = (value for name, value in report.user_properties if name == PROVES)
+        for mark in (Mark(name, **fields) for name, fields in proven):
             if report.failed:
                 self.failed.add(mark.name)
             elif report.passed and report.when == "call":
                 self.passed.setdefault(mark.name, {})[report.nodeid] = mark
 
     def pytest_sessionfinish(self) -> None:
-        RESULTS.write_text(json.dumps(self.results(), indent=2) + "\n")
+        if self.writes:
+            RESULTS.write_text(json.dumps(self.results(), indent=2) + "\n")
 
     def results(self) -> dict[str, dict[str, object]]:
         """The proven operations by name, each with its status, reasons and tests."""

@@ -13,7 +13,7 @@ from deploy.compatibility import (
     read_operations,
     render,
 )
-from tests.compatibility_plugin import CompatibilityWriter, Mark, known_operations
+from tests.compatibility_plugin import PROVES, CompatibilityWriter, known_operations
 
 CREATE = "POST /v1/agents/"
 DELETE = "DELETE /v1/agents/{agent_id}"
@@ -52,28 +52,32 @@ def test_the_page_is_current() -> None:
     assert PAGE.read_text() == current_page(), "run `python -m deploy.compatibility`"
 
 
-def report(test: str, outcome: Literal["passed", "failed"]) -> pytest.TestReport:
+def report(
+    test: str, outcome: Literal["passed", "failed"], *marks: tuple[str, dict[str, str]]
+) -> pytest.TestReport:
     return pytest.TestReport(
-        nodeid=test, location=("", 0, ""), keywords={}, outcome=outcome, longrepr=None, when="call"
+        nodeid=test,
+        location=("", 0, ""),
+        keywords={},
+        outcome=outcome,
+        longrepr=None,
+        when="call",
+        user_properties=[(PROVES, [name, fields]) for name, fields in marks],
     )
 
 
 def test_an_operation_counts_if_a_test_passed_and_none_failed() -> None:
-    writer = CompatibilityWriter(known_operations())
-    writer.marks = {
-        "a": [Mark(CREATE, client="Tin"), Mark(DELETE)],
-        "b": [Mark(DELETE)],
-    }
-    writer.pytest_runtest_logreport(report("a", "passed"))
-    writer.pytest_runtest_logreport(report("b", "failed"))
+    writer = CompatibilityWriter(known_operations(), writes=False)
+    passed = report("a", "passed", (CREATE, {"client": "Tin"}), (DELETE, {}))
+    writer.pytest_runtest_logreport(passed)
+    writer.pytest_runtest_logreport(report("b", "failed", (DELETE, {})))
     entry = {"status": "works", "why": "", "clients": ["Tin"], "tests": ["a"]}
     assert writer.results() == {CREATE: entry}
 
 
 def test_one_test_that_proves_a_difference_makes_the_operation_differ() -> None:
-    writer = CompatibilityWriter(known_operations())
-    writer.marks = {"a": [Mark(CREATE)], "b": [Mark(CREATE, "better")]}
-    writer.pytest_runtest_logreport(report("a", "passed"))
-    writer.pytest_runtest_logreport(report("b", "passed"))
+    writer = CompatibilityWriter(known_operations(), writes=False)
+    writer.pytest_runtest_logreport(report("a", "passed", (CREATE, {})))
+    writer.pytest_runtest_logreport(report("b", "passed", (CREATE, {"differs": "better"})))
     entry = {"status": "differs", "why": "better", "clients": [], "tests": ["a", "b"]}
     assert writer.results() == {CREATE: entry}

@@ -270,6 +270,7 @@ class RunAttempt:
             await self.make_room_or_fail(failure, design, question, step_id)
             return
         if answer is None:
+            await self.leased.publisher.drop_chunks()
             await self.leased.resume()
             return
         failpoints.reached("after_model_reply")

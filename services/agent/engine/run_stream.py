@@ -26,6 +26,7 @@ class RunStreamPublisher:
         self.bus = bus
         self.org = org
         self.last_number = OPENING_NUMBER
+        self.kept_of = ""  # the run of which the bus keeps chunks that are not recorded
 
     async def recorded(self, event: Event) -> None:
         """Publish what was just recorded, unless its chunks have been already."""
@@ -48,6 +49,7 @@ class RunStreamPublisher:
             case RunFailed():
                 end = {**ended_fields(event), "error": error_of(event)}
                 await self.next(event.run_id, {"end": end})
+                await self.drop_chunks()
             case RunStarted():
                 self.last_number = OPENING_NUMBER
             case _:
@@ -55,6 +57,7 @@ class RunStreamPublisher:
 
     async def chunk(self, run_id: str, doc: JsonObject, *, after: int | None = None) -> None:
         """Publish a chunk of a message that is not recorded yet."""
+        self.kept_of = run_id
         await self.next(run_id, {"piece": doc}, verb="token", after=after)
 
     async def next(
@@ -80,9 +83,15 @@ class RunStreamPublisher:
 
     async def replace_chunks(self, run_id: str, number: int) -> None:
         """The same, where the bus has kept the chunks of what is recorded: it need not any more."""
+        self.kept_of = ""
         subject = delta_subject("agent", "run", "token", self.org, run_id)
         payload = json.dumps({"look": number}).encode()
         await self.bus.publish_delta(subject, payload, replaces_kept=True)
+
+    async def drop_chunks(self) -> None:
+        """Have the bus keep no chunks of an answer that was broken off. Safe to repeat."""
+        if self.kept_of:
+            await self.replace_chunks(self.kept_of, self.last_number)
 
     async def publish(self, verb: str, run_id: str, payload: bytes) -> None:
         """Send a delta of a run."""

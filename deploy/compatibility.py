@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 OPERATIONS = ROOT / "services/api/http/operations.tsv"
 RESULTS = ROOT / "tests/compatibility.json"
 DIFFERENCES = ROOT / "docs/differences.toml"
+RECORDED = ROOT / "tests/recorded/exchanges.txt"
 PAGE = ROOT / "docs/compatibility.md"
 
 # Clients probe these and go without them on a 404; any other error would stop them.
@@ -79,6 +80,14 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class DifferingExchanges:
+    """Recorded exchanges whose answers have another shape here, all for the same reason."""
+
+    names: list[str]
+    why: str
+
+
+@dataclass(frozen=True)
 class Ignored:
     """Fields of a request body that are accepted, and what little they do."""
 
@@ -93,7 +102,13 @@ def main() -> None:
 
 def current_page() -> str:
     """The page as it has to be."""
-    return render(read_operations(), read_results(), read_differences(), read_ignored())
+    return render(
+        read_operations(),
+        read_results(),
+        read_differences(),
+        read_ignored(),
+        read_exchanges(),
+    )
 
 
 def read_operations() -> list[Operation]:
@@ -127,6 +142,11 @@ def read_differences() -> list[Difference]:
     return [Difference(**entry) for entry in listed]
 
 
+def read_exchanges() -> list[DifferingExchanges]:
+    listed = tomllib.loads(DIFFERENCES.read_text())["exchange"]
+    return [DifferingExchanges(**entry) for entry in listed]
+
+
 def read_ignored() -> list[Ignored]:
     listed = tomllib.loads(DIFFERENCES.read_text())["ignored"]
     return [Ignored(**entry) for entry in listed]
@@ -137,6 +157,7 @@ def render(
     results: Mapping[str, Result],
     differences: Sequence[Difference],
     ignored: Sequence[Ignored] = (),
+    exchanges: Sequence[DifferingExchanges] = (),
 ) -> str:
     """The whole page as Markdown."""
     unknown = results.keys() - {operation.name for operation in operations}
@@ -146,6 +167,7 @@ def render(
         INTRODUCTION,
         _summary(proven),
         _differences(differences),
+        _exchanges(exchanges),
         _ignored(ignored),
         _tools_without_effect(),
         *(_group(group, proven) for group in dict.fromkeys(o.group for o in operations)),
@@ -181,6 +203,26 @@ def _differences(differences: Sequence[Difference]) -> str:
         heading = "## Wrongs that will not be copied into what is still missing"
         lines += [heading, "", *_compared(planned, "here, once it is built"), ""]
     return "\n".join(lines)
+
+
+def _exchanges(exchanges: Sequence[DifferingExchanges]) -> str:
+    all_of_them = len(RECORDED.read_text().split())
+    differing = sum(len(exchange.names) for exchange in exchanges)
+    lines = [
+        "## Recorded exchanges with another shape",
+        "",
+        f"{all_of_them} exchanges with a genuine server about agents, blocks, messages, "
+        "conversations, runs, steps, models and errors are kept in `tests/recorded` and are sent "
+        f"again by `tests/e2e/test_recorded_exchanges.py`. All but these {differing} are answered "
+        "with the same status, fields, types and order of events:",
+        "",
+        "| exchange | why |",
+        "|---|---|",
+    ]
+    for exchange in exchanges:
+        names = ", ".join(f"`{name}`" for name in exchange.names)
+        lines.append(f"| {names} | {exchange.why} |")
+    return "\n".join([*lines, ""])
 
 
 def _ignored(ignored: Sequence[Ignored]) -> str:

@@ -6,10 +6,12 @@ import pytest
 
 from deploy.compatibility import (
     PAGE,
+    RECORDED,
     Difference,
     Result,
     current_page,
     read_differences,
+    read_exchanges,
     read_operations,
     render,
 )
@@ -46,6 +48,16 @@ def test_a_result_for_an_unknown_operation_is_a_bug() -> None:
 
 def test_the_differences_can_be_read() -> None:
     assert all(d.area and d.genuine and d.ours for d in read_differences())
+
+
+def test_at_most_fifteen_exchanges_of_agents_and_their_runs_differ_each_with_a_reason() -> None:
+    listed = read_exchanges()
+    names = [name for exchange in listed for name in exchange.names]
+    assert all(exchange.names and exchange.why for exchange in listed)
+    assert len(names) == len(set(names))
+    assert set(names) <= set(RECORDED.read_text().split())
+    subjects = ("agent", "message", "conversation", "run", "step", "error")
+    assert len([name for name in names if name.startswith(subjects)]) <= 15
 
 
 def test_the_page_is_current() -> None:

@@ -10,6 +10,7 @@ from deploy.embedded.settings import LaunchError
 from libs.bus.service_settings import log_level
 from libs.contracts.environment import WrongSetting
 from libs.telemetry.settings import TelemetrySettings
+from services.agent.adapters.models.prices import price_tables
 from services.agent.settings import Deadlines, ProviderSettings, callback_hosts
 from services.api.settings import ApiSettings
 
@@ -20,6 +21,7 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     ProviderSettings.from_environment,
     Deadlines.from_environment,
     callback_hosts,
+    price_tables,
     ApiSettings.from_environment,
 )
 

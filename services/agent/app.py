@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 
@@ -23,6 +23,7 @@ from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_catalogue import Catalogue
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Provider
+from services.agent.adapters.models.prices import PriceTable, price_tables, publish_prices
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_router import ToolRouter
@@ -43,11 +44,17 @@ def wiring(environment: Mapping[str, str]) -> Wire:
     settings = ProviderSettings.from_environment(environment)
     guard = AddressGuard(callback_hosts(environment))
     deadlines = Deadlines.from_environment(environment)
-    return partial(wire, settings=settings, deadlines=deadlines, guard=guard)
+    prices = price_tables(environment)
+    return partial(wire, settings=settings, deadlines=deadlines, guard=guard, prices=prices)
 
 
 async def wire(
-    runtime: Runtime, *, settings: ProviderSettings, deadlines: Deadlines, guard: AddressGuard
+    runtime: Runtime,
+    *,
+    settings: ProviderSettings,
+    deadlines: Deadlines,
+    guard: AddressGuard,
+    prices: Sequence[PriceTable],
 ) -> Callable[[], Awaitable[None]]:
     """Say what the agent service answers, follows and sweeps; returns what drains it."""
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
@@ -72,6 +79,7 @@ async def wire(
         )
     )
     await catalogue.start()
+    await publish_prices(runtime.database, prices)
     ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
     handlers = Handlers(ports)
     blocks = DetachDeletedBlocks(bus, queries, ids)

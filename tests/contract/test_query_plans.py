@@ -37,7 +37,13 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
-from services.api.adapters.step_documents import RUN_METRICS, RUN_TRACE, STEP_METRICS, STEP_TRACE
+from services.api.adapters.step_documents import (
+    RUN_METRICS,
+    RUN_TRACE,
+    RUN_USAGE,
+    STEP_METRICS,
+    STEP_TRACE,
+)
 from services.api.adapters.tag_queries import TagQueries, TagSlice
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
@@ -65,6 +71,7 @@ TABLES = {
     " 'completed', 'end_turn', false, 'hash-' || n, null, null, '{{}}', false",
     "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
     " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
+    "agent.prices": "'openai/model-' || n, '-infinity', 'list', 1, 1, 1, 1",
     "agent.conversations": "'conv-b' || n, '{org}', 'agent-' || n % 10, now(), null, false, false,"
     " '{{}}', '{{}}'",
     "agent.approvals": "'conv-' || n, '{org}', 'agent-' || n % 10, 'message-' || n, now()",
@@ -239,7 +246,7 @@ async def resources_have_keys(explained: Explained) -> None:
             assert explained.scans, name
             for scan in explained.scans:
                 assert reads_by_key(scan), f"{kind}, {name}: {scan}"
-    for document in (RUN_METRICS, RUN_TRACE):
+    for document in (RUN_METRICS, RUN_TRACE, RUN_USAGE):
         explained.scans = []
         await reads.one(RUNS, ORG, RUN, document)
         assert all(map(reads_by_key, explained.scans)), explained.scans

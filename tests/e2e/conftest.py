@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
@@ -15,6 +16,8 @@ from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, unique
 from tests.e2e.node import Node, installed
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
+
+PRICES = Path(__file__).with_name("prices.toml")
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +35,7 @@ def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
         "ANTHROPIC_API_KEY": "any",
         "HEELER_PING_SECONDS": "1",
         "HEELER_CALLBACK_HOSTS": "localhost",
+        "HEELER_PRICES": str(PRICES),
     }
     with new_heeler(env=env) as instance:
         yield instance

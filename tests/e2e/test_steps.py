@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -12,7 +14,7 @@ import pytest
 from letta_client import AsyncLetta, Letta
 from letta_client.types import Step
 
-from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, is_id, says, unique
+from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, is_id, says, stream, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
@@ -35,6 +37,11 @@ def steps_of(letta: Letta, run_id: str) -> list[Step]:
 def asked(letta: Letta, agent_id: str, text: str) -> str:
     """Send a message; returns the run that answered."""
     return str(letta.agents.messages.create(agent_id, messages=says(text)).messages[0].run_id)
+
+
+def from_exact_json(text: str) -> Any:
+    """JSON whose fractions are what they are written as."""
+    return json.loads(text, parse_float=Decimal)
 
 
 @pytest.mark.operation("GET /v1/steps/")
@@ -87,6 +94,8 @@ def test_a_step_says_what_its_model_was_asked_for_and_what_it_took(
         "error_type": None,
         "error_data": None,
         "status": "success",
+        "cost_usd": None,
+        "price_version": None,
     }
     assert called.stop_reason is None, "the run went on after it"
     assert letta.steps.retrieve(said.id).to_dict() == said.to_dict()
@@ -99,6 +108,93 @@ def test_a_step_says_what_its_model_was_asked_for_and_what_it_took(
         assert missing.json() == {"detail": f"Step with ID step-{NOBODY} not found"}
     assert http.get("/v1/steps/nothing").status_code == 422
     assert http.get(f"/v1/runs/run-{NOBODY}/steps").status_code == 404
+
+
+@pytest.mark.operation("GET /v1/runs/{run_id}/usage")
+@pytest.mark.operation("GET /v1/steps/{step_id}")
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    ("handle", "written", "dollars"),
+    [
+        # 600 fresh, 300 from the cache and 100 written to it, which OpenAI does not tell, 50 said.
+        pytest.param("openai/gpt-4.1-nano", 0, "0.00195", id="openai"),
+        pytest.param("anthropic/claude-sonnet-4-5-20250929", 100, "0.001005", id="anthropic"),
+    ],
+)
+def test_what_was_cached_and_reasoned_with_is_counted_and_has_its_price(
+    letta: Letta,
+    http: httpx.Client,
+    new_agent: NewAgent,
+    streamed: bool,
+    handle: str,
+    written: int,
+    dollars: str,
+) -> None:
+    agent = new_agent(model=handle)
+    counts = {"prompt": 1000, "completion": 50, "cached": 300, "written": 100, "reasoning": 20}
+    script = f"USAGE:{json.dumps(counts)} {SEARCH} SAY:Done."
+    if streamed:
+        docs = [line.data for line in stream(http, agent.id, script, stream_tokens=True)]
+        usage = docs[-2]
+        run_id = docs[0]["run_id"]
+    else:
+        body = http.post(f"/v1/agents/{agent.id}/messages", json={"messages": says(script)}).json()
+        usage = body["usage"]
+        run_id = body["messages"][0]["run_id"]
+
+    assert usage == {
+        "message_type": "usage_statistics",
+        "completion_tokens": 100,
+        "prompt_tokens": 2000,
+        "total_tokens": 2100,
+        "step_count": 2,
+        "run_ids": None,
+        "cached_input_tokens": 600,
+        "cache_write_tokens": 2 * written,
+        "reasoning_tokens": 40,
+        "context_tokens": 1050,
+    }
+    details = {"cached_tokens": 600, "cache_read_tokens": 600, "cache_creation_tokens": 2 * written}
+    cost = Decimal(dollars)
+    assert from_exact_json(http.get(f"/v1/runs/{run_id}/usage").text) == {
+        "completion_tokens": 100,
+        "prompt_tokens": 2000,
+        "total_tokens": 2100,
+        "prompt_tokens_details": details,
+        "completion_tokens_details": {"reasoning_tokens": 40},
+        "cost_usd": 2 * cost,
+    }
+    steps = from_exact_json(http.get(f"/v1/runs/{run_id}/steps").text)
+    assert [one["cost_usd"] for one in steps] == [cost, cost]
+    assert [one["price_version"] for one in steps] == ["tests-1", "tests-1"]
+    step = letta.steps.retrieve(steps[0]["id"])
+    assert (step.cached_input_tokens, step.cache_write_tokens) == (300, written)
+    assert step.reasoning_tokens == 20
+    assert step.prompt_tokens_details == {
+        "cached_tokens": 300,
+        "cache_read_tokens": 300,
+        "cache_creation_tokens": written,
+    }
+    assert step.completion_tokens_details == {"reasoning_tokens": 20}
+    assert step.to_dict()["cost_usd"] == float(cost), "the SDK hands on what it does not know"
+
+
+@pytest.mark.operation("GET /v1/runs/{run_id}/usage")
+@pytest.mark.parametrize(
+    ("handle", "counts"),
+    [
+        pytest.param(MODEL, {"prompt": 1, "completion": 1}, id="no price"),
+        pytest.param("openai/gpt-4.1-nano", {"prompt": 0, "completion": 0}, id="no tokens told"),
+    ],
+)
+def test_what_is_not_known_is_no_cost_of_nothing(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent, handle: str, counts: dict[str, int]
+) -> None:
+    agent = new_agent(model=handle)
+    run_id = asked(letta, agent.id, f"USAGE:{json.dumps(counts)} SAY:Done.")
+    [step] = http.get(f"/v1/runs/{run_id}/steps").json()
+    assert (step["cost_usd"], step["price_version"]) == (None, None)
+    assert "cost_usd" not in http.get(f"/v1/runs/{run_id}/usage").json()
 
 
 @pytest.mark.operation("GET /v1/steps/")

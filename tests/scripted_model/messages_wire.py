@@ -130,7 +130,7 @@ def whole(reply: Reply, request: JSONObject, serial: int, prompt_length: int) ->
 def _message(
     reply: Reply, request: JSONObject, serial: int, blocks: list[JSONObject], prompt_length: int
 ) -> JSONObject:
-    counted = wire.usage(reply, prompt_length)
+    tokens = wire.counted(reply, prompt_length)
     return {
         "id": f"msg_{serial}",
         "type": "message",
@@ -140,10 +140,11 @@ def _message(
         "stop_reason": STOP_REASONS[reply.finish_reason],
         "stop_sequence": None,
         "usage": {
-            "input_tokens": counted["prompt_tokens"],
-            "output_tokens": counted["completion_tokens"],
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "input_tokens": tokens.prompt - tokens.cached - tokens.written,
+            "output_tokens": tokens.completion,
+            "cache_creation_input_tokens": tokens.written,
+            "cache_read_input_tokens": tokens.cached,
+            "output_tokens_details": {"thinking_tokens": tokens.reasoning},
         },
     }
 

@@ -2,8 +2,9 @@
 
 A directive is a word in capitals with white space (or nothing) before it. `parse` turns the
 whole text into steps, one per model reply of the turn: every CALL, CALLS or BADARGS is a step,
-and the last step is the text. SLOW, DRIP and the faults hold from the step they stand before,
-onwards; THINK and REDACTED only for that step. SAY takes the rest of the message, to its end.
+and the last step is the text. SLOW, DRIP, USAGE and the faults hold from the step they stand
+before, onwards; THINK and REDACTED only for that step. SAY takes the rest of the message, to its
+end.
 """
 
 import json
@@ -16,7 +17,7 @@ BROKEN_ARGUMENTS = '{"broken": '
 SCRIPTS_CACHED_MAX = 2048
 
 _DIRECTIVE = re.compile(
-    r"(?<!\S)(?:(?P<argued>SLOW|DRIP|FAIL|CALLS|CALL|BADARGS|THINK|SAY):"
+    r"(?<!\S)(?:(?P<argued>SLOW|DRIP|USAGE|FAIL|CALLS|CALL|BADARGS|THINK|SAY):"
     r"|(?P<counted>HANG|CUT|GARBAGE)(?::(?P<times>\d+))?(?!\S)"
     r"|(?P<bare>ECHO|SYSTEM\?|EMPTY|LENGTH|REDACTED)(?!\S))"
 )
@@ -27,6 +28,18 @@ _decoder = json.JSONDecoder()
 
 class BadScript(ValueError):
     """The user message holds a directive that cannot be read; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens that a reply is said to have taken; those read from the cache and written to it
+    are a part of the prompt's, those thought with of the completion's."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    written: int = 0
+    reasoning: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,7 @@ class Step:
     drip_ms: int
     faults: tuple[Fault, ...]
     thoughts: tuple[str | None, ...] = ()
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,7 @@ class _Reader:
         self.faults: list[Fault] = []
         self.thoughts: list[str | None] = []
         self.slow_ms = self.drip_ms = 0
+        self.usage: Usage | None = None
         self.text, self.text_kind, self.finish_reason = DEFAULT_TEXT, "say", "stop"
 
     def read(self) -> Script:
@@ -96,7 +111,7 @@ class _Reader:
 
     def _step(self, calls: tuple[Call, ...]) -> None:
         faults, thoughts = tuple(self.faults), tuple(self.thoughts)
-        self.steps.append(Step(calls, self.slow_ms, self.drip_ms, faults, thoughts))
+        self.steps.append(Step(calls, self.slow_ms, self.drip_ms, faults, thoughts, self.usage))
         self.thoughts.clear()
 
     def _fault(self, kind: str, code: str, times: str | None) -> None:
@@ -136,6 +151,14 @@ class _Reader:
 
     def _drip(self, position: int) -> int:
         self.drip_ms, position = self._milliseconds(position, "DRIP")
+        return position
+
+    def _usage(self, position: int) -> int:
+        counts, position = self._json(position, "USAGE:")
+        try:
+            self.usage = Usage(**counts)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise BadScript(f"USAGE: needs counts by name: {error}") from error
         return position
 
     def _fail(self, position: int) -> int:

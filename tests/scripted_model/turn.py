@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.scripted_model.script import Call, Script, Step
+from tests.scripted_model.script import Call, Script, Step, Usage
 
 JSONObject = dict[str, Any]
 
@@ -33,6 +33,7 @@ class Reply:
     calls: tuple[tuple[str, str, str], ...]
     finish_reason: str
     thoughts: tuple[str | None, ...] = ()
+    usage: Usage | None = None
 
 
 def text_of(content: object) -> str:
@@ -85,7 +86,7 @@ def reply_to(turn: ActiveRun, script: Script, body: JSONObject, serial: int) -> 
     calls = _calls(step, body)
     if not calls:
         text = _text(script, body["messages"])
-        return Reply(text, (), script.finish_reason, step.thoughts)
+        return Reply(text, (), script.finish_reason, step.thoughts, step.usage)
     schemas = {tool["function"]["name"]: tool["function"] for tool in body["tools"]}
     seed = f"{turn.text}\0{turn.step}\0{turn.message_count}\0{serial}\0"
     return Reply(
@@ -96,6 +97,7 @@ def reply_to(turn: ActiveRun, script: Script, body: JSONObject, serial: int) -> 
         ),
         "tool_calls",
         step.thoughts,
+        step.usage,
     )
 
 

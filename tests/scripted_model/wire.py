@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 from tests.scripted_model.refusal import Refusal
+from tests.scripted_model.script import Usage
 from tests.scripted_model.turn import JSONObject, Reply
 
 CREATED = 1_700_000_000
@@ -103,17 +104,25 @@ def scripted_error(code: str) -> bytes | None:
     return error(int(code), f"The scripted model fails with {code}.", kind)
 
 
-def usage(reply: Reply, prompt_length: int) -> dict[str, Any]:
-    """Token counts: a quarter of the bytes of the request, and of the characters said."""
+def counted(reply: Reply, prompt_length: int) -> Usage:
+    """Token counts: those of the script, or a quarter of the bytes of the request, and of the
+    characters said."""
+    if reply.usage is not None:
+        return reply.usage
     thought = sum(len(one or "") for one in reply.thoughts)
     said = thought + len(reply.text) + sum(len(call[1]) + len(call[2]) for call in reply.calls)
-    prompt, completion = max(1, prompt_length // 4), max(1, said // 4)
+    return Usage(prompt=max(1, prompt_length // 4), completion=max(1, said // 4))
+
+
+def usage(reply: Reply, prompt_length: int) -> dict[str, Any]:
+    """Token counts in OpenAI's words."""
+    tokens = counted(reply, prompt_length)
     return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.completion,
+        "total_tokens": tokens.prompt + tokens.completion,
+        "prompt_tokens_details": {"cached_tokens": tokens.cached, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": tokens.reasoning, "audio_tokens": 0},
     }
 
 
@@ -167,8 +176,8 @@ def events(reply: Reply, request: JSONObject, serial: int, prompt_length: int) -
     last = f'{{"index": 0, "delta": {{}}, "logprobs": {logprobs}, "finish_reason": '
     written.append(f'{prefix}{last}"{reply.finish_reason}"}}]{suffix}')
     if include_usage:
-        counted = json.dumps(usage(reply, prompt_length))
-        written.append(f'{prefix}], "usage": {counted}}}\n\n')
+        spent = json.dumps(usage(reply, prompt_length))
+        written.append(f'{prefix}], "usage": {spent}}}\n\n')
     written.append("data: [DONE]\n\n")
     return [http_chunk(event.encode()) for event in written]
 

@@ -13,6 +13,35 @@ def tokens(name: str) -> str:
     return f"({USAGE}->>'{name}')::bigint"
 
 
+# As in `claude-sonnet-4-5-20250929` and `gpt-4o-2024-08-06`.
+DATE_AT_ITS_END = r"'-(\d{8}|\d{4}-\d{2}-\d{2})$'"
+
+
+def cost(row: str) -> str:
+    """What an answered step, a row of the view, cost in US dollars and by which prices, as a query
+    of `dollars` and `version`. It has no row for a model without a price, and for a provider that
+    says nothing of tokens: what is not known is not 0."""
+    counted = {
+        name: f"({row}.payload->'usage'->>'{name}')::numeric"
+        for name in (
+            "prompt_tokens",
+            "completion_tokens",
+            "cached_input_tokens",
+            "cache_write_tokens",
+        )
+    }
+    prompt, said, cached, written = counted.values()
+    return (
+        f"(select trim_scale(round(((greatest({prompt} - {cached} - {written}, 0)) * p.input"
+        f" + {cached} * p.cached_input + {written} * p.cache_write + {said} * p.output)"
+        " / 1000000, 12)) as dollars, p.version from agent.price_view p"
+        f" where {row}.topic = 'model.replied' and {prompt} + {said} > 0"
+        f" and p.since <= {row}.created_at"
+        f" and p.model in ({row}.model, regexp_replace({row}.model, {DATE_AT_ITS_END}, ''))"
+        f" order by p.model = {row}.model desc, p.since desc limit 1)"
+    )
+
+
 MODEL_NAME = "substr(v.model, position('/' in v.model) + 1)"
 PROVIDER = "case when position('/' in v.model) > 1 then split_part(v.model, '/', 1) end"
 AGENT = "from agent.agent_view a where a.id = v.agent_id and a.org = v.org"
@@ -54,7 +83,8 @@ STEP = f"""json_build_object(
  'trace_id', nullif(v.trace_id, ''), 'request_id', null, 'messages', '[]'::json,
  'feedback', v.feedback, 'project_id', {PROJECT},
  'error_type', case when {FAILED} then v.payload->>'error_type' end, 'error_data', {ERROR},
- 'status', v.status)"""
+ 'status', v.status, 'cost_usd', (select dollars from {cost("v")} c),
+ 'price_version', (select version from {cost("v")} c))"""
 
 MODEL_NS = "(v.payload->>'model_ns')::bigint"
 # From the start of the first call of the step to the end of the last.
@@ -96,6 +126,13 @@ TOOLS_USED = (
     " and s.topic = 'model.replied' and a.id = v.agent_id and a.org = v.org"
     " and tool->>'name' = call->>'name')"
 )
+# Null as soon as the cost of one step is not known: a part of a sum is no sum.
+RUN_COST = (
+    "(select case when count(*) = count(c.dollars) then sum(c.dollars) end from agent.step_view s"
+    f" left join lateral {cost('s')} c on true"
+    " where s.run_id = v.id and s.org = v.org and s.topic = 'model.replied')"
+)
+RUN_USAGE = f"json_build_object('tokens', v.usage, 'cost_usd', {RUN_COST})"
 RUN_METRICS = f"""json_build_object(
  'id', v.id, 'organization_id', v.org, 'agent_id', v.agent_id,
  'project_id', (select a.doc->>'project_id' {AGENT}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
@@ -19,7 +18,7 @@ from services.api.adapters.resource_query_builder import Resource, Where, filter
 from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow
 from services.api.adapters.run_spans import spans_of
-from services.api.adapters.step_documents import RUN_METRICS, RUN_TRACE
+from services.api.adapters.step_documents import RUN_METRICS, RUN_TRACE, RUN_USAGE
 from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import (
     ORG,
@@ -137,9 +136,10 @@ async def list_messages_of_run(request: AnyRequest, run_id: str) -> Response[byt
 
 @get("/v1/runs/{run_id:str}/usage", opt=returns("usage"))
 async def retrieve_usage(request: AnyRequest, run_id: str) -> Response[bytes]:
-    """Retrieve the token usage of a run."""
-    usage = (await run_row(request, run_id)).usage or {}
-    return raw(json.dumps(run_usage(usage)).encode())
+    """Retrieve the token usage of a run, with its `cost_usd` where all its steps have a price."""
+    used = from_json(await document_of(request, RUNS, run_id, document=RUN_USAGE))
+    cost = {} if used["cost_usd"] is None else {"cost_usd": used["cost_usd"]}
+    return raw(to_json(run_usage(used["tokens"] or {}) | cost))
 
 
 @get("/v1/runs/{run_id:str}/steps", opt=returns("steps", query=StepsOfRunPage))

@@ -67,6 +67,7 @@ SERVICES = (
             "libs.contracts.compaction",
             "libs.contracts.heartbeat_pauses",
             "libs.contracts.approvals",
+            "libs.contracts.completions",
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory"),

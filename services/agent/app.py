@@ -112,7 +112,7 @@ async def wire(
 
     async def drain() -> None:
         listing.cancel()
-        await engine.drain()
+        await asyncio.gather(engine.drain(), handlers.completions.completions.drain())
         await catalogue.close()
 
     return drain

@@ -46,6 +46,7 @@ from libs.contracts.compaction import (
     ConversationCompacted,
     PreviewModelRequest,
 )
+from libs.contracts.completions import GenerateCompletion
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -331,6 +332,12 @@ COMMANDS: list[Command] = [
         agent_id=AGENT, conversation_id=CONVERSATION, run=RUN_CONFIG, messages=[SAID]
     ),
     ClearContext(agent_id=AGENT, conversation_id=CONVERSATION),
+    GenerateCompletion(
+        completion_id="completion-1",
+        agent_id=AGENT,
+        prompt="Which colour has the sky?",
+        response_schema={"type": "object", "properties": {"colour": {"type": "string"}}},
+    ),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),

@@ -42,6 +42,7 @@ SUBJECTS = {
     "CompactConversation": f"agent.command.conversation.compact.org-1.{CONVERSATION}",
     "PreviewModelRequest": f"agent.command.model_request.preview.org-1.{CONVERSATION}",
     "ClearContext": f"agent.command.context.clear.org-1.{CONVERSATION}",
+    "GenerateCompletion": "agent.command.completion.generate.org-1.completion-1",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
     "RewriteBlock": f"memory.command.block.rewrite.org-1.{BLOCK}",

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import httpx
 import pytest
 from letta_client import Letta
 
-from tests.e2e.asking import MODEL, kinds, says, stream, unique
+from services.agent.engine.completions import AGENT_COMPLETIONS_MAX
+from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, kinds, says, stream, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance
 
 OTHER = "openai/gpt-4.1"
+CLAUDE = "anthropic/claude-sonnet-4-5-20250929"
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
@@ -127,3 +132,81 @@ def test_a_stream_keeps_what_is_known_of_its_tokens_with_the_step(
     trace = http.get(f"/v1/steps/{step.id}/trace").json()
     tokens = [one["token"] for one in trace["response_json"]["logprobs"]["content"]]
     assert tokens == ["So", "be", "it"]
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/generate")
+def test_a_model_is_asked_a_single_question_without_the_agent(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    before = [one.id for one in letta.agents.messages.list(agent.id)]
+    path = f"/v1/agents/{agent.id}/generate"
+
+    answer = http.post(path, json={"prompt": "SYSTEM?", "system_prompt": "Talk like a pirate."})
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json().keys() == {"content", "model", "usage"}
+    assert answer.json()["content"] == "Talk like a pirate."
+    assert answer.json()["model"] == "gpt-4o-mini"
+    usage = answer.json()["usage"]
+    assert (usage["message_type"], usage["step_count"], usage["run_ids"]) == (
+        "usage_statistics", 0, None,
+    )  # fmt: skip
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"] > 0
+    other = http.post(path, json={"prompt": "SAY:Hi", "override_model": OTHER}).json()
+    assert (other["content"], other["model"]) == ("Hi", "gpt-4.1")
+    claude = http.post(path, json={"prompt": "SAY:Hi", "override_model": CLAUDE}).json()
+    assert (claude["content"], claude["model"]) == ("Hi", CLAUDE.partition("/")[2])
+    assert letta.runs.list(agent_id=agent.id).items == []
+    assert letta.steps.list(agent_id=agent.id).items == []
+    assert [one.id for one in letta.agents.messages.list(agent.id)] == before
+
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
+    for handle in (MODEL, CLAUDE):
+        wanted = {"prompt": "Which?", "response_schema": schema, "override_model": handle}
+        formed = http.post(path, json=wanted)
+        assert formed.status_code == 200, formed.text
+        assert isinstance(json.loads(formed.json()["content"])["colour"], str)
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/generate")
+def test_a_single_question_that_gets_no_answer_says_why(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    path = f"/v1/agents/{agent.id}/generate"
+
+    def refused(status: int, path: str = path, **fields: Any) -> str:
+        answer = http.post(path, json={"prompt": "Hi", **fields})
+        assert answer.status_code == status, answer.text
+        return str(answer.json()["detail"])
+
+    assert "LLM provider error: " in refused(502, prompt=f"FAIL:400 {unique('no')}")
+    assert "Agent" in refused(404, f"/v1/agents/agent-{NOBODY}/generate")
+    assert "openai/nobody" in refused(404, override_model="openai/nobody")
+    assert "white space" in refused(422, prompt="  \n")
+    assert "prompt" in refused(422, prompt=None)
+    assert "`properties`" in refused(422, response_schema={"type": "string"})
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/generate")
+async def test_who_asks_too_much_at_once_is_told_so_and_nobody_else_is(
+    new_agent: NewAgent, heeler: HeelerInstance, model: ScriptedModelProcess
+) -> None:
+    agent, other = new_agent(), new_agent()
+    question = f"SLOW:4000 {unique('left')}"
+    async with httpx.AsyncClient(base_url=heeler.base_url, timeout=SECONDS_MAX) as client:
+
+        async def ask(agent_id: str, prompt: str = "Hi") -> int:
+            path = f"/v1/agents/{agent_id}/generate"
+            return (await client.post(path, json={"prompt": prompt})).status_code
+
+        asking = [
+            asyncio.create_task(ask(agent.id, question)) for _ in range(AGENT_COMPLETIONS_MAX)
+        ]
+        await model.wait_for_asked(question, times=AGENT_COMPLETIONS_MAX)
+        assert [await ask(agent.id), await ask(other.id)] == [429, 200]
+        for one in asking:
+            one.cancel()  # their clients hang up
+        await asyncio.gather(*asking, return_exceptions=True)
+        assert await ask(other.id) == 200

@@ -7,6 +7,7 @@ from libs.contracts.letta.conversations import (
     RecompileRequest,
     UpdateConversation,
 )
+from libs.contracts.letta.generate_requests import GenerateRequest
 from libs.contracts.letta.message_requests import (
     ApprovalCreate,
     ApprovalReturn,
@@ -47,6 +48,7 @@ __all__ = [
     "CreateBlock",
     "CreateConversation",
     "EmbeddingConfig",
+    "GenerateRequest",
     "LLMConfig",
     "LettaAsyncRequest",
     "LettaBatchRequest",

@@ -9,6 +9,7 @@ from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.agent.handlers.agents import AgentHandlers
 from services.agent.handlers.approvals import ApprovalHandlers
+from services.agent.handlers.completions import CompletionHandlers
 from services.agent.handlers.context import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.heartbeat_pauses import PauseHandlers
@@ -29,6 +30,7 @@ class Handlers:
     context: ContextHandlers = field(init=False)
     pauses: PauseHandlers = field(init=False)
     approvals: ApprovalHandlers = field(init=False)
+    completions: CompletionHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.agents = AgentHandlers(self.ports)
@@ -38,6 +40,7 @@ class Handlers:
         self.context = ContextHandlers(self.ports)
         self.pauses = PauseHandlers(self.ports)
         self.approvals = ApprovalHandlers(self.ports)
+        self.completions = CompletionHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -48,5 +51,6 @@ class Handlers:
             self.steps,
             self.context,
             self.approvals,
+            self.completions,
         )
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

@@ -54,6 +54,7 @@ READERS: dict[str, list[str]] = {
     ],
     "EmbeddingConfig": [],
     "CompactionSettings": ["services/agent/domain", "services/agent/engine"],
+    "GenerateRequest": ["services/api/resources/completions.py"],
 }
 # Read by the body itself, or in SQL.
 OWN = {

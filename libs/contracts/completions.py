@@ -1,0 +1,42 @@
+"""The language of single questions to a model: no conversation, no run, and nothing recorded of the
+answer, which the asker is told by deltas."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from libs.contracts.bus_messages import Command, JsonObject, delta_subject
+
+SERVICE = "agent"
+
+# How often whoever waits is told that the model is still asked, and after which silence nobody is.
+SIGN_OF_LIFE_SECONDS = 2.0
+SILENCE_SECONDS_MAX = 10.0
+
+
+class GenerateCompletion(Command):
+    """Ask the model of an agent, or another one, a single question.
+
+    It is accepted when the model is about to be asked; with `response_schema` the answer is JSON of
+    that form."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "completion.generate"
+    completion_id: str
+    agent_id: str
+    prompt: str
+    system_prompt: str | None = None
+    model: str | None = None
+    response_schema: JsonObject | None = None
+
+    @property
+    def target(self) -> str:
+        """Each question is one of its own: none waits for those to the same agent."""
+        return self.completion_id
+
+
+def completion_deltas(org: str, completion_id: str) -> str:
+    """The subject of what an asker is told: `{}` while the model is asked; then a `completion`
+    (content, model, usage), or the `problem` why there is none, which is `lost` where the server
+    has given up."""
+    return delta_subject(SERVICE, "completion", "progress", org, completion_id)

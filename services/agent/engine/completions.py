@@ -1,0 +1,166 @@
+"""Ask models single questions, and tell whoever waits for the answers.
+
+Nothing of it is durable: with the process the questions are lost, and who asked is told so, or
+notices the silence. So that they cost nobody else an answer, there is room for a few at a time,
+for each agent, each organisation and all together, and each has the deadline of a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from contextlib import suppress
+
+from pydantic_core import to_json
+
+from libs.bus.bounded_command_queue import busy, decrement
+from libs.bus.ports import Bus, Clock
+from libs.contracts.bus_messages import JsonObject, Rejected
+from libs.contracts.completions import (
+    SIGN_OF_LIFE_SECONDS,
+    GenerateCompletion,
+    completion_deltas,
+)
+from services.agent.adapters.models.ports import ModelFailed, Models
+from services.agent.domain.active_run import Failure
+from services.agent.domain.completions import completion_of
+from services.agent.domain.model_context import ModelRequest
+
+log = logging.getLogger(__name__)
+
+# Of one process.
+AGENT_COMPLETIONS_MAX = 4
+ORGANISATION_COMPLETIONS_MAX = 16
+PROCESS_COMPLETIONS_MAX = 32
+PROCESS_PROMPT_BYTES_MAX = 32 << 20
+DRAIN_SECONDS_MAX = 5.0
+
+LOST: JsonObject = {"problem": {"message": "The server is being stopped: try again", "lost": True}}
+
+
+class Completions:
+    """The questions that one process asks. `seconds_max` is how long each may take."""
+
+    def __init__(self, models: Models, bus: Bus, clock: Clock, *, seconds_max: float) -> None:
+        self.models = models
+        self.bus = bus
+        self.clock = clock
+        self.seconds_max = seconds_max
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.of_agent: Counter[str] = Counter()
+        self.of_organisation: Counter[str] = Counter()
+        self.bytes = 0
+
+    def full(self, command: GenerateCompletion, org: str) -> Rejected | None:
+        """The refusal of a question for which there is no room."""
+        if self.of_agent[command.agent_id] >= AGENT_COMPLETIONS_MAX:
+            return busy(f"{AGENT_COMPLETIONS_MAX} questions to {command.agent_id} are asked")
+        if self.of_organisation[org] >= ORGANISATION_COMPLETIONS_MAX:
+            return busy(f"{ORGANISATION_COMPLETIONS_MAX} questions of this organisation are asked")
+        all_places = len(self.tasks) >= PROCESS_COMPLETIONS_MAX
+        if all_places or self.bytes + size_of(command) > PROCESS_PROMPT_BYTES_MAX:
+            return busy("The server asks models as many questions as it can at once")
+        return None
+
+    def begin(self, command: GenerateCompletion, request: ModelRequest, org: str) -> None:
+        """Begin to ask; call it once it is durable that the question was taken. Others may have
+        taken the room meanwhile: then its asker is told so."""
+        refused = self.full(command, org)
+        if refused is not None:
+            subject = completion_deltas(org, command.completion_id)
+            told: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
+            self.keep(asyncio.create_task(self.tell(subject, told)))
+            return
+        agent, size = command.agent_id, size_of(command)
+        self.of_agent[agent] += 1
+        self.of_organisation[org] += 1
+        self.bytes += size
+        task = self.keep(asyncio.create_task(self.answer(command, request, org)))
+
+        def ended(_: asyncio.Task[None]) -> None:
+            decrement(self.of_agent, agent)
+            decrement(self.of_organisation, org)
+            self.bytes -= size
+
+        task.add_done_callback(ended)
+
+    def keep(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Remember a task until it has ended."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def answer(self, command: GenerateCompletion, request: ModelRequest, org: str) -> None:
+        """Ask, and tell what came of it. A process edge: a bug is logged here, once."""
+        subject = completion_deltas(org, command.completion_id)
+        alive = asyncio.create_task(self.signs_of_life(subject))
+        try:
+            told = await self.asked(command, request)
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await self.tell(subject, LOST)
+            raise
+        except Exception:
+            log.exception("%s failed", command.completion_id)
+            told = problem(Failure("internal_error", "An unknown error occurred"))
+        finally:
+            alive.cancel()
+        await self.tell(subject, told)
+
+    async def asked(self, command: GenerateCompletion, request: ModelRequest) -> JsonObject:
+        """What the asker is told in the end."""
+        llm = request.config.llm_config
+        try:
+            async with asyncio.timeout(self.seconds_max):
+                reply = await self.models.reply(request)
+        except ModelFailed as failed:
+            return problem(failed.failure)
+        except TimeoutError:
+            return problem(self.late())
+        completion = completion_of(command, reply, llm.model)
+        if isinstance(completion, Failure):
+            return problem(completion)
+        return {"completion": completion}
+
+    def late(self) -> Failure:
+        """Why a model is not waited for any longer."""
+        return Failure(
+            "llm_timeout",
+            f"The model took longer than {self.seconds_max:g} seconds to answer, which is the"
+            " longest that this server lets one answer take (HEELER_STEP_SECONDS_MAX)",
+        )
+
+    async def signs_of_life(self, subject: str) -> None:
+        """Tell the asker that there is something to wait for, until it is told more."""
+        while True:
+            await self.tell(subject, {})
+            await self.clock.sleep(SIGN_OF_LIFE_SECONDS)
+
+    async def tell(self, subject: str, told: JsonObject) -> None:
+        """Tell whoever waits."""
+        await self.bus.publish_delta(subject, to_json(told))
+
+    async def drain(self) -> None:
+        """Let the models get on for a moment, then give up what they have not answered."""
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=DRAIN_SECONDS_MAX)
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def size_of(command: GenerateCompletion) -> int:
+    """What a question keeps in memory, in bytes."""
+    return len(command.prompt.encode()) + len((command.system_prompt or "").encode())
+
+
+def problem(failure: Failure) -> JsonObject:
+    """Why there is no answer, as the asker is told."""
+    return {
+        "problem": {
+            "error_type": failure.error_type,
+            "message": failure.message,
+            "detail": failure.detail,
+        }
+    }

@@ -96,6 +96,45 @@ class RewriteBlock(Command):
         return self.block_id
 
 
+class ReplaceLines(Value):
+    """Replace the one place where these whole lines stand; without old lines the new ones are put
+    at the end."""
+
+    old_lines: list[str]
+    new_lines: list[str]
+
+
+class PatchBlock(Command):
+    """Replace lines of a block in several places, all or none, as a tool call asks."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.patch"
+    block_id: str
+    changes: list[ReplaceLines]
+    cause: Cause
+
+    @property
+    def target(self) -> str:
+        return self.block_id
+
+
+class RenameBlock(Command):
+    """Give a block that has the label `old_label` another label, another description or both, as a
+    tool call asks."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.rename"
+    block_id: str
+    old_label: str
+    label: str | None = None
+    description: str | None = None
+    cause: Cause
+
+    @property
+    def target(self) -> str:
+        return self.block_id
+
+
 class DeleteBlock(Command):
     """Remove a block."""
 

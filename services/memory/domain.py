@@ -25,6 +25,8 @@ from libs.contracts.memory import (
     Cause,
     Edit,
     InsertText,
+    RenameBlock,
+    ReplaceLines,
     ReplaceText,
 )
 from libs.contracts.prompt_escaping import unescaped
@@ -122,6 +124,26 @@ class Block(Aggregate[MemoryBlockState]):
             return block
         value = edited(block, edit)
         return value if isinstance(value, Rejected) else self.rewrite(value, cause, at=at)
+
+    def patch(self, changes: list[ReplaceLines], cause: Cause, *, at: datetime) -> Rejected | None:
+        """Replace lines in several places, all or none; the refusal is written for the model."""
+        block = self.writable()
+        if isinstance(block, Rejected):
+            return block
+        value = patched(block, changes)
+        return value if isinstance(value, Rejected) else self.rewrite(value, cause, at=at)
+
+    def rename(self, command: RenameBlock, *, at: datetime) -> Rejected | None:
+        """Have another label or description, as a tool call asks."""
+        block = self.writable()
+        if isinstance(block, Rejected):
+            return block
+        if block.label != command.old_label:
+            reason = f"The memory block is not labelled '{command.old_label}', but '{block.label}'."
+            return Rejected(code=UNPROCESSABLE, reason=reason)
+        wanted = {"label": command.label, "description": command.description}
+        changes: JsonObject = {name: one for name, one in wanted.items() if one is not None}
+        return self.update(changes, at=at, cause=command.cause)
 
     def rewrite(self, value: str, cause: Cause, *, at: datetime) -> Rejected | None:
         """Have another value, as a tool call asks; the refusal is written for the model."""
@@ -262,3 +284,40 @@ def inserted(block: BlockState, edit: InsertText) -> str | Rejected:
             ),
         )
     return "\n".join([*lines[:after], *edit.new_text.split("\n"), *lines[after:]])
+
+
+def patched(block: BlockState, changes: list[ReplaceLines]) -> str | Rejected:
+    """The value with lines replaced in several places, one after the other."""
+    lines = block.value.split("\n") if block.value else []
+    for number, change in enumerate(changes, start=1):
+        place = place_of(lines, change)
+        if isinstance(place, int):
+            change = plain(change)
+            place = place_of(lines, change)
+        if isinstance(place, int):
+            old = "\n".join(change.old_lines)
+            stand = f"stand {place} times" if place else "do not stand"
+            reason = (
+                f"Nothing was changed: the lines of change {number} {stand} in the memory block "
+                f"'{block.label}'. They have to stand there exactly once, as whole lines:\n{old}"
+            )
+            return Rejected(code=UNPROCESSABLE, reason=reason)
+        lines[place] = change.new_lines
+    return "\n".join(lines)
+
+
+def place_of(lines: list[str], change: ReplaceLines) -> slice | int:
+    """Where the old lines of a change stand, or how often if that is not once."""
+    old = change.old_lines
+    if not old:
+        return slice(len(lines), len(lines))
+    first = [n for n in range(len(lines)) if lines[n : n + len(old)] == old]
+    return slice(first[0], first[0] + len(old)) if len(first) == 1 else len(first)
+
+
+def plain(change: ReplaceLines) -> ReplaceLines:
+    """A change as it is meant by who quotes lines as models see them, escaped."""
+    return ReplaceLines(
+        old_lines=[unescaped(line) for line in change.old_lines],
+        new_lines=[unescaped(line) for line in change.new_lines],
+    )

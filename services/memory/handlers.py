@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.memory import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
+    PatchBlock,
+    RenameBlock,
     RewriteBlock,
     UpdateBlock,
 )
@@ -33,6 +35,8 @@ class Handlers:
             UpdateBlock: self.update_block,
             EditBlock: self.edit_block,
             RewriteBlock: self.rewrite_block,
+            PatchBlock: self.patch_block,
+            RenameBlock: self.rename_block,
             DeleteBlock: self.delete_block,
         }
 
@@ -53,12 +57,14 @@ class Handlers:
     async def update_block(self, command: UpdateBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Change the given fields of a block."""
         block = await work.load(Block, command.block_id)
-        label = block.renames(command.changes)
-        if label:
-            other = await self.attached.same_label(work.context.org, block.id, label)
-            if other:
-                return taken(block.id, label, other)
-        return block.update(command.changes, at=self.clock.now()) or Accepted()
+        refused = await self.label_taken(block, command.changes, work.context.org)
+        return refused or block.update(command.changes, at=self.clock.now()) or Accepted()
+
+    async def label_taken(self, block: Block, changes: JsonObject, org: str) -> Rejected | None:
+        """The refusal of a label that another block of the same agent has."""
+        label = block.renames(changes)
+        other = await self.attached.same_label(org, block.id, label) if label else None
+        return taken(block.id, label, other) if label and other else None
 
     async def edit_block(self, command: EditBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Edit the value of a block as a tool call asks; the result is the new value."""
@@ -71,6 +77,19 @@ class Handlers:
         block = await work.load(Block, command.block_id)
         refused = block.rewrite(command.value, command.cause, at=self.clock.now())
         return refused or new_value(block)
+
+    async def patch_block(self, command: PatchBlock, work: UnitOfWork) -> Accepted | Rejected:
+        """Replace lines of a block as a tool call asks; the result is the new value."""
+        block = await work.load(Block, command.block_id)
+        refused = block.patch(command.changes, command.cause, at=self.clock.now())
+        return refused or new_value(block)
+
+    async def rename_block(self, command: RenameBlock, work: UnitOfWork) -> Accepted | Rejected:
+        """Give a block another label or description as a tool call asks."""
+        block = await work.load(Block, command.block_id)
+        changes: JsonObject = {"label": command.label}
+        refused = await self.label_taken(block, changes, work.context.org)
+        return refused or block.rename(command, at=self.clock.now()) or Accepted()
 
     async def delete_block(self, command: DeleteBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Remove a block."""

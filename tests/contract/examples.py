@@ -103,6 +103,9 @@ from libs.contracts.memory import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
+    PatchBlock,
+    RenameBlock,
+    ReplaceLines,
     ReplaceText,
     RewriteBlock,
     UpdateBlock,
@@ -342,6 +345,12 @@ COMMANDS: list[Command] = [
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
     EditBlock(block_id=BLOCK, edit=ReplaceText(old_text="Ada", new_text="Grace"), cause=CAUSE),
+    PatchBlock(
+        block_id=BLOCK,
+        changes=[ReplaceLines(old_lines=["Name: Ada"], new_lines=["Name: Grace", "Likes tea"])],
+        cause=CAUSE,
+    ),
+    RenameBlock(block_id=BLOCK, old_label="human", label="ada", cause=CAUSE),
     DeleteBlock(block_id=BLOCK),
     *(
         letter_command(name, topic)(letter_id=LETTER)

@@ -47,6 +47,8 @@ SUBJECTS = {
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
     "RewriteBlock": f"memory.command.block.rewrite.org-1.{BLOCK}",
     "EditBlock": f"memory.command.block.edit.org-1.{BLOCK}",
+    "PatchBlock": f"memory.command.block.patch.org-1.{BLOCK}",
+    "RenameBlock": f"memory.command.block.rename.org-1.{BLOCK}",
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",

@@ -151,6 +151,108 @@ class TestSideBySide:
         assert [one.tool_call_id for one in history] == ids
 
 
+def returns(messages: list[Any]) -> list[tuple[str, str]]:
+    """What the tools returned."""
+    found = [one for one in messages if one.message_type == "tool_return_message"]
+    return [(one.status, one.tool_return) for one in found]
+
+
+def calls(name: str, *arguments: dict[str, Any]) -> str:
+    """One call after the other, each in a step of its own."""
+    later = {"request_heartbeat": True}
+    return " ".join(f"CALL:{name}:{json.dumps({**one, **later})}" for one in arguments)
+
+
+class TestMemoryAsFiles:
+    @SEND
+    @pytest.mark.operation("GET /v1/agents/{agent_id}/core-memory/blocks")
+    @pytest.mark.operation("GET /v1/blocks/{block_id}")
+    def test_blocks_are_made_edited_renamed_and_taken_out(
+        self, paused: object, letta: Letta, http: httpx.Client, new_agent: NewAgent
+    ) -> None:
+        agent = new_agent(tools=["memory"], include_base_tools=False)
+        plans = {"path": "/memories/plans"}
+        script = calls(
+            "memory",
+            {"command": "create", **plans, "file_text": "Tea", "description": "Plans"},
+            {"command": "insert", **plans, "insert_line": 1, "insert_text": "at four"},
+            {"command": "str_replace", **plans, "old_string": "four", "new_string": "five"},
+            {"command": "rename", "old_path": "/memories/plans", "new_path": "/memories/today"},
+            {"command": "rename", "path": "/memories/today", "description": "Of today"},
+            {"command": "create", "path": "/memories/today"},
+            {"command": "delete", "path": "/memories/persona"},
+            {"command": "delete", "path": "/memories/persona"},
+        )
+        messages, _ = answer(letta, agent.id, f"{script} SYSTEM?")
+        told_back = returns(messages)
+        assert [status for status, _ in told_back] == ["success"] * 5 + [
+            "error",
+            "success",
+            "error",
+        ]
+        assert told_back[1][1] == "Tea\nat four"
+        assert told_back[2][1] == "Tea\nat five"
+        assert "'today' already" in told_back[5][1]
+        assert told_back[7][1].endswith("Yours are: human, today")
+        blocks = {one.label: one for one in letta.agents.blocks.list(agent.id)}
+        assert sorted(blocks) == ["human", "today"]
+        assert (blocks["today"].value, blocks["today"].description) == ("Tea\nat five", "Of today")
+        assert blocks["today"].limit == 100_000
+        prompt = told(messages)[-1]
+        assert "Of today" in prompt, "the model is shown it within the turn"
+        assert "I am kind." not in prompt
+        [gone] = [one for one in agent.memory.blocks if one.label == "persona"]
+        assert letta.blocks.retrieve(str(gone.id)).value == "I am kind.", "people still have it"
+        assert http.get("/v1/blocks/", params={"label": "plans"}).json() == []
+
+    @SEND
+    def test_a_patch_changes_whole_lines_of_a_shared_block(
+        self, paused: object, letta: Letta, new_agent: NewAgent
+    ) -> None:
+        shared = letta.blocks.create(label="shared", value="I like tea\ntea\nmilk")
+        agents = [new_agent(tools=["memory_apply_patch"], block_ids=[shared.id]) for _ in range(2)]
+        for agent, (old, new) in zip(agents, [("tea", "coffee"), ("milk", "cream")], strict=True):
+            asked = {"label": "shared", "patch": f"@@\n-{old}\n+{new}"}
+            messages, _ = answer(letta, agent.id, calls("memory_apply_patch", asked))
+            assert returns(messages)[0][0] == "success"
+        assert letta.blocks.retrieve(shared.id).value == "I like tea\ncoffee\ncream"
+
+        letta.blocks.update(shared.id, read_only=True)
+        patch = (
+            "*** Begin Patch\n*** Add Block: notes\n+One\n+Two\n*** Update Block: human\n"
+            "*** Move to: ada\n@@\n-Name: Ada\n+Name: Grace\n*** Update Block: shared\n@@\n"
+            "-cream\n+sugar\n*** Delete Block: persona\n*** End Patch"
+        )
+        asked = {"label": "", "patch": patch}
+        messages, _ = answer(letta, agents[0].id, calls("memory_apply_patch", asked))
+        [(status, text)] = returns(messages)
+        assert status == "error"
+        assert "'shared' is read-only" in text
+        assert "Done before it: Add notes, Update human. Not tried after it: 1" in text
+        values = {one.label: one.value for one in letta.agents.blocks.list(agents[0].id)}
+        assert values == {
+            "ada": "Name: Grace",
+            "notes": "One\nTwo",
+            "persona": "I am kind.",
+            "shared": "I like tea\ncoffee\ncream",
+        }
+
+    @SEND
+    def test_messages_are_listed_by_their_days(
+        self, paused: object, letta: Letta, new_agent: NewAgent
+    ) -> None:
+        agent = new_agent(tools=["conversation_search_date"])
+        answer(letta, agent.id, "SAY:Green tea.")
+        wanted = [
+            {"start_date": "2000-01-01", "end_date": end} for end in ("2100-01-01", "2001-01-01")
+        ]
+        script = calls("conversation_search_date", *wanted)
+        messages, _ = answer(letta, agent.id, script)
+        [(first, found), (second, nothing)] = returns(messages)
+        assert (first, second, nothing) == ("success", "success", "No results found.")
+        assert "Green tea." in found
+
+
 class TestPauses:
     """LOOP-12"""
 

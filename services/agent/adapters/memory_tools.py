@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from pydantic import BaseModel
 
-from libs.bus.ports import Bus, request_as_service
+from libs.bus.ports import Bus
 from libs.contracts.bus_messages import Accepted, Command
-from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import (
     Cause,
     Edit,
@@ -17,8 +16,8 @@ from libs.contracts.memory import (
     ReplaceText,
     RewriteBlock,
 )
-from libs.contracts.prompt_escaping import unquoted
-from libs.eventstore import failpoints
+from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
+from services.agent.adapters.block_file_tools import BlockFileTools
 from services.agent.adapters.block_queries import BlockQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
@@ -74,8 +73,8 @@ class MemoryTools:
     """Keeps the contract of `ToolOwner`."""
 
     def __init__(self, bus: Bus, queries: BlockQueries) -> None:
-        self.bus = bus
-        self.queries = queries
+        self.commands = BlockCommands(bus, queries)
+        files = BlockFileTools(self.commands)
         self.runners: dict[str, Runner] = {
             "memory_replace": self.memory_replace,
             "memory_insert": self.memory_insert,
@@ -84,6 +83,8 @@ class MemoryTools:
             "memory_rethink": self.memory_rethink,
             "rethink_memory": self.rethink_memory,
             "memory_finish_edits": self.memory_finish_edits,
+            "memory": files.memory,
+            "memory_apply_patch": files.memory_apply_patch,
         }
 
     def runner(self, tool: BaseTool) -> Runner | None:
@@ -147,27 +148,11 @@ class MemoryTools:
         self, calling: Calling, label: str, command: Callable[[str, Cause], Command]
     ) -> ToolResult:
         """Send a command about a block to the memory service; the same call is the same command."""
-        labels = await self.queries.labels(calling.context.org, calling.design.block_ids)
-        # Two blocks may get one label in the same moment (ADR 20): the one attached first counts.
-        order = [one for one in calling.design.block_ids if one in labels]
-        by_label = {labels[one]: one for one in reversed(order)}
-        block_id = by_label.get(label) or by_label.get(unquoted(label))
+        by_label = await self.commands.by_label(calling)
+        block_id = block_named(label, by_label)
         if block_id is None:
-            known = ", ".join(sorted(labels.values())) or "none"
-            return error(f"You have no memory block labelled '{label}'. Yours are: {known}")
-        cause = Cause(
-            agent_id=calling.design.config.id,
-            run_id=calling.run_id,
-            tool_call_id=calling.call.id,
-            tool=calling.call.name,
-        )
-        command_id = derived_id("cmd", calling.step_id, calling.call.id)
-        failpoints.reached("during_tool")
-        reply = await request_as_service(
-            self.bus,
-            command(block_id, cause),
-            calling.context.caused(command_id),
-        )
+            return error(no_block(label, by_label))
+        reply = await self.commands.send(calling, command(block_id, cause_of(calling)))
         if isinstance(reply, Accepted):
             return ToolResult("success", str(reply.result["value"]))
         return error(reply.reason)

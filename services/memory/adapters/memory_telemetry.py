@@ -10,17 +10,23 @@ from libs.contracts.memory import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
+    PatchBlock,
+    RenameBlock,
     RewriteBlock,
     UpdateBlock,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.telemetry import span_attributes, tracing
 
+Caused = EditBlock | RewriteBlock | PatchBlock | RenameBlock
+
 OPERATIONS: Mapping[type[Command], str] = {
     CreateBlocks: span_attributes.CREATE_MEMORY,
     UpdateBlock: span_attributes.UPDATE_MEMORY,
     EditBlock: span_attributes.UPDATE_MEMORY,
     RewriteBlock: span_attributes.UPDATE_MEMORY,
+    PatchBlock: span_attributes.UPDATE_MEMORY,
+    RenameBlock: span_attributes.UPDATE_MEMORY,
     DeleteBlock: span_attributes.DELETE_MEMORY,
 }
 
@@ -43,14 +49,14 @@ def saying(operation: str, handler: Handler) -> Handler:
                     span_attributes.MEMORY_RECORD_COUNT: records,
                 }
             )
-            if isinstance(command, EditBlock | RewriteBlock):
+            if isinstance(command, Caused):
                 tracing.note(cause_of(command))
         return await handler(command, work)
 
     return handle
 
 
-def cause_of(command: EditBlock | RewriteBlock) -> tracing.Attributes:
+def cause_of(command: Caused) -> tracing.Attributes:
     """The tool call that asked for an edit."""
     return {
         span_attributes.AGENT_ID: command.cause.agent_id,

@@ -28,6 +28,7 @@ from services.agent.settings import TOOL_SECONDS_MAX
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 
 OLDER_TOOLS = [
+    "conversation_search_date",
     "core_memory_append",
     "core_memory_replace",
     "memory_finish_edits",
@@ -314,6 +315,29 @@ class TestSearch:
         assert json.loads(listed) == [
             {"timestamp": "2026-05-17T14:30:15+02:00", "role": "user", "content": "I like téa"}
         ]
+
+    async def test_days_are_listed_a_page_at_a_time(self) -> None:
+        at = datetime(2026, 5, 1, 12, tzinfo=UTC)
+        queries = ToldQueries([FoundMessage("user", at, str(n)) for n in range(7)])
+        tools = runner(queries=queries)
+        days = {"start_date": "2026-05-01", "end_date": "2026-05-02"}
+        result = await run(tools, "conversation_search_date", {**days, "page": 1})
+        assert result.text.startswith("Showing 2 results: ")
+        assert [one["content"] for one in json.loads(result.text.partition(": ")[2])] == ["5", "6"]
+        since = datetime(2026, 4, 30, 22, 0, tzinfo=UTC)
+        until = datetime(2026, 5, 2, 21, 59, 59, 999999, UTC)
+        assert queries.searches == [
+            Search("org-1", AGENT, None, ["user", "assistant"], since, until, 10)
+        ]
+        for wrong, words in (
+            ({**days, "page": 20}, "at most 19"),
+            ({**days, "page": -1}, "page"),
+            ({**days, "end_date": ""}, "are days"),
+            ({**days, "end_date": "soon"}, "are days"),
+        ):
+            refused = await run(tools, "conversation_search_date", wrong)
+            assert refused.status == "error"
+            assert words in refused.text
 
     async def test_a_search_waits_for_the_store(self) -> None:
         queries = ToldQueries(StoreUnavailable("away"))

@@ -18,6 +18,8 @@ from libs.contracts.memory import (
     BlockCreated,
     BlockDeleted,
     InsertText,
+    RenameBlock,
+    ReplaceLines,
     ReplaceText,
 )
 from libs.contracts.state_size import BLOCK_BYTES_MAX
@@ -125,6 +127,15 @@ class TestUpdate:
         ).then_refused(UNPROCESSABLE, "'human' is read-only")
 
 
+def lines(old: str | None, new: str | None) -> ReplaceLines:
+    """A change of lines, given as one text each; None for none."""
+
+    def split(text: str | None) -> list[str]:
+        return [] if text is None else text.split("\n")
+
+    return ReplaceLines(old_lines=split(old), new_lines=split(new))
+
+
 class TestEdit:
     @pytest.mark.parametrize(
         ("value", "edit", "after"),
@@ -166,6 +177,54 @@ class TestEdit:
         past = fact(BlockCreated, block=human(value="a\nb\naa"))
         given(Block, BLOCK, past).when(lambda block: block.edit(edit, CAUSE, at=NOW)).then_refused(
             UNPROCESSABLE, words
+        )
+
+    @pytest.mark.parametrize(
+        ("value", "changes", "after"),
+        [
+            ("a\nb\nc", [lines("b", "x\ny")], "a\nx\ny\nc"),
+            ("a\nb\nc", [lines("a", "x"), lines("c", "y")], "x\nb\ny"),
+            ("a\nb\nc", [lines("b", None)], "a\nc"),
+            ("a", [lines(None, "b")], "a\nb"),
+            ("", [lines(None, "b")], "b"),
+            ("a < b\nx <i>", [lines("x &lt;i>", "y &lt;b>")], "a < b\ny <b>"),
+            ("I like tea\ntea", [lines("tea", "coffee")], "I like tea\ncoffee"),
+        ],
+    )
+    def test_a_patch_replaces_whole_lines(self, value: str, changes: Any, after: str) -> None:
+        given(Block, BLOCK, fact(BlockCreated, block=human(value=value))).when(
+            lambda block: block.patch(changes, CAUSE, at=NOW)
+        ).then(fact(BlockChanged, changes={"value": after}, cause=CAUSE))
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ([lines("b", "x"), lines("z", "x")], "lines of change 2 do not stand"),
+            ([lines("a", "x")], "lines of change 1 stand 2 times"),
+            ([lines("aa", "x")], "do not stand"),
+            ([lines(None, "x" * 2_000)], "more than its `limit` of 2000"),
+        ],
+    )
+    def test_a_patch_is_applied_as_a_whole_or_not_at_all(self, changes: Any, words: str) -> None:
+        past = fact(BlockCreated, block=human(value="a\nb\na"))
+        given(Block, BLOCK, past).when(
+            lambda block: block.patch(changes, CAUSE, at=NOW)
+        ).then_refused(UNPROCESSABLE, words)
+
+    def test_a_tool_renames_the_block_that_it_means(self) -> None:
+        command = RenameBlock(
+            block_id=BLOCK, old_label="human", label="ada", description="Who", cause=CAUSE
+        )
+        given(Block, BLOCK, CREATED).when(lambda block: block.rename(command, at=NOW)).then(
+            fact(BlockChanged, changes={"label": "ada", "description": "Who"}, cause=CAUSE)
+        )
+        other = command.model_copy(update={"old_label": "persona"})
+        given(Block, BLOCK, CREATED).when(lambda block: block.rename(other, at=NOW)).then_refused(
+            UNPROCESSABLE, "not labelled 'persona', but 'human'"
+        )
+        past = fact(BlockCreated, block=human(read_only=True))
+        given(Block, BLOCK, past).when(lambda block: block.rename(command, at=NOW)).then_refused(
+            UNPROCESSABLE, "'human' is read-only"
         )
 
     def test_replacing_a_text_by_itself_is_not_an_event(self) -> None:

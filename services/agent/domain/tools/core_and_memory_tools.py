@@ -160,6 +160,7 @@ MEMORY_TOOLS = (
             optional("old_path", "rename: the block's path so far."),
             optional("new_path", "rename: the block's path from now on."),
         ),
+        idempotent=True,
     ),
     BaseTool(
         name="memory_apply_patch",
@@ -171,6 +172,7 @@ MEMORY_TOOLS = (
             Argument("label", "The block that a plain diff is for; empty for a patch of several."),
             Argument("patch", "The patch."),
         ),
+        idempotent=True,
     ),
     BaseTool(
         name="memory_replace",

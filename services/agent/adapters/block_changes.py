@@ -1,0 +1,137 @@
+"""What the tools `memory` and `memory_apply_patch` do to an agent's blocks, besides editing their
+values: blocks come, go and change their labels."""
+
+from __future__ import annotations
+
+from libs.contracts.agent import AttachBlock, DetachBlock
+from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory import (
+    CreateBlocks,
+    DeleteBlock,
+    Edit,
+    EditBlock,
+    PatchBlock,
+    RenameBlock,
+    ReplaceLines,
+)
+from services.agent.adapters.block_commands import (
+    BlockCommands,
+    block_named,
+    cause_of,
+    label_as_stored,
+    no_block,
+)
+from services.agent.adapters.tool_owner_port import Calling, error
+from services.agent.domain.active_run import ToolResult
+
+
+class BlockChanges:
+    """Changes that one call makes; `part` tells apart those of one call."""
+
+    def __init__(self, commands: BlockCommands, calling: Calling, part: str = "") -> None:
+        self.commands = commands
+        self.calling = calling
+        self.part = part
+
+    async def create(self, label: str, value: str, description: str | None) -> ToolResult:
+        """Make a block and show it to the agent."""
+        block_id = derived_id("block", self.calling.step_id, self.calling.call.id, self.part)
+        known = await self.commands.by_label(self.calling)
+        if known.get(label, block_id) != block_id:
+            return error(f"There is a memory block '{label}' already: edit it, or name this else.")
+        block = BlockState(
+            id=block_id,
+            label=label,
+            value=value.replace("\x00", ""),
+            description=description,
+            created_by_id=self.calling.context.actor or None,
+        )
+        refused = await self.sent(CreateBlocks(blocks=[block]), "create")
+        if refused:
+            return refused
+        agent_id = self.calling.design.config.id
+        refused = await self.sent(AttachBlock(agent_id=agent_id, block_id=block_id), "attach")
+        if refused:
+            await self.sent(DeleteBlock(block_id=block_id), "undo")
+            return refused
+        return ToolResult("success", f"You have a memory block '{label}' now.")
+
+    async def edit(self, label: str, edit: Edit) -> ToolResult:
+        """Edit the value of a block."""
+        found = await self.find(label)
+        if isinstance(found, ToolResult):
+            return found
+        cause = cause_of(self.calling)
+        return await self.valued(EditBlock(block_id=found, edit=edit, cause=cause))
+
+    async def patch(self, label: str, changes: list[ReplaceLines]) -> ToolResult:
+        """Replace lines of a block, all or none."""
+        found = await self.find(label)
+        if isinstance(found, ToolResult):
+            return found
+        cause = cause_of(self.calling)
+        return await self.valued(PatchBlock(block_id=found, changes=changes, cause=cause))
+
+    async def delete(self, label: str) -> ToolResult:
+        """Show a block to the agent no more. It stays for others, and for people."""
+        found = await self.find(label)
+        if isinstance(found, ToolResult):
+            return found
+        org = self.calling.context.org
+        blocks = await self.commands.queries.seen_blocks(org, [found])
+        if any(block.read_only for block in blocks):
+            return error(f"The memory block '{label}' is read-only and cannot be deleted.")
+        command = DetachBlock(agent_id=self.calling.design.config.id, block_id=found)
+        reply = await self.commands.send(self.calling, command, "detach", self.part)
+        if not isinstance(reply, Rejected):
+            return ToolResult(
+                "success", f"The memory block '{label}' is not in your memory any more."
+            )
+        if reply.code == NOT_FOUND:
+            return error(
+                f"The memory block '{label}' belongs to this conversation: it stays in it."
+            )
+        return error(reply.reason)
+
+    async def rename(
+        self, old_label: str, label: str | None, description: str | None
+    ) -> ToolResult:
+        """Give a block another label or description."""
+        known = await self.commands.by_label(self.calling)
+        taken = block_named(label, known) if label else None
+        # Where the call is carried out again, the block has its new label already: its command is
+        # answered as it was, and any other is refused there.
+        block_id = block_named(old_label, known) or taken
+        if block_id is None:
+            return error(no_block(old_label, known))
+        if taken not in (None, block_id):
+            return error(f"There is a memory block '{label}' already: take another name.")
+        command = RenameBlock(
+            block_id=block_id,
+            old_label=label_as_stored(old_label, known),
+            label=label,
+            description=description,
+            cause=cause_of(self.calling),
+        )
+        refused = await self.sent(command, "rename")
+        changed = f"is '{label}' now" if label else "has its description now"
+        return refused or ToolResult("success", f"The memory block '{old_label}' {changed}.")
+
+    async def find(self, label: str) -> str | ToolResult:
+        """The id of a block, or what the model is told if there is none."""
+        known = await self.commands.by_label(self.calling)
+        return block_named(label, known) or error(no_block(label, known))
+
+    async def sent(self, command: Command, verb: str) -> ToolResult | None:
+        """Send a command; what the model is told if it is refused."""
+        reply = await self.commands.send(self.calling, command, verb, self.part)
+        return error(reply.reason) if isinstance(reply, Rejected) else None
+
+    async def valued(self, command: EditBlock | PatchBlock) -> ToolResult:
+        """Send a command whose answer is the new value."""
+        reply = await self.commands.send(self.calling, command, "edit", self.part)
+        if isinstance(reply, Rejected):
+            return error(reply.reason)
+        return ToolResult("success", str(reply.result["value"]))

@@ -1,0 +1,60 @@
+"""Commands about an agent's memory blocks that a tool call asks for. The same call is the same
+commands, whoever carries it out: done twice, they have the effect of once."""
+
+from __future__ import annotations
+
+from libs.bus.ports import Bus, request_as_service
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory import Cause
+from libs.contracts.prompt_escaping import unquoted
+from libs.eventstore import failpoints
+from services.agent.adapters.block_queries import BlockQueries
+from services.agent.adapters.tool_owner_port import Calling
+
+
+class BlockCommands:
+    """Finds blocks by what a model calls them, and sends commands about them."""
+
+    def __init__(self, bus: Bus, queries: BlockQueries) -> None:
+        self.bus = bus
+        self.queries = queries
+
+    async def by_label(self, calling: Calling) -> dict[str, str]:
+        """The ids of the agent's blocks by their labels."""
+        labels = await self.queries.labels(calling.context.org, calling.design.block_ids)
+        # Two blocks may get one label in the same moment (ADR 20): the one attached first counts.
+        order = [one for one in calling.design.block_ids if one in labels]
+        return {labels[one]: one for one in reversed(order)}
+
+    async def send(self, calling: Calling, command: Command, *part: str) -> Accepted | Rejected:
+        """Send a command; `part` tells apart those of one call."""
+        command_id = derived_id("cmd", calling.step_id, calling.call.id, *part)
+        failpoints.reached("during_tool")
+        return await request_as_service(self.bus, command, calling.context.caused(command_id))
+
+
+def block_named(label: str, by_label: dict[str, str]) -> str | None:
+    """The block of this label, also as a model sees that in its prompt."""
+    return by_label.get(label) or by_label.get(unquoted(label))
+
+
+def label_as_stored(label: str, by_label: dict[str, str]) -> str:
+    """The label as its block has it, which a model may quote as it sees it in its prompt."""
+    return label if label in by_label or unquoted(label) not in by_label else unquoted(label)
+
+
+def no_block(label: str, by_label: dict[str, str]) -> str:
+    """What a model is told of a label that none of its blocks has."""
+    known = ", ".join(sorted(by_label)) or "none"
+    return f"You have no memory block labelled '{label}'. Yours are: {known}"
+
+
+def cause_of(calling: Calling) -> Cause:
+    """The call as the cause of a change."""
+    return Cause(
+        agent_id=calling.design.config.id,
+        run_id=calling.run_id,
+        tool_call_id=calling.call.id,
+        tool=calling.call.name,
+    )

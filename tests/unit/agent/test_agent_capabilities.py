@@ -1,0 +1,227 @@
+"""What agents can do, through the real loop; `docs/capabilities.md` has the whole list."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import random
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from libs.contracts.bus_messages import Context
+from libs.contracts.letta.agent_requests import CreateAgent
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.memory import CreateBlocks
+from services.agent.adapters.models import anthropic_request
+from services.agent.adapters.models.openai_request import body_of
+from services.agent.domain.active_run import ModelReply
+from services.agent.domain.agent_types import default_tools
+from services.agent.domain.conversation import Conversation
+from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.tools.catalogue import BASE_TOOLS
+from tests.contract.examples import BLOCK, HUMAN
+from tests.scripted_model import messages_validator, validator
+from tests.unit.agent.test_approvals import run_end
+from tests.unit.agent.test_compaction import SUMMARY, Chat, words
+from tests.unit.agent.test_heartbeat_loop import call, say, served
+from tests.unit.agent.test_run_drivers import calls
+from tests.unit.agent.test_what_hurt_users import summarises
+from tests.unit.agent.world import CONVERSATION, FakeModel, Process, World
+
+LOOK = calls(call("conversation_search", query="tea", request_heartbeat=True))
+SEVEN = [*default_tools(AgentType.memgpt_agent), "pause_heartbeats"]
+LIMITS = [*((one, 5) for one in AgentType), (AgentType.react_agent, 10)]
+
+
+@pytest.fixture
+async def world() -> World:
+    world = World()
+    await world.start_memory()
+    return world
+
+
+async def answered(world: World, *turns: ModelReply, **fields: Any) -> Process:
+    """A process that has answered the first message of an agent with these fields."""
+    await world.agent(**fields)
+    process = world.process("p-1", *turns)
+    await process.say("run-1")
+    await process.idle()
+    return process
+
+
+def offered(request: ModelRequest) -> list[str]:
+    return [str(tool["name"]) for tool in request.tools]
+
+
+@pytest.mark.parametrize(("agent_type", "limit"), LIMITS)
+async def test_a_run_stops_at_the_last_step_that_it_may_take(
+    world: World, agent_type: AgentType, limit: int
+) -> None:
+    await world.agent(agent_type=agent_type, tools=["conversation_search"])
+    process = world.process("p-1", *[LOOK] * limit)
+    await process.say("run-1", max_steps=limit)
+    await process.idle()
+    assert len(process.model.asked) == limit
+    assert run_end(world, "run-1") == ("completed", "max_steps")
+
+    process.model.turns = [words()]
+    await process.say("run-2")
+    await process.idle()
+    assert run_end(world, "run-2") == ("completed", "end_turn")
+
+
+async def test_a_memgpt_agent_has_seven_tools_and_goes_on_by_heartbeats(world: World) -> None:
+    process = await answered(
+        world, LOOK, say("Hello"), agent_type=AgentType.memgpt_agent, tools=SEVEN
+    )
+    first, _ = process.model.asked
+    assert len(SEVEN) == 7
+    assert set(SEVEN) <= BASE_TOOLS.keys()
+    assert offered(first) == SEVEN
+    assert "request_heartbeat" in str(first.tools[SEVEN.index("conversation_search")])
+    assert [kind for kind, _ in served(world)][-1] == "assistant_message"
+
+
+async def test_a_react_agent_has_the_one_tool_that_it_was_given_and_no_memory(
+    world: World,
+) -> None:
+    setup = world.process("setup")
+    await setup.bus.request(CreateBlocks(blocks=[HUMAN]), Context("blocks", org="org-1"))
+    process = await answered(
+        world,
+        words(),
+        agent_type=AgentType.react_agent,
+        tools=["run_code"],
+        block_ids=[BLOCK],
+    )
+    [request] = process.model.asked
+    assert default_tools(AgentType.react_agent) == ()
+    assert offered(request) == ["run_code"]
+    assert "memory_blocks" not in text_of(request.messages[0])
+
+
+async def test_a_letta_v1_agent_has_three_tools_and_no_heartbeats(world: World) -> None:
+    three = list(default_tools(AgentType.letta_v1_agent))
+    process = await answered(world, words(), agent_type=AgentType.letta_v1_agent, tools=three)
+    [request] = process.model.asked
+    assert len(three) == 3
+    assert offered(request) == three
+    assert "request_heartbeat" not in str(request.tools)
+    assert not request.must_call
+
+
+async def test_the_type_is_chosen_at_creation_and_says_what_a_call_leads_to(world: World) -> None:
+    assert CreateAgent().agent_type is AgentType.letta_v1_agent, "without a choice"
+    silent = calls(call("conversation_search", query="tea"))
+    await answered(world, silent, words(), agent_type=AgentType.letta_v1_agent)
+    other = World()
+    await other.start_memory()
+    await answered(other, silent, agent_type=AgentType.memgpt_agent)
+    assert [kind for kind, _ in served(world)][-1] == "assistant_message", "any call goes on"
+    assert [kind for kind, _ in served(other)][-1] == "tool_return_message", "without a heartbeat"
+
+
+class Speaker(FakeModel):
+    """Says three things one after the other by `send_message`, whoever asks and however often.
+
+    Stands still at the question of this number, as one does whose process dies or is frozen.
+    """
+
+    def __init__(self, dies_at: int = 0) -> None:
+        super().__init__()
+        self.dies_at = dies_at
+        self.dead, self.awake = asyncio.Event(), asyncio.Event()
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        assert validator.check(body_of(request)) is None
+        assert messages_validator.check(anthropic_request.body_of(request)) is None
+        self.asked.append(request)
+        if len(self.asked) == self.dies_at:
+            self.dead.set()
+            await self.awake.wait()
+        [*_, last] = (at for at, one in enumerate(request.messages) if one.role == "user")
+        number = sum(one.role == "tool" for one in request.messages[last:]) + 1
+        text = f"{text_of(request.messages[last])} {number}"
+        return calls(call("send_message", number, message=text, request_heartbeat=number < 3))
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_what_send_message_says_is_neither_lost_nor_doubled_under_faults(
+    world: World, seed: int
+) -> None:
+    """A fifth of all commits fails, before or after it happened, and a process is frozen in between
+    and wakes up too late; what comes meanwhile waits in line."""
+    chance = random.Random(seed)
+    await world.agent(agent_type=AgentType.memgpt_agent, tools=["send_message"])
+    dying, heir = (Process(world, name, Speaker()) for name in ("p-1", "p-2"))
+    assert isinstance(dying.model, Speaker)
+    dying.model.dies_at = chance.randint(1, 6)
+    for process in (dying, heir):
+        faults = {number: chance.random() for number in range(1, 200)}
+        process.store.lost_before = {number for number, one in faults.items() if one < 0.1}
+        process.store.lost_after = {number for number, one in faults.items() if 0.1 <= one < 0.2}
+
+    runs = [f"run-{number}" for number in range(1, 4)]
+    for number, run_id in enumerate(runs):
+        await chance.choice((dying, heir) if number else (dying,)).say(run_id, f"to {run_id}")
+    await dying.model.dead.wait()
+    for _ in range(20):
+        world.lease_expires()
+        await heir.drivers.sweep()
+        await heir.idle()
+    dying.model.awake.set()
+    await dying.idle()
+
+    assert [run_end(world, one) for one in runs] == [("completed", "end_turn")] * 3
+    assert served(world) == [
+        ("assistant_message", f"to {run_id} {number}") for run_id in runs for number in (1, 2, 3)
+    ]
+
+
+@pytest.fixture
+def chat() -> Chat:
+    return Chat(World())
+
+
+async def test_ten_exchanges_are_in_context_also_in_a_new_process(chat: Chat) -> None:
+    await chat.begin(window=60_000)
+    await chat.talk(10, 100)
+    later = chat.world.process("p-2", words("All of it."), *[words()] * 9)
+    chat.process = later
+
+    await chat.say("What did I ask?")
+
+    [request] = later.model.asked
+    spoken = [text_of(one) for one in request.messages if one.role in ("user", "assistant")]
+    assert [text.split(" q")[0] for text in spoken[:-1:2]] == [f"question {n}" for n in range(10)]
+    assert [text.split(" a")[0] for text in spoken[1::2]] == [f"answer {n}" for n in range(10)]
+    took = []
+    for _ in range(9):
+        begun = perf_counter()
+        await chat.say("And now?")
+        took.append(perf_counter() - begun)
+    assert min(took) < 0.005, "a whole turn in memory, of which the context is a part"
+
+
+async def test_what_is_kept_of_a_conversation_does_not_grow_with_it(chat: Chat) -> None:
+    await chat.begin()
+
+    async def reply() -> ModelReply:
+        return SUMMARY if summarises(chat.asked[-1]) else words("a" * 300)
+
+    async def state_bytes_max(messages: int) -> int:
+        most = 0
+        for number in range(messages):
+            await chat.say(f"{number} " + "q" * 300, *[reply] * 3)
+            chat.process.model.turns.clear()
+            del chat.asked[:-1]
+            talk = await chat.process.repository.load(Conversation, CONVERSATION, org="org-1")
+            most = max(most, len(pickle.dumps(talk.state)))
+        return most
+
+    young, old = await state_bytes_max(40), await state_bytes_max(120)
+    assert old < young * 1.05
+    assert old < 40_000

@@ -24,13 +24,13 @@ from tests.unit.attached import InMemoryAttachedAgents
 
 class SimDatabase:
     """Stands where `postgres.Database` does. The only SQL that reaches it is the catalogue's,
-    which publishes the models for the api to list."""
+    which publishes the models and their prices for the api."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
 
     async def fetch(self, query: str, parameters: Any = None) -> list[Any]:
-        assert "agent.models" in query, query
+        assert "agent.models" in query or "agent.prices" in query, query
         return await self.client.ask(list)
 
 

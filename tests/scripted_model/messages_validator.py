@@ -25,6 +25,21 @@ ALLOWED = {
     "assistant": ("text", "tool_use", "thinking", "redacted_thinking"),
 }
 THOUGHTS = ("thinking", "redacted_thinking")
+MESSAGES_MAX = 100_000
+# What a block may have besides its type.
+MEMBERS = {
+    "text": ("text", "cache_control", "citations"),
+    "image": ("source", "cache_control"),
+    "document": ("source", "title", "context", "citations", "cache_control"),
+    "tool_use": ("id", "name", "input", "cache_control"),
+    "tool_result": ("tool_use_id", "content", "is_error", "cache_control"),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+}
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+USES = (("tool_use", "id"), ("tool_result", "tool_use_id"))
 
 
 def check(body: Any) -> Refusal | None:
@@ -51,6 +66,7 @@ def _check_request(body: Any) -> None:
     need(type(limit) is int and limit >= 1, "max_tokens: Field required")
     messages = body.get("messages")
     need(isinstance(messages, list) and messages, "messages: at least one message is required")
+    need(len(messages) <= MESSAGES_MAX, f"messages: at most {MESSAGES_MAX} are allowed")
     _check_system(body.get("system"))
     marks = _marks(body.get("system")) + sum(_marks(one.get("content")) for one in messages)
     need(marks <= CACHE_MARKS_MAX, f"A maximum of 4 blocks with cache_control, found {marks}.")
@@ -58,6 +74,11 @@ def _check_request(body: Any) -> None:
     for index, message in enumerate(messages):
         _check_blocks(message, f"messages.{index}")
     _check_pairs(messages)
+    used = any(_ids(one, kind, kind_id) for one in messages for kind, kind_id in USES)
+    need(
+        body.get("tools") or not used,
+        "Requests which include `tool_use` or `tool_result` blocks must define tools.",
+    )
     _check_tools(body)
     _check_thinking(body, messages)
 
@@ -80,6 +101,8 @@ def _check_order(messages: list[Any]) -> None:
     wanted = "user"
     for index, message in enumerate(messages):
         need(isinstance(message, dict), f"messages.{index}: Input should be an object")
+        extra = set(message) - {"role", "content"}
+        need(not extra, f"messages.{index}: Extra inputs are not permitted: {sorted(extra)}")
         role = message.get("role")
         need(role in ALLOWED, f'messages: Unexpected role "{role}".')
         if index == 0:
@@ -104,6 +127,8 @@ def _check_blocks(message: Any, where: str) -> None:
 
 
 def _check_block(block: Any, kind: str, where: str) -> None:
+    extra = set(block) - {"type", *MEMBERS[kind]}
+    need(not extra, f"{where}.{kind}: Extra inputs are not permitted: {sorted(extra)}")
     if kind == "text":
         said = isinstance(block.get("text"), str) and block["text"].strip()
         need(said, f"{where}: text content blocks must contain non-whitespace text")
@@ -116,6 +141,12 @@ def _check_block(block: Any, kind: str, where: str) -> None:
     if kind == "tool_result":
         need(isinstance(block.get("tool_use_id"), str), f"{where}.tool_use_id: Field required")
         need(block.get("content") or not block.get("is_error"), f"{where}: content is empty")
+        shown = block.get("content") or ""
+        for part in shown if isinstance(shown, list) else ():
+            need(part.get("type") in ("text", "image"), f"{where}.content: no such part")
+            _check_block(part, part["type"], f"{where}.content")
+    if kind == "image":
+        _check_source(block.get("source"), where)
     if kind == "thinking":
         signed = block.get("signature") == messages_wire.signature(block.get("thinking"))
         need(signed, f"{where}: Invalid `signature` in `thinking` block")
@@ -124,6 +155,16 @@ def _check_block(block: Any, kind: str, where: str) -> None:
         need(known, f"{where}: Invalid `data` in `redacted_thinking` block")
     if kind in THOUGHTS:
         need("cache_control" not in block, f"{where}.cache_control: Extra inputs")
+
+
+def _check_source(source: Any, where: str) -> None:
+    need(isinstance(source, dict), f"{where}.source: Field required")
+    if source.get("type") == "url":
+        need(isinstance(source.get("url"), str), f"{where}.source.url: Field required")
+        return
+    need(source.get("type") == "base64", f"{where}.source.type: Input should be base64 or url")
+    need(source.get("media_type") in IMAGES, f"{where}.source.media_type: no such image")
+    need(isinstance(source.get("data"), str), f"{where}.source.data: Field required")
 
 
 def _ids(message: Any, kind: str, name: str) -> list[str]:

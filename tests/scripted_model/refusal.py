@@ -45,6 +45,15 @@ def empty_array(where: str) -> Invalid:
     )
 
 
+def too_many(where: str, most: int, count: int) -> Invalid:
+    return Invalid(
+        f"Invalid '{where}': array too long. Expected an array with maximum length {most}, but "
+        f"got an array with length {count} instead.",
+        where,
+        "array_above_max_length",
+    )
+
+
 def check_name(name: Any, where: str) -> None:
     expect(name, str, where)
     if not TOOL_NAME.fullmatch(name):

@@ -4,7 +4,7 @@ import marshal
 from collections import OrderedDict
 from typing import Any
 
-from tests.scripted_model.refusal import Invalid, check_name, empty_array, expect
+from tests.scripted_model.refusal import Invalid, check_name, empty_array, expect, too_many
 
 TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 TOOLS_MAX = 128
@@ -35,12 +35,7 @@ def _check_tools(tools: Any) -> None:
     if not tools:
         raise empty_array("tools")
     if len(tools) > TOOLS_MAX:
-        raise Invalid(
-            f"Invalid 'tools': array too long. Expected an array with maximum length {TOOLS_MAX}, "
-            f"but got an array with length {len(tools)} instead.",
-            "tools",
-            "array_above_max_length",
-        )
+        raise too_many("tools", TOOLS_MAX, len(tools))
     for index, tool in enumerate(tools):
         where = f"tools[{index}]"
         expect(tool, dict, where)

@@ -14,12 +14,21 @@ from tests.scripted_model.refusal import (
     check_name,
     empty_array,
     expect,
+    too_many,
     wrong_type,
 )
 from tests.scripted_model.tool_schemas import check_tools_once
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 TOOL_CALL_ID_LENGTH_MAX = 40
+MESSAGES_MAX = 2_048
+CALLS_MAX = 128
+STRING_LENGTH_MAX = 10_485_760
+# What the content of a message may be made of, by its role.
+PARTS = {
+    "user": ("text", "image_url", "input_audio", "file"),
+    "assistant": ("text", "refusal"),
+}
 PARTICIPANT_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
@@ -43,6 +52,8 @@ def _check_request(body: Any) -> None:
     expect(messages, list, "messages")
     if not messages:
         raise empty_array("messages")
+    if len(messages) > MESSAGES_MAX:
+        raise too_many("messages", MESSAGES_MAX, len(messages))
     _check_messages(messages)
     tools = body.get("tools")
     if tools is not None:
@@ -127,6 +138,8 @@ def _calls_of(calls: Any, where: str) -> dict[str, None]:
     expect(calls, list, where)
     if not calls:
         raise empty_array(where)
+    if len(calls) > CALLS_MAX:
+        raise too_many(where, CALLS_MAX, len(calls))
     ids: dict[str, None] = {}
     for index, call in enumerate(calls):
         here = f"{where}[{index}]"
@@ -154,18 +167,21 @@ def _calls_of(calls: Any, where: str) -> dict[str, None]:
 def _check_content(message: dict[str, Any], role: str, where: str) -> None:
     content = message.get("content")
     if isinstance(content, list):
+        if not content:
+            raise empty_array(f"{where}.content")
         for index, part in enumerate(content):
-            expect(part, dict, f"{where}.content[{index}]")
-            expect(part.get("type"), str, f"{where}.content[{index}].type")
-            if part["type"] == "text":
-                expect(part.get("text"), str, f"{where}.content[{index}].text")
-    elif content is None:
+            _check_part(part, role, f"{where}.content[{index}]")
+    elif content is None or (content == "" and role == "assistant"):
+        # An empty text is accepted by OpenAI, but not by all that stand in for it.
         if role != "assistant" or not (message.get("tool_calls") or message.get("refusal")):
+            got = "null" if content is None else "an empty one"
             raise Invalid(
-                "Invalid value for 'content': expected a string, got null.", f"{where}.content"
+                f"Invalid value for 'content': expected a string, got {got}.", f"{where}.content"
             )
     elif not isinstance(content, str):
         raise wrong_type(content, "string or array", f"{where}.content")
+    elif len(content) > STRING_LENGTH_MAX:
+        raise Invalid(f"Invalid '{where}.content': string too long.", f"{where}.content")
     name = message.get("name")
     if name is not None and not (isinstance(name, str) and PARTICIPANT_NAME.fullmatch(name)):
         raise Invalid(
@@ -174,6 +190,18 @@ def _check_content(message: dict[str, Any], role: str, where: str) -> None:
             f"{where}.name",
             "invalid_value",
         )
+
+
+def _check_part(part: Any, role: str, where: str) -> None:
+    expect(part, dict, where)
+    expect(part.get("type"), str, f"{where}.type")
+    if part["type"] not in PARTS.get(role, ("text",)):
+        raise Invalid(f"Invalid value: '{part['type']}'.", f"{where}.type", "invalid_value")
+    if part["type"] == "text":
+        expect(part.get("text"), str, f"{where}.text")
+    if part["type"] == "image_url":
+        expect(part.get("image_url"), dict, f"{where}.image_url")
+        expect(part["image_url"].get("url"), str, f"{where}.image_url.url")
 
 
 def _unanswered(waiting: dict[str, None], index: int) -> Invalid:

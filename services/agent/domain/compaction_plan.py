@@ -19,9 +19,11 @@ from libs.contracts.token_estimates import message_bytes
 from services.agent.domain.conversation_state import ConversationState
 from services.agent.domain.prompts import compaction_prompt
 
-# A window is compacted when it is so full; and anyway when it has so many messages or bytes.
+# A window is compacted when it is so full; and anyway when it has so many messages or bytes. OpenAI
+# takes 2,048 messages: the others are for the images of results, which are messages of their own
+# there, and for what comes after the last look.
 FULL = 0.9
-WINDOW_MESSAGES_MAX = 5_000
+WINDOW_MESSAGES_MAX = 1_800
 WINDOW_BYTES_MAX = 8 << 20
 # How often in a row a window is compacted before the model is asked all the same.
 COMPACTIONS_MAX = 3

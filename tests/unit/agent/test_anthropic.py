@@ -459,3 +459,11 @@ def test_a_request_for_pieces_says_so() -> None:
     request = ask(SYSTEM, user(1, "Hi"), **PLAIN)
     assert "stream" not in body_of(request)
     assert body_of(replace(request, stream_tokens=True))["stream"] is True
+
+
+def test_a_history_with_calls_is_accepted_from_an_agent_that_has_no_tools_any_more() -> None:
+    body: Any = body_of(ask(SYSTEM, SAID, CALLED, RETURNED, tools=[], **PLAIN))
+    assert messages_validator.check(body) is None
+    assert [one["name"] for one in body["tools"]] == [CALLED.tool_calls[0].name]
+    assert body["tool_choice"] == {"type": "none"}
+    assert "tools" not in body_of(ask(SYSTEM, SAID, tools=[], **PLAIN))

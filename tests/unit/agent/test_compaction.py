@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import Accepted, Rejected
 from libs.contracts.compaction import CompactConversation, ConversationCompacted
 from libs.contracts.conversation import CancelRuns, Message, ToolCall, Usage
 from libs.contracts.letta_message_mapping import text_of
+from services.agent.adapters.models.answer_assembly import CALLS_MAX
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain import compaction_plan
 from services.agent.domain.active_run import Failure, ModelReply
@@ -20,6 +21,7 @@ from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.summary_texts import NO_MODEL
 from services.agent.engine import compaction
 from tests.contract.examples import AGENT, LLM, RUN_CONFIG, message
+from tests.scripted_model import validator
 from tests.unit.agent.world import CONVERSATION, Process, World
 
 WINDOW = 2_000  # tokens; a token is about four bytes
@@ -309,6 +311,9 @@ class TestAutomatic:
         assert len(chat.compactions) == 1
         assert len(chat.window) < 50
         chat.check()
+
+    def test_a_window_has_no_more_messages_than_the_strictest_provider_takes(self) -> None:
+        assert compaction_plan.WINDOW_MESSAGES_MAX + CALLS_MAX < validator.MESSAGES_MAX
 
     async def test_images_count_in_bytes_too(
         self, chat: Chat, monkeypatch: pytest.MonkeyPatch

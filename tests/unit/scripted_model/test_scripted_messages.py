@@ -14,6 +14,7 @@ from tests.scripted_model.messages_wire import signature
 
 MODEL = "claude-sonnet-4-5-20250929"
 ROLL = {"name": "roll", "description": "", "input_schema": {"type": "object", "properties": {}}}
+TOOLS = {"tools": [ROLL]}
 THINKING = {"type": "enabled", "budget_tokens": 1024}
 
 
@@ -166,6 +167,9 @@ THOUGHT = {"role": "assistant", "content": [thought("a", signature("a")), *used(
 FORGED = {"role": "assistant", "content": [thought("a", "sig_b"), *used("a")["content"]]}
 
 
+USED = [HI, used("a"), user([result("a")])]
+
+
 class TestValidator:
     @pytest.mark.parametrize(
         ("messages", "reason"),
@@ -210,7 +214,10 @@ class TestValidator:
             ({"tools": [ROLL], "tool_choice": {"type": "any"}, "thinking": THINKING}, "thinking"),
             ({"parallel_tool_calls": True}, "Extra inputs"),
             ({"system": [{"type": "text", "text": " "}]}, "non-empty"),
-            ({"messages": [HI, used("a"), user([result("a")])], "thinking": THINKING}, "start"),
+            ({"messages": USED, "thinking": THINKING, **TOOLS}, "start"),
+            ({"messages": USED}, "must define tools"),
+            ({"messages": [{**HI, "name": "bob"}]}, "Extra inputs"),
+            ({"messages": [user([{"type": "image", "source": {"type": "x"}}])]}, "source"),
             (
                 {"messages": [user([{"type": "text", "text": "x", "cache_control": {}}] * 5)]},
                 "maximum of 4",
@@ -224,7 +231,8 @@ class TestValidator:
 
     def test_a_sound_history_passes(self):
         results = user([result("a"), {"type": "text", "text": "And?"}])
-        body = {"model": MODEL, "max_tokens": 4096, "messages": [HI, THOUGHT, results, SAID, HI]}
+        messages = [HI, THOUGHT, results, SAID, HI]
+        body = {"model": MODEL, "max_tokens": 4096, "messages": messages, **TOOLS}
         assert check(body) is None
         going_on = [HI, THOUGHT, user([result("a")])]
         assert check({**body, "messages": going_on, "thinking": THINKING}) is None

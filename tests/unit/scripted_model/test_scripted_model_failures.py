@@ -118,6 +118,13 @@ class TestValidator:
             ([{"role": "robot", "content": "Hi"}], "Invalid value: 'robot'"),
             ([{"role": "user"}], "expected a string, got null"),
             ([{"role": "assistant", "content": None}], "expected a string, got null"),
+            ([{"role": "assistant", "content": ""}], "got an empty one"),
+            ([{"role": "user", "content": []}], "empty array"),
+            (
+                [{"role": "system", "content": [{"type": "image_url"}]}],
+                "Invalid value: 'image_url'",
+            ),
+            ([{"role": "user", "content": "Hi"}] * 2_049, "maximum length 2048"),
             ([*user("Hi"), RESULT], "must be a response to a preceeding message"),
             ([*user("Hi"), calling(CALL)], "did not have response messages: call_1"),
             ([*user("Hi"), calling(CALL), *user("?"), RESULT], "call_1"),

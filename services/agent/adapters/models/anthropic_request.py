@@ -28,6 +28,8 @@ VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d{1,2}))?(?!\d)")
 CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 CACHED: JsonObject = {"type": "ephemeral"}
 
+TOOLS_MAX = 128
+
 # The API takes no conversation that starts or ends with the assistant, and no empty message.
 BEFORE_THE_FIRST = "(The conversation starts here.)"
 AFTER_THE_LAST = "(Go on.)"
@@ -57,6 +59,10 @@ def body_of(request: ModelRequest) -> JsonObject:
         body["tools"] = [anthropic_tool(tool) for tool in request.tools]
         kind = "any" if request.must_call else "auto"
         body["tool_choice"] = {"type": kind, "disable_parallel_tool_use": not request.parallel}
+    elif called := called_tools(rest):
+        # It takes no history with calls from somebody who defines no tools.
+        body["tools"] = [anthropic_tool({"name": name}) for name in called[:TOOLS_MAX]]
+        body["tool_choice"] = {"type": "none"}
     if request.stream_tokens:
         body["stream"] = True
     return body
@@ -125,6 +131,11 @@ def anthropic_tool(tool: JsonObject) -> JsonObject:
         "description": tool.get("description") or "",
         "input_schema": tool.get("parameters") or empty,
     }
+
+
+def called_tools(messages: list[Message]) -> list[str]:
+    """The names of the tools that were called, each once."""
+    return list(dict.fromkeys(call.name for one in messages for call in one.tool_calls))
 
 
 def conversation(messages: list[Message], *, with_thoughts: bool) -> list[Json]:

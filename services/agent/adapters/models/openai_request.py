@@ -49,14 +49,17 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
 
 def openai_messages(messages: Sequence[Message]) -> list[Json]:
     """The messages in the provider's words. Results of tools are text there: images that came with
-    them are shown by the user, right behind the results of the step."""
+    them are shown by the user, right behind the results of the step. Who says nothing is left out:
+    servers that stand in for the provider refuse that."""
     sent: list[Json] = []
     images: list[Json] = []
     for message in messages:
         if message.role != "tool" and images:
             sent.append({"role": "user", "content": images})
             images = []
-        sent.append(openai_message(message))
+        said = openai_message(message)
+        if says_something(said):
+            sent.append(said)
         if message.role == "tool":
             images.extend(images_of_result(message))
     return [*sent, {"role": "user", "content": images}] if images else sent
@@ -96,13 +99,17 @@ def openai_message(message: Message) -> JsonObject:
                     }
                     for call in message.tool_calls
                 ]
-            elif said["content"] is None:
-                said["content"] = ""
             return said
         case "system":
             return {"role": "system", "content": text_of(message)}
         case "user" | "approval":
             return {"role": "user", "content": openai_content(message.content)}
+
+
+def says_something(message: JsonObject) -> bool:
+    """Whether there is anything in a message, be it an empty text of the user."""
+    content = message["content"]
+    return bool(content or "tool_calls" in message or content == "")
 
 
 def openai_content(content: Json) -> Json:

@@ -148,6 +148,11 @@ sim-score: ## Find every planted bug by simulation, and write the table into doc
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.sim --score
 
+.PHONY: histories
+histories: ## Run 10,000 random histories of conversations (HISTORIES=500, ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.histories --histories $(or $(HISTORIES),10000) $(ARGS)
+
 mixed: ## A minute of load on a replica of another checkout beside one of this (ARGS='../other --notes')
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.mixed $(ARGS)

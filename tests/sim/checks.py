@@ -14,7 +14,8 @@ from libs.eventstore.event_decoding import event_of
 from libs.eventstore.failed_messages.ports import ATTEMPTS, DEAD_LETTERS
 from libs.eventstore.in_memory_database import InMemorySchema
 from libs.eventstore.read_model_replay import Replay
-from tests.sim.clients import SHARED_BLOCK, SentMessage, agent_id
+from tests.sim.clients import SHARED_BLOCK, SentMessage, agent_id, conversation_of
+from tests.sim.model import GATED, plan_in
 from tests.sim.processes import READ_MODELS
 
 if TYPE_CHECKING:
@@ -24,13 +25,15 @@ TERMINAL = frozenset({"completed", "failed", "cancelled"})
 ENDED = frozenset({"run.completed", "run.failed", "run.cancelled"})
 # Results of calls that may have worked. A call that is asked again after a crash may find that the
 # agent does not see the block any more into which it wrote.
+CRASHES_MAX = 20
 UNSURE = ("may or may not have worked", "interrupted", "You have no memory block labelled")
 
 
 def judge(world: World) -> list[str]:
     """Everything that is wrong."""
     watch = world.watch
-    found = [*watch.problems, *(f"logged: {one}" for one in watch.errors)]
+    found = [*watch.problems, *world.ledger.problems]
+    found += [f"logged: {one}" for one in watch.errors]
     found += [f"the loop heard: {one}" for one in world.loop.complaints]
     try:
         found += broken(world)
@@ -159,7 +162,7 @@ def in_line(events: list[Any]) -> list[str]:
     line: list[str] = []
     begun = 0
     for event in events:
-        if event.topic == "run.accepted":
+        if event.topic in ("run.accepted", "compaction.accepted"):
             line.insert(begun if event.answers else len(line), event.run_id)
         elif event.topic == "run.started":
             begun = line.index(event.run_id) + 1
@@ -183,9 +186,14 @@ def check_calls(conversation: str, events: list[Any], deleted: bool) -> Iterator
         if event.topic == "model.replied":
             for call in event.tool_calls:
                 calls[call.id].append("asked")
+        elif event.topic == "tool_calls.started":
+            for call in event.calls:
+                calls[call.tool_call_id].append("started")
         elif event.topic.startswith("tool_call."):
             calls[event.tool_call_id].append(event.topic.removeprefix("tool_call."))
         elif event.topic == "message.appended" and event.message.role == "tool":
+            if event.message.tool_call_id not in calls:
+                continue  # of a fork: its source asked
             calls[event.message.tool_call_id].append("shown")
     for call, story in calls.items():
         whole = story in (
@@ -252,6 +260,8 @@ def results(events: list[Any]) -> Iterator[tuple[Any, str, str]]:
     for event in events:
         if event.topic == "message.appended" and event.message.role == "tool":
             message = event.message
+            if message.tool_call_id not in asked:
+                continue  # of a fork: its source asked
             yield asked[message.tool_call_id], message.tool_status, str(message.content)
 
 
@@ -262,7 +272,8 @@ def check_lines(
     ever: Counter[str] = Counter()
     for events in memory.streams.values():
         values = [e.payload.get("changes", {}).get("value") for e in events]  # type: ignore[union-attr]
-        ever.update(lines_added([value for value in values if value is not None]))
+        first: Any = events[0].payload.get("block") or {}  # a fork's has what its source's had
+        ever.update(lines_added([one for one in values if one is not None], first.get("value")))
     allowed: Counter[str] = Counter()
     for conversation, events in talks.items():
         for call, status, text in results(events):
@@ -270,10 +281,13 @@ def check_lines(
                 arguments = json.loads(call.arguments)
             except ValueError:
                 continue
+            if not {"content", "new_string"} & {*arguments}:
+                continue
             kept = "content" in arguments
             line = arguments["content"] if kept else arguments["new_string"]
             times = world.ledger.lines[line] if kept else ever[line]
-            allowed[line] += 1
+            # A search may be repeated after a crash.
+            allowed[line] += CRASHES_MAX if call.name == GATED else 1
             if status == "success" and times < 1:
                 yield f"{conversation}: {call.id} succeeded and left no line {line!r}"
             sure = not (kept or any(words in text for words in UNSURE))
@@ -285,9 +299,9 @@ def check_lines(
             yield f"the line {line!r} was written {times} times, for {allowed[line]} calls"
 
 
-def lines_added(values: list[Any]) -> Iterator[str]:
+def lines_added(values: list[Any], first: str | None) -> Iterator[str]:
     """Which lines each value of a block has that the one before had not."""
-    before: Counter[str] = Counter()
+    before = Counter((first or "").split("\n"))
     for value in values:
         now = Counter(str(value).split("\n"))
         yield from (now - before).elements()
@@ -299,12 +313,12 @@ def lines_added(values: list[Any]) -> Iterator[str]:
 
 def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]:
     """What was answered stands in the history once, in the order in which it was sent."""
-    deleted = {number for number in range(len(world.plan.agents)) if is_deleted(number, talks)}
-    order: dict[int, list[str]] = {}
-    for number in range(len(world.plan.agents)):
-        events: list[Any] = talks.get(main_conversation(agent_id(number)), [])
-        order[number] = [
-            json.loads(text_of_sent(event.message))["name"]
+    order: dict[str, list[str]] = {}
+    places = {conversation_of(say): say for say in world.plan.says}
+    for place, one_said in places.items():
+        number, events = one_said.agent, [*talks.get(place, [])]
+        order[place] = [
+            plan_in(text_of_sent(event.message)).get("name", "")
             for event in events
             if event.topic == "message.appended" and event.sent and event.message.role == "user"
         ]
@@ -316,19 +330,26 @@ def check_requests(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
         cancels = any(
             one.kind.startswith("cancel") and one.agent == number for one in world.plan.chores
         )
-        for told in [one for one in told_of(world) if one.say.agent == number]:
+        for told in [one for one in told_of(world) if conversation_of(one.say) == place]:
             yield from check_request(
                 told,
-                order[number].count(told.say.name),
+                order[place].count(told.say.name),
                 said,
-                deleted=number in deleted,
+                deleted=is_gone(place, talks),
                 cancelled=cancels,
+                forgotten=world.ledger.did["plans forgotten"] > 0,
             )
     yield from check_order(world, order)
 
 
 def check_request(
-    told: SentMessage, times: int, said: Counter[str], *, deleted: bool, cancelled: bool
+    told: SentMessage,
+    times: int,
+    said: Counter[str],
+    *,
+    deleted: bool,
+    cancelled: bool,
+    forgotten: bool,
 ) -> Iterator[str]:
     """One request, as its client sees it."""
     say = told.say
@@ -349,6 +370,8 @@ def check_request(
         texts = [one.get("content") for one in told.body["messages"]]
         if not times:
             yield f"{say.name} was answered 200 and is not in the history"
+        if say.pauses or (forgotten and answer not in texts):
+            return
         if answer not in texts or told.body["stop_reason"]["stop_reason"] != "end_turn":
             yield f"{say.name} was answered {told.body}"
         if said[answer] != 1:
@@ -371,7 +394,11 @@ def is_expected(told: SentMessage) -> bool:
 
 
 def is_deleted(number: int, talks: dict[str, list[Event]]) -> bool:
-    events = talks.get(main_conversation(agent_id(number)))
+    return is_gone(main_conversation(agent_id(number)), talks)
+
+
+def is_gone(conversation: str, talks: dict[str, list[Event]]) -> bool:
+    events = talks.get(conversation)
     return not events or events[-1].topic == "conversation.deleted"
 
 
@@ -385,15 +412,15 @@ def told_of(world: World) -> list[SentMessage]:
     return [told for copies in world.clients.copies.values() for told in copies]
 
 
-def check_order(world: World, order: dict[int, list[str]]) -> Iterator[str]:
+def check_order(world: World, order: dict[str, list[str]]) -> Iterator[str]:
     """Of two messages of one client the one that was answered first stands first."""
     says = world.plan.says
     for n, first in enumerate(says):
         for second in says[n + 1 :]:
             one, two = world.clients.told.get(first.name), world.clients.told.get(second.name)
-            if one is None or two is None or first.agent != second.agent:
+            if one is None or two is None or conversation_of(first) != conversation_of(second):
                 continue
-            names = order[first.agent]
+            names = order[conversation_of(first)]
             if first.name not in names or second.name not in names or one.status != 200:
                 continue
             turned = names.index(second.name) < names.index(first.name)
@@ -433,9 +460,11 @@ HOPELESS = (UNPROCESSABLE, NOT_FOUND, BUSY)
 
 
 def blocks_of_nobody(agent: InMemorySchema, memory: InMemorySchema) -> list[str]:
-    """The blocks that no agent has."""
+    """The blocks that no agent has, and no conversation."""
     agents: list[Any] = agent.rows("agents")
+    beside: list[Any] = agent.rows("conversations")
     seen = {one for row in agents for one in row["block_ids"]} | {SHARED_BLOCK}
+    seen |= {one for row in beside for one in row["isolated_blocks"].values()}
     return sorted({str(row["id"]) for row in memory.rows("blocks")} - seen)
 
 
@@ -451,7 +480,7 @@ def check_deleted(world: World, agent: InMemorySchema, memory: InMemorySchema) -
     if left_over:
         yield f"nobody has the blocks {left_over}"
     there = {row["id"] for row in agents}
-    for table in ("messages", "runs"):
+    for table in ("messages", "runs", "conversations"):
         left = {str(row["agent_id"]) for row in agent.rows(table)} - there
         if left:
             yield f"the {table} of {sorted(left)} are still there"

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,10 +19,25 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
-from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Context, Rejected
-from libs.contracts.conversation import CancelRuns
+from libs.contracts.bus_messages import (
+    BUSY,
+    DEFAULT_ORG,
+    UNAVAILABLE,
+    Accepted,
+    Command,
+    Context,
+    Rejected,
+)
+from libs.contracts.compaction import CompactConversation
+from libs.contracts.conversation import CancelRuns, main_conversation
+from libs.contracts.conversation_lifecycle import (
+    CreateConversation,
+    DeleteConversation,
+    ForkConversation,
+)
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.letta.runs import RunConfig
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from tests.sim.bus import SimBus
 from tests.sim.model import GATED, HANDLE, KEEP
@@ -29,11 +45,14 @@ from tests.sim.plan import APIS, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
 from tests.sim.store import UNSTORABLE
 from tests.sim.story import Story
+from tests.unit.given import NOW
 
 HTTP_SECONDS_MAX = 30.0
 DROPS_MAX = 5
 PRESSING_CLIENTS = 30
 CANCELS_MAX = 60
+ATTEMPTS_MAX = 50
+COMPACTION_MODES = ("sliding_window", "all", "self_compact_all", "self_compact_sliding_window")
 ATTACHED_SECONDS_MAX = 6.0
 BACKOFF_SECONDS = (0.3, 0.6, 1.2, 2.5, 4.0)
 SHARED_BLOCK = derived_id("block", "shared")
@@ -44,6 +63,51 @@ def agent_id(number: int) -> str:
     return derived_id("agent", f"number {number}")
 
 
+def beside_id(name: str) -> str:
+    """The id of the conversation that a chore makes."""
+    return derived_id("conv", f"beside {name}")
+
+
+def conversation_of(say: Say) -> str:
+    """The id of the conversation in which something is said."""
+    return beside_id(say.into) if say.into else main_conversation(agent_id(say.agent))
+
+
+def command_beside(chore: Chore, now: datetime) -> Command:
+    """What a chore about conversations asks for."""
+    agent = agent_id(chore.agent)
+    there = beside_id(chore.of) if chore.of else main_conversation(agent)
+    match chore.kind:
+        case "converse":
+            request = {"isolated_block_labels": ["ledger"], "context_window_limit": 6_000}
+            return CreateConversation(
+                conversation_id=beside_id(chore.name), agent_id=agent, request=request
+            )
+        case "fork":
+            return ForkConversation(
+                conversation_id=beside_id(chore.name), agent_id=agent, source_id=there
+            )
+        case "drop":
+            return DeleteConversation(conversation_id=there)
+        case "cancel":
+            return CancelRuns(agent_id=agent, conversation_id=there)
+    assert chore.kind == "compact", chore.kind
+    run = RunConfig(
+        id=derived_id("run", f"of {chore.name}"),
+        created_at=now,
+        agent_id=agent,
+        conversation_id=there if chore.of else None,
+    )
+    mode = COMPACTION_MODES[int(chore.at * 1_000) % len(COMPACTION_MODES)]
+    return CompactConversation(
+        agent_id=agent,
+        conversation_id=there,
+        run=run,
+        request_hash=chore.name,
+        settings={"mode": mode},
+    )
+
+
 def wanted(name: str, *, shared: bool = False) -> dict[str, Any]:
     """What an agent is to be."""
     return {
@@ -52,7 +116,8 @@ def wanted(name: str, *, shared: bool = False) -> dict[str, Any]:
         "system": "Be kind.",
         "memory_blocks": [{"label": "ledger", "value": "", "limit": 100_000}],
         "block_ids": [SHARED_BLOCK] if shared else [],
-        "tools": ["memory_insert", KEEP, GATED],
+        "tools": ["memory_insert", KEEP, GATED, "conversation_search", "pause_heartbeats"],
+        "parallel_tool_calls": True,
         "tool_rules": [{"type": "requires_approval", "tool_name": GATED}],
         "include_base_tool_rules": False,
         "include_base_tools": False,
@@ -86,10 +151,17 @@ class Clients:
     chores: dict[str, Accepted | Rejected] = field(default_factory=dict)
     made: dict[int, asyncio.Event] = field(default_factory=dict)
     pressed: dict[str, Accepted | Rejected] = field(default_factory=dict)
+    # Conversations beside the agents' own, by the chores that make them.
+    beside: dict[str, asyncio.Event] = field(default_factory=dict)
 
     def start(self) -> list[asyncio.Task[None]]:
         """Begin; returns what is done when every client has its answers."""
         spawn = self.shared.loop.world.spawn
+        self.beside = {
+            chore.name: asyncio.Event()
+            for chore in self.plan.chores
+            if chore.kind in ("converse", "fork")
+        }
         self.made = {number: asyncio.Event() for number in range(len(self.plan.agents))}
         clients = sorted({say.client for say in self.plan.says})
         return [
@@ -181,6 +253,9 @@ class Clients:
         if chore.kind == "cancel one":
             await self.cancel_one(chore)
             return
+        if chore.name in self.beside or chore.of or chore.kind == "compact":
+            await self.do_beside(chore)
+            return
         agent = agent_id(chore.agent)
         if chore.kind.startswith("press"):
             await self.press(chore, agent)
@@ -230,13 +305,33 @@ class Clients:
         names = [f"{chore.name}-{n}" for n in range(PRESSING_CLIENTS)]
         await asyncio.gather(*map(one, names))
 
+    async def do_beside(self, chore: Chore) -> None:
+        """Something about a conversation beside an agent's own, or about a fork or a compaction of
+        that; of what was left out of the world nothing comes."""
+        if chore.of in self.beside:
+            await self.beside[chore.of].wait()
+        elif chore.of:
+            self.beside.get(chore.name, asyncio.Event()).set()
+            return
+        for attempt in range(ATTEMPTS_MAX):
+            command = command_beside(chore, NOW + timedelta(seconds=self.shared.loop.now))
+            reply = await self.send(f"{chore.name}-{attempt}", command)
+            if isinstance(reply, Accepted) or reply.code not in (UNAVAILABLE, BUSY):
+                break
+            await asyncio.sleep(1.0)
+        self.chores[chore.name] = reply
+        if chore.name in self.beside:
+            self.beside[chore.name].set()
+
     # Messages
 
     async def talk(self, client: int) -> None:
         """One client's messages, each after the answer to the one before."""
         for say in self.plan.says:
-            if say.client == client:
+            if say.client == client and (not say.into or say.into in self.beside):
                 await self.made[say.agent].wait()
+                if say.into:
+                    await self.beside[say.into].wait()
                 await asyncio.sleep(say.pause)
                 told = [
                     SentMessage(say) for _ in range(say.copies if say.named_by != "nothing" else 1)
@@ -274,6 +369,7 @@ class Clients:
                 told.status, headers = 0, {}
             retried = told.status in RETRIED or told.status >= 500 or not told.status
             waits = "PENDING_APPROVAL" in str(told.body)  # for somebody else's answer
+            waits = waits or (bool(told.say.into) and told.status == 409)  # for another run
             if not retried or (headers.get("x-should-retry") == "false" and not waits):
                 break
             if told.say.gives_up_after and not attempt:
@@ -326,7 +422,7 @@ class Clients:
         process.requests.add(answer)
         read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         request = http_request(told, attempt)
-        process.lane.spawn(self.served(process, read, answer, request, say.agent))
+        process.lane.spawn(self.served(process, read, answer, request, say))
         async with asyncio.timeout(HTTP_SECONDS_MAX) as limit:
             if say.gives_up_after and not attempt:
                 await asyncio.wait([read, answer], return_when=asyncio.FIRST_COMPLETED)
@@ -340,11 +436,11 @@ class Clients:
         read: asyncio.Future[None],
         answer: asyncio.Future[Any],
         request: Any,
-        agent: int,
+        say: Say,
     ) -> None:
         """In the api: read one request, and answer it."""
         read.set_result(None)
-        given = await process.answer(request, agent_id(agent))
+        given = await process.answer(request, agent_id(say.agent), conversation_of(say))
         await asyncio.sleep(self.shared.network.hop())
         process.requests.discard(answer)
         if not answer.done():
@@ -382,6 +478,7 @@ def http_request(told: SentMessage, attempt: int, *, last: int = 0) -> Any:
     ]
     text = json.dumps(
         {"name": say.name, "steps": steps, "fails_with": say.fails_with, "thinks": say.thinks}
+        | ({"pad": "x" * say.pad} if say.pad else {})
     )
     message: dict[str, Any] = {"role": "user", "content": text}
     headers: dict[str, str] = {"x-request-id": say.name}

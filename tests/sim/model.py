@@ -6,27 +6,31 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 from libs.contracts.conversation import ToolCall, Usage
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta_message_mapping import text_of
 from services.agent.adapters.memory_tools import MemoryTools
+from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
 from services.agent.adapters.tool_owner_port import Calling
 from services.agent.domain.active_run import Failure, ModelReply, ToolResult
 from services.agent.domain.model_config import llm_config
 from services.agent.domain.model_context import ModelRequest
-from tests.scripted_model import validator
+from tests.scripted_model import messages_validator, validator
 from tests.sim.loop import OWNER, Lane
 from tests.sim.store import UNSTORABLE
 
 HANDLE = "sim/model"
 KEEP = "archival_memory_insert"  # its effect is in the ledger of the world; it may not run twice
-GATED = "archival_memory_search"  # the same, and each call of it needs an approval
+GATED = "archival_memory_search"  # this may; each call of it needs an approval
 KEEPING_SECONDS = 0.3
 TOKEN_SECONDS = 0.05
+SUMMARY_SECONDS = 0.5
+CLAUDE = {"model": "claude-sonnet-4-5", "temperature": 1.0}
 BUG = "planned bug"
 
 
@@ -56,18 +60,19 @@ class SimProvider:
         """Nothing is open."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        refused = validator.check(body_of(request))
-        assert refused is None, f"the model refuses the request: {refused}"
-        place = max(n for n, one in enumerate(request.messages) if one.role == "user")
-        asked_for = json.loads(text_of(request.messages[place]))
-        step = sum(one.role == "assistant" for one in request.messages[place + 1 :])
+        check_context(request)
+        asked_for, step = asked_in(request)
+        if not asked_for:
+            await asyncio.sleep(SUMMARY_SECONDS)
+            yield Finished(beside_the_plan(request))
+            return
         time = self.asked(asked_for["name"], step, self.holder)
         asking = (asked_for["name"], step)
         assert asking not in self.asking, f"{self.holder} asks for one step twice at a time"
         self.asking.add(asking)
         try:
             await asyncio.sleep(asked_for["thinks"])
-            reply = answer(asked_for, step, time)
+            reply = replace(answer(asked_for, step, time), usage=usage_of(request))
             if request.stream_tokens:
                 for piece in reply.text:
                     yield TextDelta(piece)
@@ -75,6 +80,64 @@ class SimProvider:
         finally:
             self.asking.discard(asking)
         yield Finished(reply)
+
+
+def check_context(request: ModelRequest) -> None:
+    """Would OpenAI and Anthropic take it?"""
+    LEDGER[-1].did["contexts checked"] += 2
+    claude = request.config.llm_config.model_copy(update=CLAUDE)
+    config = request.config.model_copy(update={"llm_config": claude})
+    refused = validator.check(body_of(request)) or messages_validator.check(
+        anthropic_request.body_of(replace(request, config=config))
+    )
+    if refused:
+        LEDGER[-1].problems.append(f"a context is refused: {refused}")
+    # A result that was not recorded, but made up when its call was shown, has the id of the call's
+    # message: it would be accepted, but what is recorded is wrong.
+    spoken = {one.id for one in request.messages if one.role == "assistant" and one.id}
+    if any(one.role == "tool" and one.id in spoken for one in request.messages):
+        LEDGER[-1].problems.append("a context is refused: a call has no recorded result")
+
+
+def asked_in(request: ModelRequest) -> tuple[dict[str, Any], int]:
+    """What the user asks the model to do, and how far that has come; nothing where somebody else
+    asks for a summary or the like. What a compaction took away is known by the calls it left."""
+    messages, plans = request.messages, LEDGER[-1].plans
+    place = max(n for n, one in enumerate(messages) if one.role == "user")
+    asked_for = plan_in(text_of(messages[place]))
+    calls = [one.tool_calls[0].id for one in messages[place + 1 :] if one.tool_calls]
+    if asked_for.get("name"):
+        plans[asked_for["name"]] = asked_for
+        return asked_for, sum(one.role == "assistant" for one in messages[place + 1 :])
+    if not request.tools or not calls:
+        LEDGER[-1].did["plans forgotten"] += asked_for.get("type") == "system_alert"
+        return {}, 0
+    name, step = calls[-1].removeprefix("call-").split("-")[:2]
+    return plans[name], int(step) + 1
+
+
+def plan_in(text: str) -> dict[str, Any]:
+    """What a message asks for, if it is one of a client."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def beside_the_plan(request: ModelRequest) -> ModelReply:
+    """An answer to who asks for a summary, or goes on after a pause; some cannot be had."""
+    LEDGER[-1].did["summaries asked"] += not request.tools
+    length = sum(len(text_of(one)) for one in request.messages)
+    if length % 5 == 0 and not request.tools:
+        raise ModelFailed(Failure("llm_server_error", "no summary today"))
+    return ModelReply("So far.", [], "stop", usage_of(request))
+
+
+def usage_of(request: ModelRequest) -> Usage:
+    """Tokens as we estimate them, so that windows fill."""
+    chars = sum(len(text_of(one)) for one in request.messages)
+    return Usage(prompt_tokens=max(1, chars // 4), completion_tokens=5)
 
 
 def answer(asked_for: dict[str, Any], step: int, time: int) -> ModelReply:
@@ -102,6 +165,10 @@ def answer(asked_for: dict[str, Any], step: int, time: int) -> ModelReply:
 def called(call: list[str]) -> tuple[str, str]:
     """A planned call as the model makes it."""
     tool, label, line = call
+    if tool == "conversation_search":
+        return tool, json.dumps({"query": line})
+    if tool == "pause_heartbeats":
+        return tool, json.dumps({"minutes": 1})
     if tool in ("keep", "ask"):
         return KEEP if tool == "keep" else GATED, json.dumps({"content": line})
     return tool, json.dumps({"label": label, "new_string": line})
@@ -112,6 +179,9 @@ class Ledger:
 
     def __init__(self) -> None:
         self.lines: Counter[str] = Counter()
+        self.did: Counter[str] = Counter()
+        self.problems: list[str] = []
+        self.plans: dict[str, dict[str, Any]] = {}
 
 
 LEDGER: list[Ledger] = []

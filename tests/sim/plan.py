@@ -4,7 +4,7 @@ the seed, and any part can be left out, which is how a failure is made small."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.sim.network import BUS, STORE
@@ -21,6 +21,15 @@ CLIENTS_MAX = 4
 APPROVAL_SECONDS_MAX = 15.0
 ANSWERS_AFTER_SECONDS = (0.1, 3.0, 2 * APPROVAL_SECONDS_MAX)
 MODEL_FAILURES = ("llm_timeout", "llm_rate_limit", "llm_server_error", "llm_connection_error")
+BESIDE_POINTS = (
+    "before_compaction",
+    "before_commit.conversation.compacted",
+    "after_commit.conversation.compacted",
+    "before_commit.conversation.created",
+    "after_commit.conversation.created",
+    "after_blocks",
+    "after_commit.message.appended",
+)
 CRASH_POINTS = (
     "after_model_reply",
     "during_tool",
@@ -71,6 +80,14 @@ class Say:
     # What becomes of calls that need an approval, and after how long.
     answers: str = ""
     answers_after: float = 0.0
+    # The conversation that it is said in, if not the agent's own; and how much more is said.
+    into: str = ""
+    pad: int = 0
+
+    @property
+    def pauses(self) -> bool:
+        """Whether the model asks for a pause instead of answering."""
+        return any(call.tool == "pause_heartbeats" for step in self.steps for call in step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +98,8 @@ class Chore:
     kind: str
     agent: int
     at: float
+    # The conversation that it is about, by the chore that made it; empty for the agent's own.
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +150,79 @@ class Plan:
         return "\n".join(lines)
 
 
+@dataclass(slots=True)
+class Beside:
+    """What happens in conversations beside an agent's own."""
+
+    says: list[Say] = field(default_factory=list)
+    chores: list[Chore] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def conversations_beside(seed: int, agents: int) -> Beside:
+    """In every second world an agent has conversations beside its own, with blocks of their own. It
+    is talked to in them until they are compacted, they are forked and compacted by hand while it
+    answers, and whoever does that dies in the middle of it."""
+    if seed % 2:
+        return Beside()
+    dice = Random(f"conversations beside of {seed}")
+    agent = dice.randrange(agents)
+
+    def at(first: float, last: float) -> float:
+        return round(first + (last - first) * dice.random(), 3)
+
+    chores = [
+        Chore("b1", "converse", agent, at(0.5, 2)),
+        Chore("b2", "fork", agent, at(3, 12)),
+        Chore("b3", "fork", agent, at(3, 14), of="b1"),
+        Chore("b4", "fork", agent, at(3, 8), of="b1"),
+        Chore("b5", "drop", agent, at(9, 15), of="b4"),
+        Chore("b6", "compact", agent, at(4, 16)),
+        Chore("b7", "compact", agent, at(4, 16), of="b1"),
+        Chore("b8", "compact", agent, at(8, 18), of=dice.choice(("b1", "b2", "b3"))),
+        Chore("b9", "cancel", agent, at(3, 16), of=dice.choice(("b1", "b3"))),
+    ]
+    places = ["b1"] * 5 + [dice.choice(("b2", "b3")) for _ in range(2)]
+    says = [saying_beside(dice, n, agent, into) for n, into in enumerate(places)]
+    if seed % 6 == 0:
+        pause = ((Call("pause_heartbeats"),),)
+        says.append(Say("b pause", CLIENTS_MAX + 12, agent, at(0, 9), pause, thinks=0.2))
+    crash = Fault("b crash", "crash at", at(3, 12), at(0.2, 4), how=dice.choice(BESIDE_POINTS))
+    return Beside(says, chores, [crash])
+
+
+def saying_beside(dice: Random, number: int, agent: int, into: str) -> Say:
+    """A message in a conversation beside the agent's own."""
+    look = (Call("conversation_search"), Call("conversation_search"))
+    kinds = (
+        (),
+        (look,),
+        (look, (Call("keep"),)),
+        ((Call("ask"), Call("keep")),),
+        ((Call("ask"),),),
+    )
+    steps = dice.choice(kinds)
+    asks = any(call.tool == "ask" for step in steps for call in step)
+    return Say(
+        f"b said {number + 1}",
+        CLIENTS_MAX + 10 + (into != "b1"),
+        agent,
+        pause=round(2 * dice.random(), 3),
+        steps=steps,
+        thinks=round(dice.choice((0.1, 2.0)) * dice.random(), 3),
+        answers=dice.choice(("yes", "no", "one by one", "never")) if asks else "",
+        answers_after=round(dice.choice(ANSWERS_AFTER_SECONDS) * dice.random(), 3),
+        into=into,
+        pad=4_000,
+    )
+
+
 def plan_of(seed: int) -> Plan:
     """The world of a seed."""
     dice = Random(f"plan of {seed}")
     agents = tuple(dice.choice((0.0, 0.0, 4 * dice.random())) for _ in range(dice.randint(2, 3)))
     interrupted, crashes = interrupted_creation(seed)
+    beside = conversations_beside(seed, len(agents))
     return Plan(
         seed,
         agents,
@@ -144,6 +231,7 @@ def plan_of(seed: int) -> Plan:
             *says(dice, len(agents)),
             *early_retries(seed, len(agents)),
             *asking(seed, len(agents)),
+            *beside.says,
         ),
         (
             *chores(dice, len(agents)),
@@ -151,8 +239,9 @@ def plan_of(seed: int) -> Plan:
             *meeting(seed, len(agents)),
             *stale_caches(seed, len(agents)),
             *interrupted,
+            *beside.chores,
         ),
-        (*faults(dice), *full_stores(seed), *held_up(seed), *crashes),
+        (*faults(dice), *full_stores(seed), *held_up(seed), *crashes, *beside.faults),
         supervised=seed % 3 == 0,
     )
 

@@ -17,6 +17,7 @@ from libs.bus import bounded_command_queue
 from libs.bus.service_host import Service
 from libs.bus.service_runner import Runtime, holder_of, take_over
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.all_request_bodies import LettaStreamingRequest
 from libs.eventstore import failpoints
 from libs.eventstore import unit_of_work as eventstore_work
 from libs.eventstore.read_model_replay import ReadModels
@@ -27,7 +28,9 @@ from services.api.adapters.retry_exclusions import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.http.error_responses import as_problem
 from services.api.http.handler_helpers import Api
-from services.api.resources.messages import send_message
+from services.api.http.message_request import Addressee, addressed
+from services.api.http.request_parsing import body_of
+from services.api.resources.messages import send_message, whole_answer
 from services.api.resources.runs import resume_stream
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
@@ -168,11 +171,20 @@ class Process:
 
     # The api
 
-    async def answer(self, request: Any, agent_id: str) -> tuple[int, Any, dict[str, str]]:
-        """What the api answers to POST /v1/agents/{id}/messages."""
+    async def answer(
+        self, request: Any, agent_id: str, conversation_id: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """What the api answers to a message to an agent, or in a conversation beside its own: of
+        that only the look for its agent, which is SQL, is left out."""
+        request = self.received(request)
+        to = Addressee(agent_id, conversation_id, unless_busy=True)
         try:
-            response = await send_message.fn(self.received(request), agent_id)
-            return 200, json.loads(response.content), {}
+            if to.is_own:
+                response = await send_message.fn(request, agent_id)
+                return 200, json.loads(response.content), {}
+            body = await body_of(request, LettaStreamingRequest)
+            whole = await whole_answer(request, await addressed(request, body, to))
+            return 200, json.loads(json.dumps(whole)), {}
         except Exception as exception:
             return self.refusal(request, exception)
 

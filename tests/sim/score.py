@@ -6,6 +6,7 @@ import multiprocessing
 import re
 from pathlib import Path
 
+from tests.sim.conversation_mutants import ONLY_OF_HISTORIES
 from tests.sim.mutants import MUTANTS, planted
 from tests.sim.plan import plan_of
 from tests.sim.world import run
@@ -27,7 +28,7 @@ def seeds_needed(name: str, seeds_max: int = SEEDS_MAX) -> tuple[int | None, str
 
 def write_score(seeds_max: int, workers: int) -> int:
     """Look for every mutant; the table goes to the page."""
-    names = list(MUTANTS)
+    names = [name for name in MUTANTS if name not in ONLY_OF_HISTORIES]
     found: dict[str, tuple[int | None, str]] = {}
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
         jobs = {

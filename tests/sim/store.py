@@ -88,6 +88,10 @@ class Server:
             watcher.after_commit(service, holder, commit, epoch, fresh)
         return epoch
 
+    def agent_events(self) -> list[StoredEvent]:
+        """All that was recorded about agents and conversations."""
+        return self.database.schema("agent").committed
+
     def number_log(self, service: str, limit: int) -> int:
         """Number events in the order of their transactions, below the oldest that is open."""
         book, log = self.of(service), self.database.schema(service).log

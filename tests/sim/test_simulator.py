@@ -12,8 +12,10 @@ import pytest
 
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.run_follower import RunInbox
+from tests.histories import of_machine
 from tests.quick_plugin import WORLDS_OF_A_DOSE
 from tests.sim.bus import SimBus
+from tests.sim.conversation_mutants import OF_HISTORIES, ONLY_OF_HISTORIES
 from tests.sim.mutants import MUTANTS, planted
 from tests.sim.plan import PROCESSES, plan_of
 from tests.sim.processes import WIRED
@@ -22,6 +24,7 @@ from tests.sim.shrink import command, shrunk
 from tests.sim.world import Outcome, run
 
 WORLDS_FOR_A_MUTANT = 100
+HISTORIES_FOR_A_MUTANT = 200
 RARELY_FOUND = {  # it may take hundreds: `make sim-score`
     "lease-only-forgotten",
     "moves-first",
@@ -121,12 +124,20 @@ def test_an_outage_at_the_start_of_a_process_is_no_surprise(
     assert run(plan_of(3)).problems == []
 
 
-@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - RARELY_FOUND))
+@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - RARELY_FOUND - ONLY_OF_HISTORIES))
 def test_r38_a_planted_bug_is_found(name: str) -> None:
     found_it = found_by().get(name, 1)  # most likely it still does, and the others are not needed
     seeds = sorted(range(1, WORLDS_FOR_A_MUTANT), key=lambda seed: (seed != found_it, seed))
     with planted(name):
         assert any(run(plan_of(seed)).problems for seed in seeds)
+
+
+@pytest.mark.parametrize("name", OF_HISTORIES)
+def test_a_planted_bug_is_found_by_few_random_histories(name: str) -> None:
+    with planted(name):
+        _, failures = of_machine(1, HISTORIES_FOR_A_MUTANT, small=False)
+    assert failures, "and the command that repeats it"
+    assert "python -m tests.histories --only machine --first 1" in failures[0]
 
 
 def test_a_failing_world_is_made_small() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
 from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent
 from tests.sim.loop import VirtualLoop
+from tests.sim.model import plan_in
 from tests.sim.store import Server, Watcher
 
 DRIVEN = frozenset(
@@ -17,6 +17,7 @@ DRIVEN = frozenset(
         "tool_calls.started",
         "tool_call.finished",
         "tool_call.interrupted",
+        "conversation.compacted",
         "run.completed",
         "run.failed",
     }
@@ -87,7 +88,9 @@ class Watch(Watcher):
         run_id = str(event.payload.get("run_id"))
         if event.topic == "message.appended" and event.payload.get("sent"):
             message: Any = event.payload["message"]
-            self.names[run_id] = (event.aggregate_id, json.loads(text_in(message))["name"])
+            # What goes on after a pause is named by nobody.
+            name = plan_in(text_in(message)).get("name", run_id)
+            self.names[run_id] = (event.aggregate_id, name)
         elif event.topic in ("model.replied", "run.failed") and run_id in self.names:
             name = self.names[run_id][1]
             self.recorded_at[name, self.replies[run_id]] = self.loop.now

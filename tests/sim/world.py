@@ -19,19 +19,21 @@ from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from tests.sim.bus import Broker
 from tests.sim.checks import blocks_of_nobody, judge
-from tests.sim.clients import Clients
+from tests.sim.clients import Clients, SentMessage, agent_id, beside_id
 from tests.sim.faults import Faults
 from tests.sim.loop import Stuck, Surprise, VirtualLoop
 from tests.sim.model import BUG, LEDGER, Ledger
 from tests.sim.network import BUS, FAULTS, STORE, Network, Weather
-from tests.sim.plan import Plan
+from tests.sim.plan import Plan, Say
 from tests.sim.processes import Shared, simulated_adapters
 from tests.sim.store import Server
 from tests.sim.watch import Watch
+from tests.topic_counts import told_by
 
 ANSWERED_SECONDS_MAX = 240.0
 QUIET_SECONDS_MAX = 120.0
 LOOKED_SECONDS = 1.0
+CRASHES = ("crash", "crash at", "crash all")
 
 
 @dataclass(slots=True)
@@ -44,6 +46,7 @@ class Outcome:
     seconds: float = 0.0
     steps: int = 0
     happened: Counter[str] = field(default_factory=Counter)
+    did: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -74,6 +77,32 @@ class World:
             if done.done() and done.exception():
                 self.problems.append(f"a client failed: {done.exception()!r}")
         await self.settle()
+        if not self.problems:
+            await self.last_words()
+            await self.settle()
+
+    async def last_words(self) -> None:
+        """A message to every conversation that there is: none may stay blocked."""
+        agent = self.shared.server.database.schema("agent")
+        agents = {row["id"] for row in agent.rows("agents")}
+        there = {row["id"] for row in agent.rows("conversations")}
+        made = {one.name: one.agent for one in self.plan.chores if one.name in self.clients.beside}
+        says = [
+            Say(f"last to agent {number}", 0, number, 0.0, thinks=0.1)
+            for number in range(len(self.plan.agents))
+            if agent_id(number) in agents
+        ]
+        says += [
+            Say(f"last to {name}", 0, number, 0.0, thinks=0.1, into=name)
+            for name, number in made.items()
+            if beside_id(name) in there
+        ]
+        told = [SentMessage(say) for say in says]
+        await asyncio.gather(*map(self.clients.say, told))
+        for one in told:
+            self.ledger.did["conversations asked at the end"] += 1
+            if one.status != 200 or f"done {one.say.name}" not in str(one.body):
+                self.problems.append(f"blocked: {one.say.name} was told {one.status} {one.body}")
 
     def mend(self) -> None:
         """From here on nothing goes wrong any more."""
@@ -101,6 +130,10 @@ class World:
         ]
         left += [f"the lease of {key}" for key in agent.leases if key.startswith("conv-")]
         left += [f"the approval of {row['conversation_id']}" for row in agent.rows("approvals")]
+        left += [f"the pause of {row['conversation_id']}" for row in agent.rows("heartbeat_pauses")]
+        agents = {row["id"] for row in agent.rows("agents")}
+        beside = agent.rows("conversations")
+        left += [f"{row['id']} of nobody" for row in beside if row["agent_id"] not in agents]
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
         left += [f"the block {one}, which nobody has" for one in blocks_of_nobody(agent, memory)]
         left += [
@@ -145,7 +178,10 @@ def run(plan: Plan) -> Outcome:
             loop.close()
     finally:
         gc.enable()
-    return Outcome(plan.seed, world.problems, trace, loop.now, loop.steps, network.happened)
+    did = LEDGER[-1].did + told_by(event.topic for event in server.agent_events())
+    happened = network.happened
+    did["crashes"] = sum(happened[kind] for kind in CRASHES)
+    return Outcome(plan.seed, world.problems, trace, loop.now, loop.steps, happened, did)
 
 
 def traced(loop: VirtualLoop, server: Server) -> str:

@@ -49,12 +49,13 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.letta.model_requests import CompactionSettings
 from libs.contracts.letta_message_mapping import assistant_parts
+from libs.contracts.run_options import RunOptions
 from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.event_decoding import event_of, replay
 from libs.eventstore.ports import History, StoredEvent
 from libs.eventstore.unit_of_work import snapshot_of
+from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.anthropic_request import body_of
-from services.agent.adapters.models.openai_request import openai_message
 from services.agent.domain import heartbeat_pauses, tool_calls
 from services.agent.domain.active_run import (
     CONCURRENT_CALLS_MAX,
@@ -74,6 +75,7 @@ from services.agent.domain.agent_loop import OfferedTools, rules_of
 from services.agent.domain.agent_types import LETTA_V1_LOOP, loop_of
 from services.agent.domain.approval_state import CallGates, gates
 from services.agent.domain.approvals import answer, expire
+from services.agent.domain.callbacks import CallbackOutcome, record_attempt
 from services.agent.domain.compaction import Compaction, WrittenSummary, clear, compact
 from services.agent.domain.compaction_plan import Budget, plan_of
 from services.agent.domain.context_state import WindowLength
@@ -87,6 +89,7 @@ from services.agent.domain.conversation_forks import forked_messages
 from services.agent.domain.conversation_lifecycle import create
 from services.agent.domain.model_context import shown_messages
 from services.agent.domain.run_acceptance import Terms
+from services.agent.domain.run_options import with_own_system
 from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.chunk_assembly import StepChunks
@@ -94,10 +97,12 @@ from tests.contract.examples import (
     AGENT,
     CONVERSATION,
     CONVERSATION_CONFIG,
+    LLM,
     RUN_CONFIG,
     SYSTEM,
 )
 from tests.scripted_model import messages_validator, messages_wire, validator
+from tests.topic_counts import told_by
 from tests.unit.agent.asking import ask
 from tests.unit.given import NOW
 
@@ -117,6 +122,15 @@ TOOL_RULES: list[JsonObject] = [
 ]
 CLAUDE = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 THOUGHT = ReasoningPart(text="Well.", signature=messages_wire.signature("Well."))
+OPTIONS = (
+    None,
+    None,
+    RunOptions(system="Be somebody else."),
+    RunOptions(model="demo/other", llm_config=LLM.model_copy(update={"handle": "demo/other"})),
+)
+CALLBACK = "https://example.com/told"
+# What happened in all histories of this process: see `python -m tests.histories`.
+HAPPENED: Counter[str] = Counter()
 HISTORIES = 100
 STEPS = 30
 FORKS_MAX = 2
@@ -150,6 +164,8 @@ class Histories(RuleBasedStateMachine):
         tool_rules=st.lists(st.sampled_from(TOOL_RULES), max_size=3),
         gated=st.sampled_from([[], [], [NEEDS_APPROVAL]]),
         brings_tool=st.booleans(),
+        options=st.sampled_from(OPTIONS),
+        calls_back=st.booleans(),
     )
     def accept(
         self,
@@ -159,9 +175,17 @@ class Histories(RuleBasedStateMachine):
         tool_rules: list[JsonObject],
         gated: list[JsonObject],
         brings_tool: bool,
+        options: RunOptions | None,
+        calls_back: bool,
     ) -> None:
         said = [self.message(role="user", content="Hi") for _ in range(messages)]
         asked = self.request(said, max_steps=max_steps)
+        if calls_back:
+            run = asked.run.model_copy(update={"callback_url": CALLBACK})
+            asked = asked.model_copy(update={"run": run})
+        if options is not None:
+            HAPPENED["runs with options"] += 1
+            asked = asked.model_copy(update={"options": options})
         if brings_tool:
             asked = StartClientRun(**dict(asked), client_tools=[ClientTool(name=BROWSE)])
         rules = rules_in_force([*tool_rules, *gated], TOOLS)
@@ -518,6 +542,29 @@ class Histories(RuleBasedStateMachine):
         self.talk, self.stored, self.events = self.others.pop(0)
         self.repeat = self.answers = None
 
+    @precondition(lambda self: self.others)
+    @rule()
+    def the_conversation_is_deleted(self) -> None:
+        """Whatever waits there is gone with it; the others go on."""
+        self.talk.delete(at=self.now())
+        self.commit()
+        assert self.replayed(History(None, self.stored)).deleted
+        self.told()
+        self.talk, self.stored, self.events = self.others.pop(0)
+        self.repeat = self.answers = None
+
+    @precondition(lambda self: self.ended())
+    @rule(status=st.sampled_from([200, 500, None]), which=st.integers(0, 9), lost=st.booleans())
+    def client_is_called_back(self, status: int | None, which: int, lost: bool) -> None:
+        """That the run ended, at any time later; it changes nothing that a model is shown."""
+        ended, before = self.ended(), self.talk.state.window
+        outcome = CallbackOutcome(status, None if status else "refused")
+        when = {"attempts": 1, "sent_at": self.now(), "at": self.now()}
+        run_id = ended[which % len(ended)]
+        self.decide(lambda talk: record_attempt(talk, run_id, outcome, **when), lost=lost)
+        self.repeat = None
+        assert self.talk.state.window == before
+
     @precondition(lambda self: self.talk.state.pause is not None)
     @rule(lost=st.booleans())
     def the_pause_is_over(self, lost: bool) -> None:
@@ -548,6 +595,7 @@ class Histories(RuleBasedStateMachine):
     @rule(part=st.floats(0, 1))
     def crash_and_reload(self, part: float) -> None:
         """From the events, or from a snapshot at any version and what came after it."""
+        HAPPENED["crashes"] += 1
         version = round(part * len(self.stored))
         snapshot = None
         if version:
@@ -567,9 +615,11 @@ class Histories(RuleBasedStateMachine):
         window = self.talk.state.window
         if not window:
             return
-        for shown in (paired(window), shown_messages(self.talk.state, None)):
-            body = {"model": "m", "messages": [openai_message(one) for one in shown]}
-            assert validator.check(body) is None
+        turn = self.talk.state.turn
+        seen = shown_messages(self.talk.state, None)
+        for shown in (paired(window), with_own_system(seen, turn) if turn else seen):
+            HAPPENED["contexts checked"] += 2
+            assert validator.check(openai_request.body_of(ask(*shown))) is None
             assert messages_validator.check(body_of(ask(*shown, **CLAUDE))) is None
         approval = self.talk.state.approval
         if approval is not None:
@@ -652,10 +702,17 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Every run that was accepted comes to its end, in each conversation."""
+        HAPPENED["histories"] += 1
         self.end_all()
+        self.told()
         while self.others:
             self.talk, self.stored, self.events = self.others.pop()
             self.end_all()
+            self.told()
+
+    def told(self) -> None:
+        """Count what happened in a conversation."""
+        HAPPENED.update(told_by(event.topic for event in self.events))
 
     def end_all(self) -> None:
         """Bring the runs of a conversation to their ends."""
@@ -680,6 +737,14 @@ class Histories(RuleBasedStateMachine):
         self.runs_start_in_order_and_end_at_most_once()
         accepted = [one.run_id for one in self.events if isinstance(one, RunAccepted)]
         assert sorted(self.ended()) == sorted(accepted)
+        again = self.request([self.message(role="user", content="Still there?")], max_steps=1)
+        moments = {"asked_at": self.now(), "at": self.now()}
+        HAPPENED["conversations asked at the end"] += 1
+        kind = AgentType.letta_v1_agent
+        refused = self.talk.accept(again, kind, tool_rules=[], **moments)
+        assert refused is None, "no conversation stays blocked"
+        assert self.asks(), "the model is asked next"
+        self.commit()
 
     @invariant()
     def what_is_told_of_a_run_has_growing_numbers(self) -> None:
@@ -747,6 +812,7 @@ class Histories(RuleBasedStateMachine):
         """Decide; with `lost` the process dies before the commit, and decides again."""
         decision(self.talk)
         if lost:
+            HAPPENED["crashes"] += 1
             self.talk.collected()
             self.talk = self.replayed(History(None, self.stored))
             decision(self.talk)

@@ -247,3 +247,27 @@ def test_the_messages_of_a_run_are_those_that_were_sent_and_its_answer(
     foreign = http.get(f"/v1/runs/{run_id}/messages", params={"after": other.messages[0].id})
     assert foreign.status_code == 400
     assert "after" in foreign.json()["detail"]
+
+
+@pytest.mark.operation("GET /v1/jobs/")
+@pytest.mark.operation("GET /v1/jobs/active")
+@pytest.mark.operation("GET /v1/jobs/{job_id}")
+@pytest.mark.operation("PATCH /v1/jobs/{job_id}/cancel")
+@pytest.mark.operation("DELETE /v1/jobs/{job_id}")
+def test_runs_are_no_jobs_and_there_are_no_others(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    run = letta.agents.messages.create_async(new_agent().id, messages=says("SLOW:500 SAY:Done."))
+    for path in ("/v1/jobs/", "/v1/jobs", "/v1/jobs/active"):
+        asked = http.get(path, params={"limit": 2, "ascending": "false", "source_id": "source-1"})
+        assert (asked.status_code, asked.json()) == (200, [])
+    cursor = http.get("/v1/jobs/", params={"after": run.id})
+    assert cursor.status_code == 400
+    assert "`after`" in cursor.json()["detail"]
+    assert http.get("/v1/jobs/", params={"limit": "many"}).status_code == 422
+    for method, path in (("GET", ""), ("PATCH", "/cancel"), ("DELETE", "")):
+        unknown = http.request(method, f"/v1/jobs/job-{NOBODY}{path}")
+        assert unknown.status_code == 404
+        assert unknown.json() == {"detail": f"Job with ID job-{NOBODY} not found"}
+        assert http.request(method, f"/v1/jobs/{run.id}{path}").status_code == 422
+    assert letta.runs.retrieve(run.id).status in ("created", "running", "completed")

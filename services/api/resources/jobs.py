@@ -1,0 +1,60 @@
+"""Background jobs: what V1 loads files and answers batches in. Runs are no jobs, there or here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, patch
+from pydantic import Field
+
+from libs.contracts.letta.limits import Name
+from services.api.adapters.resource_query_builder import slice_of_items
+from services.api.http.handler_helpers import missing, raw, slice_of
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of, valid_id
+
+
+class JobPage(Page):
+    """A page of jobs."""
+
+    limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
+    order_by: Literal["created_at"] = "created_at"
+    source_id: Name | None = None
+    active: bool = False
+    ascending: bool = True
+
+
+@get("/v1/jobs", opt=returns("jobs", query=JobPage))
+async def list_jobs(request: AnyRequest) -> Response[bytes]:
+    """List the jobs: there are none, since nothing that this server does is one."""
+    return none_of(query_of(request, JobPage))
+
+
+@get("/v1/jobs/active", opt=returns("jobs", query=JobPage))
+async def list_active_jobs(request: AnyRequest) -> Response[bytes]:
+    """List the jobs that have not ended: there are none."""
+    return none_of(query_of(request, JobPage))
+
+
+@get("/v1/jobs/{job_id:str}", opt=returns("job"))
+async def retrieve_job(job_id: str) -> None:
+    """Say that there is no such job."""
+    raise missing("job", valid_id("job", job_id))
+
+
+@patch("/v1/jobs/{job_id:str}/cancel", opt=returns("job"))
+async def cancel_job(job_id: str) -> None:
+    """Say that there is no such job; runs are cancelled by `messages/cancel` of their agent."""
+    raise missing("job", valid_id("job", job_id))
+
+
+@delete("/v1/jobs/{job_id:str}", status_code=200, opt=returns("job"))
+async def delete_job(job_id: str) -> None:
+    """Say that there is no such job."""
+    raise missing("job", valid_id("job", job_id))
+
+
+def none_of(page: Page) -> Response[bytes]:
+    """A page of nothing. Raises UnknownCursor for a cursor, which cannot be of this list."""
+    assert not slice_of_items([], slice_of(page))
+    return raw(b"[]")

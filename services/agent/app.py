@@ -23,7 +23,7 @@ from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_catalogue import Catalogue
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Provider
-from services.agent.adapters.models.prices import PriceTable, price_tables, publish_prices
+from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_router import ToolRouter
@@ -79,7 +79,8 @@ async def wire(
         )
     )
     await catalogue.start()
-    await publish_prices(runtime.database, prices)
+    published = PublishedPrices(runtime.database, prices)
+    await published.sweep()
     ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
     handlers = Handlers(ports)
     blocks = DetachDeletedBlocks(bus, queries, ids)
@@ -101,6 +102,7 @@ async def wire(
         blocks.sweep,
         conversations.sweep,
         creations.sweep,
+        published.sweep,
     ]
     service.lease_watchers.append(engine.leases_held)
     service.repository.watchers += [count_run, blocks.committed, conversations.committed]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from libs.contracts.environment import WrongSetting
-from services.agent.adapters.models.prices import LIST_PRICES, price_tables, table_of
+from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.models.prices import (
+    LIST_PRICES,
+    PublishedPrices,
+    price_tables,
+    table_of,
+)
 
 OWN = """
 version = "own-1"
@@ -74,6 +82,37 @@ def test_a_file_that_is_no_table_of_prices_is_refused_at_the_start(
     with pytest.raises(WrongSetting, match="HEELER_PRICES") as refused:
         price_tables(own(tmp_path, text))
     assert problem in str(refused.value)
+
+
+async def test_prices_are_published_when_the_database_is_there_and_then_no_more() -> None:
+    class Away:
+        """Is away for the first two statements."""
+
+        def __init__(self) -> None:
+            self.rows: list[Any] = []
+            self.asked = 0
+
+        async def fetch(self, _: str, values: dict[str, str]) -> None:
+            self.asked += 1
+            if self.asked <= 2:
+                raise StoreUnavailable("away")
+            self.rows.append(json.loads(values["rows"]))
+
+    database: Any = Away()
+    prices = PublishedPrices(database, price_tables({}))
+    for _ in range(5):
+        await prices.sweep()
+    [rows] = database.rows
+    [nano] = [one for one in rows if one["model"] == "openai/gpt-5-nano"]
+    assert nano == {
+        "model": "openai/gpt-5-nano",
+        "since": "-infinity",
+        "version": nano["version"],
+        "input": "0.05",
+        "cached_input": "0.005",
+        "cache_write": "0.05",
+        "output": "0.40",
+    }
 
 
 def test_a_file_that_cannot_be_read_is_refused_at_the_start(tmp_path: Path) -> None:

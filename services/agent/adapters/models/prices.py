@@ -3,6 +3,7 @@ file, published for whoever reads steps."""
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
@@ -15,7 +16,10 @@ from pydantic_core import to_json
 
 from libs.contracts.environment import wrong
 from libs.eventstore.connection_pool import Database
+from libs.eventstore.ports import StoreUnavailable
 from services.agent.settings import ANTHROPIC_BASE, OPENAI_BASE, ProviderSettings
+
+log = logging.getLogger(__name__)
 
 SETTING = "HEELER_PRICES"
 LIST_PRICES = Path(__file__).with_name("list_prices.toml")
@@ -128,6 +132,25 @@ def told(problem: ValueError) -> str:
         f"`{'.'.join(map(str, one['loc'])) or 'the file'}`: {one['msg']}"
         for one in errors[:PROBLEMS_TOLD_MAX]
     )
+
+
+class PublishedPrices:
+    """Has the prices published, as soon as Postgres is there."""
+
+    def __init__(self, database: Database, tables: Sequence[PriceTable]) -> None:
+        self.database = database
+        self.tables = tables
+        self.published = False
+
+    async def sweep(self) -> None:
+        """Publish them, unless that is done."""
+        if self.published:
+            return
+        try:
+            await publish_prices(self.database, self.tables)
+            self.published = True
+        except StoreUnavailable as problem:
+            log.warning("prices are not published yet: %s", problem)
 
 
 async def publish_prices(database: Database, tables: Sequence[PriceTable]) -> None:

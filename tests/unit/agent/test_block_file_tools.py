@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent import AttachBlock, DetachBlock
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
 from libs.contracts.memory import (
     Cause,
@@ -26,8 +26,10 @@ from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.model_context import AttachedBlock
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
-from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP
+from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, RUN, SHARED_BLOCK, STEP
 from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner
+from tests.unit.agent.test_run_drivers import calls, frozen, words
+from tests.unit.agent.world import World
 
 DESIGN = AgentDesign(
     config=CONFIG,
@@ -243,3 +245,75 @@ class TestPatches:
             " patch.",
         )
         assert len(sent) == 3
+
+
+PATCH = "*** Add Block: notes\n+One\n*** Update Block: human\n@@\n-Name: Ada\n+Name: Grace"
+
+
+class TestTakenOver:
+    """A process dies between what a call did and the record of its result: another one carries the
+    call out again."""
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments", "values"),
+        [
+            pytest.param(
+                "memory",
+                {"command": "create", "path": "plans", "file_text": "Tea"},
+                {"human": "Name: Ada", "plans": "Tea"},
+                id="create",
+            ),
+            pytest.param(
+                "memory",
+                {"command": "insert", "path": "human", "insert_text": "Likes tea"},
+                {"human": "Name: Ada\nLikes tea"},
+                id="insert",
+            ),
+            pytest.param(
+                "memory",
+                {"command": "rename", "old_path": "human", "new_path": "ada"},
+                {"ada": "Name: Ada"},
+                id="rename",
+            ),
+            pytest.param(
+                "memory_apply_patch",
+                {"label": "", "patch": PATCH},
+                {"human": "Name: Grace", "notes": "One"},
+                id="patch",
+            ),
+        ],
+    )
+    async def test_a_call_has_the_effect_of_once_and_succeeds(
+        self, tool: str, arguments: dict[str, Any], values: dict[str, str]
+    ) -> None:
+        world = World()
+        await world.start_memory()
+        setup = world.process("setup")
+        await setup.bus.request(CreateBlocks(blocks=[HUMAN]), Context("blocks", org="org-1"))
+        await world.agent(block_ids=[BLOCK], tools=[tool])
+        call = ToolCall(id="call_1", name=tool, arguments=json.dumps(arguments))
+        first, second = world.process("p-1", calls(call)), world.process("p-2", words())
+        await second.bus.serve("agent", second.shell.answer)
+        ran = first.memory_tools.runners[tool]
+        stand_still, reached, let_go = frozen()
+
+        async def run_and_stand_still(calling: Any) -> Any:
+            result = await ran(calling)
+            await stand_still()
+            return result
+
+        first.memory_tools.runners[tool] = run_and_stand_still
+        await first.say("run-1")
+        await reached.wait()
+        world.lease_expires()
+        await second.drivers.sweep()
+        await second.idle()
+        let_go.set()
+        await first.idle()
+
+        result = second.model.asked[0].messages[-1]
+        assert (result.role, result.tool_status) == ("tool", "success"), result.content
+        blocks = world.database.schema("memory").rows("blocks")
+        assert {one["label"]: one["doc"]["value"] for one in blocks} == values
+        attached = world.row("agents", AGENT)["block_ids"]
+        assert sorted(one["id"] for one in blocks) == sorted(attached)

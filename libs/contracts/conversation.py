@@ -28,13 +28,15 @@ ToolStatus = Literal["success", "error"]
 
 class ToolCall(Value):
     """A tool call as the model asked for it; `arguments` is JSON text, maybe malformed. Where one
-    of them is what the assistant says to the user, clients are shown that instead of the call. One
-    that is `gated` waits for the client before it is carried out."""
+    of them is what the assistant says to the user, clients are shown that instead of the call,
+    before the text of its message where it was `said_first`. One that is `gated` waits for the
+    client before it is carried out."""
 
     id: str
     name: str
     arguments: str
     spoken_argument: str = Field(default="", exclude_if=lambda name: not name)
+    said_first: bool = Field(default=False, exclude_if=lambda yes: not yes)
     gated: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 

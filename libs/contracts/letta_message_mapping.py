@@ -90,9 +90,11 @@ def assistant_parts(message: Message, envelope: Envelope) -> list[JsonObject]:
     for thought in message.thoughts:
         one = part(envelope, len(parts))
         parts.append(served_thought(one, thought, native=not message.inner_thoughts))
+    for words in words_in_calls(message, said_first=True):
+        parts.append(assistant_message(part(envelope, len(parts)), words))
     if message.content is not None:
         parts.append(assistant_message(part(envelope, len(parts)), message.content))
-    for words in words_in_calls(message):
+    for words in words_in_calls(message, said_first=False):
         parts.append(assistant_message(part(envelope, len(parts)), words))
     if calls := shown_calls(message, gated=False):
         parts.append(tool_call_message(part(envelope, len(parts)), calls))
@@ -125,9 +127,14 @@ def approval_response(envelope: Envelope, message: Message) -> JsonObject:
     )
 
 
-def words_in_calls(message: Message) -> list[str]:
-    """What the assistant says to the user by calling tools."""
-    spoken = [call for call in message.tool_calls if call.spoken_argument]
+def words_in_calls(message: Message, *, said_first: bool | None = None) -> list[str]:
+    """What the assistant says to the user by calling tools; if asked so, only what it said before
+    its text, or after it."""
+    spoken = [
+        call
+        for call in message.tool_calls
+        if call.spoken_argument and said_first in (None, call.said_first)
+    ]
     return [str(from_json(call.arguments)[call.spoken_argument]) for call in spoken]
 
 

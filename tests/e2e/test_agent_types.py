@@ -9,7 +9,7 @@ import httpx
 import pytest
 from letta_client import BadRequestError, Letta
 
-from tests.e2e.asking import says, stream
+from tests.e2e.asking import lines_of, says, stream
 from tests.e2e.conftest import NewAgent
 
 CREATE = pytest.mark.operation("POST /v1/agents/")
@@ -150,14 +150,34 @@ def test_what_cannot_be_kept_is_refused(new_agent: NewAgent) -> None:
 
 
 @STREAM
-def test_an_older_agent_streams_whole_messages(http: httpx.Client, new_agent: NewAgent) -> None:
-    agent = new_agent(agent_type="memgpt_v2_agent")
-    lines = stream(http, agent.id, SAY, stream_tokens=True)
-    types = [one.data["message_type"] for one in lines if isinstance(one.data, dict)]
-    shown = [one for one in types if one not in ("ping", "reasoning_message")]
-    assert shown == ["assistant_message", "stop_reason", "usage_statistics"]
-    [said] = [one.data for one in lines if "assistant_message" in str(one.data)]
-    assert said["content"] == "Hi"
+@pytest.mark.parametrize("agent_type", ["memgpt_v2_agent", "letta_v1_agent"])
+def test_what_an_agent_says_by_a_tool_streams_as_it_comes(
+    http: httpx.Client, new_agent: NewAgent, agent_type: str
+) -> None:
+    agent = new_agent(agent_type=agent_type, tools=["send_message"])
+    words = {"thinking": "Be kind", "message": 'They said "hi" to Zoë \U0001f600 and left.'}
+    script = f"CALL:send_message:{json.dumps(words)} SAY:"
+    lines = stream(http, agent.id, script, stream_tokens=True, background=True)
+    messages = [one.data for one in lines if isinstance(one.data, dict)]
+    said = [one["content"] for one in messages if one["message_type"] == "assistant_message"]
+    assert "".join(said) == words["message"]
+    assert len(said) > 2, "it came in chunks"
+    thoughts = [one for one in messages if one["message_type"] == "reasoning_message"]
+    if agent_type == "memgpt_v2_agent":
+        assert "".join(one["reasoning"] for one in thoughts) == "Be kind"
+        assert {one["source"] for one in thoughts} == {"non_reasoner_model"}
+    assert "tool_call_message" not in [one["message_type"] for one in messages]
+    whole = http.get(f"/v1/agents/{agent.id}/messages").json()
+    shown = [one["content"] for one in whole if one["message_type"] == "assistant_message"]
+    assert [one for one in shown if one] == [words["message"]]
+
+    middle = lines[len(lines) // 2]
+    asked = {"starting_after": middle.data["seq_id"]}
+    run_id = messages[0]["run_id"]
+    with http.stream("POST", f"/v1/runs/{run_id}/stream", json=asked) as again:
+        again.read()
+    behind = lines[lines.index(middle) + 1 :]
+    assert [one for one in lines_of(again.text) if one.id] == [one for one in behind if one.id]
 
 
 @SEND

@@ -20,6 +20,7 @@ from services.agent.domain.active_run import (
     StartTools,
 )
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.call_readers import CallReaders
 from services.agent.domain.tool_rules import ToolRules, refusal_of
 
 
@@ -29,8 +30,8 @@ class OfferedTools:
 
     `names` are those that rules left, None where they left all; with `must_call` the model has to
     call one of them. `prefilled` are arguments that rules give, by tool. `reminder` tells the model
-    why it is asked again. `concurrent` are the tools that may run beside others. With `streams` its
-    answer can be passed on piece by piece as it comes.
+    why it is asked again. `concurrent` are the tools that may run beside others. With `holds_text`
+    what it writes beside a call are thoughts, so that text is sent once that is known.
     """
 
     schemas: list[JsonObject]
@@ -40,7 +41,7 @@ class OfferedTools:
     prefilled: dict[str, JsonObject] = field(default_factory=dict)
     reminder: str = ""
     concurrent: frozenset[str] = frozenset()
-    streams: bool = True
+    holds_text: bool = False
 
     @property
     def tools(self) -> set[str]:
@@ -60,8 +61,19 @@ class AgentLoop(Protocol):
         """The tools that the model is offered in the next step, as the agent's rules let it."""
         ...
 
-    def interpreted(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
-        """A model's reply as it is recorded and carried out."""
+    def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:
+        """How the calls of a reply are read: as they come, if it is streamed."""
+        ...
+
+    def interpreted(
+        self,
+        reply: ModelReply,
+        run: ActiveRun,
+        offered: OfferedTools,
+        readers: CallReaders | None = None,
+    ) -> ModelReply:
+        """A model's reply as it is recorded and carried out; `readers` is how far it was read while
+        it came."""
         ...
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
-from dataclasses import replace
+from collections.abc import Container
 
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import ToolCall
 from libs.contracts.letta.runs import RunConfig
-from services.agent.domain.active_run import ModelReply
 
 
 def arguments_of(call: ToolCall) -> JsonObject | None:
@@ -21,22 +19,6 @@ def arguments_of(call: ToolCall) -> JsonObject | None:
     except ValueError:
         return None
     return arguments if isinstance(arguments, dict) else None
-
-
-def with_arguments(reply: ModelReply, given: Mapping[str, JsonObject]) -> ModelReply:
-    """The reply whose calls have these arguments, by tool, in place of the model's own. Calls with
-    arguments that cannot be read stay as they are: their tools say what is wrong."""
-    if not given:
-        return reply
-    return replace(reply, tool_calls=[merged(call, given) for call in reply.tool_calls])
-
-
-def merged(call: ToolCall, given: Mapping[str, JsonObject]) -> ToolCall:
-    """A call with the arguments that are given to its tool."""
-    arguments = arguments_of(call)
-    if call.name not in given or arguments is None:
-        return call
-    return rewritten(call, {**arguments, **given[call.name]})
 
 
 def marked_as_spoken(call: ToolCall, run: RunConfig, offered: Container[str]) -> ToolCall:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,9 @@ from services.agent.domain.agent_loop import (
     reminder_of,
     rules_of,
 )
-from services.agent.domain.call_arguments import arguments_of, marked_as_spoken, rewritten
+from services.agent.domain.argument_reader import ArgumentReader, value_of
+from services.agent.domain.call_arguments import arguments_of, rewritten
+from services.agent.domain.call_readers import CallReaders, speaking_names, with_thoughts_of
 from services.agent.domain.offered_schemas import schemas_of
 
 HEARTBEAT = "request_heartbeat"
@@ -77,27 +80,44 @@ class HeartbeatLoop:
             must_call=bool(allowed) and (rules.must_call or not free),
             prefilled=rules.prefilled(allowed),
             reminder=reminder_of(run, self.reason_to_end(run)),
-            streams=False,
+            holds_text=bool(allowed),
         )
 
-    def interpreted(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+    def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:
+        """Every call is read: for its thoughts, for the heartbeat, and for what it says."""
+        rules = rules_of(run)
+
+        def reader_of(name: str) -> ArgumentReader:
+            prefilled = offered.prefilled.get(name, {})
+
+            def added(left_out: Mapping[str, str]) -> JsonObject:
+                asked = {HEARTBEAT: value_of(left_out.get(HEARTBEAT, ""))} | prefilled
+                goes_on = wants_heartbeat(asked) or rules.goes_on_after(name)
+                return {**prefilled, HEARTBEAT: goes_on}
+
+            left_out = {HEARTBEAT: None, **prefilled}
+            return ArgumentReader(
+                speaking_names(run, name, tools, left_out, thoughts=THOUGHTS, added=added)
+            )
+
+        tools = offered.tools
+        return CallReaders(run.run, tools, reader_of)
+
+    def interpreted(
+        self,
+        reply: ModelReply,
+        run: ActiveRun,
+        offered: OfferedTools,
+        readers: CallReaders | None = None,
+    ) -> ModelReply:
         """The first call, with what this loop adds to its arguments taken out, or put right. What
         the model wrote beside it are thoughts."""
         if not reply.tool_calls:
             return reply
-        call = reply.tool_calls[0]
-        arguments = arguments_of(call)
-        thoughts = reply.text
-        if arguments is not None:
-            thoughts = str(arguments.pop(THOUGHTS, "") or reply.text)
-            arguments |= offered.prefilled.get(call.name, {})
-            goes_on = rules_of(run).goes_on_after(call.name)
-            arguments[HEARTBEAT] = wants_heartbeat(arguments) or goes_on
-            call = rewritten(call, arguments)
-        calls = [marked_as_spoken(call, run.run, offered.tools)]
-        if reply.reasoning or reply.reasoning_parts or not thoughts:
-            return replace(reply, text="", tool_calls=calls)
-        return replace(reply, text="", reasoning=thoughts, inner_thoughts=True, tool_calls=calls)
+        read = readers or self.call_readers(run, offered)
+        call = read.recorded(reply.tool_calls[0])
+        thoughts = read.thoughts_in(call)
+        return with_thoughts_of(replace(reply, tool_calls=[call]), thoughts, native=read.native)
 
 
 def wants_heartbeat(arguments: JsonObject) -> bool:

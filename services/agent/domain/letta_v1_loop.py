@@ -12,7 +12,8 @@ from services.agent.domain.agent_loop import (
     reminder_of,
     rules_of,
 )
-from services.agent.domain.call_arguments import marked_as_spoken, with_arguments
+from services.agent.domain.argument_reader import ArgumentReader
+from services.agent.domain.call_readers import CallReaders, speaking_names
 from services.agent.domain.offered_schemas import schemas_of
 from services.agent.domain.tools.catalogue import tools_of
 
@@ -41,7 +42,6 @@ class LettaV1Loop:
         tools = schemas_of(design, run)
         allowed = rules.allowed(tools)
         prefilled = rules.prefilled(allowed)
-        speaks = run.run.use_assistant_message and run.run.assistant_message_tool_name in allowed
         return OfferedTools(
             schemas=[schema for name, schema in tools.items() if name in allowed],
             parallel=bool(design.config.llm_config.parallel_tool_calls) and not rules.one_at_a_time,
@@ -50,11 +50,33 @@ class LettaV1Loop:
             prefilled=prefilled,
             reminder=reminder_of(run, self.reason_to_end(run)),
             concurrent=frozenset(one.name for one in tools_of(design.tool_ids) if one.parallel),
-            streams=not prefilled and not speaks,
         )
 
-    def interpreted(self, reply: ModelReply, run: ActiveRun, offered: OfferedTools) -> ModelReply:
+    def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:
+        """Calls are read that are shown as words, or whose arguments rules have a say in."""
+        tools, config = offered.tools, run.run
+
+        def reader_of(name: str) -> ArgumentReader | None:
+            given = offered.prefilled.get(name, {})
+            names = speaking_names(run, name, tools, given, added=lambda _: given)
+            return ArgumentReader(names) if names.held or given else None
+
+        speaks = config.use_assistant_message and config.assistant_message_tool_name in tools
+        return CallReaders(config, tools, reader_of, plain=not speaks and not offered.prefilled)
+
+    def interpreted(
+        self,
+        reply: ModelReply,
+        run: ActiveRun,
+        offered: OfferedTools,
+        readers: CallReaders | None = None,
+    ) -> ModelReply:
         """With the arguments that rules give, and calls that are shown as words."""
-        filled = with_arguments(reply, offered.prefilled)
-        calls = [marked_as_spoken(call, run.run, offered.tools) for call in filled.tool_calls]
-        return replace(filled, tool_calls=calls)
+        read = readers or self.call_readers(run, offered)
+        calls = [read.recorded(call) for call in reply.tool_calls]
+        if reply.text and read.words_first:
+            calls = [
+                one.model_copy(update={"said_first": True}) if one.id == read.words_first else one
+                for one in calls
+            ]
+        return replace(reply, tool_calls=calls)

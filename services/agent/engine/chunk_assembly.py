@@ -67,9 +67,9 @@ class StepChunks:
     def of(self, delta: ModelDelta) -> list[JsonObject]:
         """What clients receive of a delta; nothing of a call that will not be carried out."""
         match delta:
-            case ReasoningDelta(text):
+            case ReasoningDelta(text, inner):
                 self.count("reasoning", text)
-                return [reasoning_chunk(self.reasoning, text)]
+                return [reasoning_chunk(self.reasoning(native=not inner), text)]
             case TextDelta(text):
                 self.count("text", text)
                 return [text_chunk(self.text, text)]
@@ -100,8 +100,13 @@ class StepChunks:
         """What has not been sent yet of the whole message, which is served as `docs`."""
         before = len(self.chunks)
         self.chunks += self.remaining("reasoning", "".join(thoughts(docs)))
+        said = False
         for place, doc in enumerate(docs):
-            self.chunks += self.unsent(place, doc)
+            if doc["message_type"] == "assistant_message" and said:
+                self.chunks.append(("whole", place))  # one text of a step comes in chunks
+            else:
+                self.chunks += self.unsent(place, doc)
+            said = said or doc["message_type"] == "assistant_message"
         return streamed_docs(docs, self.chunks)[before:]
 
     def unsent(self, place: int, doc: JsonObject) -> Iterator[Chunk]:
@@ -139,11 +144,10 @@ class StepChunks:
 
     # The V1 messages that the chunks belong to, without what comes in chunks
 
-    @property
-    def reasoning(self) -> JsonObject:
+    def reasoning(self, *, native: bool) -> JsonObject:
         """The message of the thoughts."""
         return self.kept("reasoning") or self.keep(
-            "reasoning", reasoning_message(self.next_part(), "")
+            "reasoning", reasoning_message(self.next_part(), "", native=native)
         )
 
     @property

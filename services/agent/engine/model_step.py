@@ -36,6 +36,7 @@ from services.agent.domain.model_context import (
 from services.agent.domain.offered_schemas import skills_note
 from services.agent.domain.run_options import with_own_system
 from services.agent.engine.chunk_assembly import StepChunks
+from services.agent.engine.reply_stream import ReplyStream
 from services.agent.engine.run_stream import RunStreamPublisher
 
 CHUNKS_MAX = 50_000
@@ -76,7 +77,7 @@ def step_request(
         tools=offered.schemas,
         parallel=offered.parallel,
         must_call=offered.must_call,
-        stream_tokens=run.stream_tokens and offered.streams,
+        stream_tokens=run.stream_tokens,
     )
     held = gates(run.gate, state.answered, run.next_step_id, offered.names)
     size = PromptSize(
@@ -112,27 +113,35 @@ class ModelStep:
         envelope = Envelope(id=message_id, date=since, run_id=active.run.id, step_id=step_id)
         step = StepChunks(envelope, parallel=request.parallel, gates=question.gates)
         spoken = Spoken(message_id, since, number, step.chunks)
-        reply = await self.streamed_reply(request, active, step, spoken)
+        reply = await self.streamed_reply(question, active, step, spoken)
         return reply, spoken
 
     async def streamed_reply(
-        self, request: ModelRequest, active: ActiveRun, step: StepChunks, spoken: Spoken
+        self, question: StepRequest, active: ActiveRun, step: StepChunks, spoken: Spoken
     ) -> ModelReply:
-        """The model's reply, streamed chunk by chunk."""
+        """The model's reply as its loop interprets it, streamed chunk by chunk."""
         assert spoken.number is not None, "what is streamed has a number"
+        request, offered, loop = question.request, question.offered, loop_of(active.agent_type)
+        readers = loop.call_readers(active, offered)
+        sent = None
+        if not readers.plain:
+            sent = ReplyStream(readers, parallel=request.parallel, holds_text=offered.holds_text)
         self.publisher.last_number, after = spoken.number - 1, active.told
         async with aclosing(self.models.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Finished):
+                    reply = loop.interpreted(event.reply, active, offered, readers)
                     calls = [
                         step.gates.recorded(call)
-                        for call in kept_calls(event.reply, parallel=request.parallel)
+                        for call in kept_calls(reply, parallel=request.parallel)
                     ]
-                    message = spoken_message(spoken, event.reply, calls)
+                    message = spoken_message(spoken, reply, calls)
                     chunks = step.rest(assistant_parts(message, step.envelope))
                 else:
                     # The rest is sent at the end: each chunk is remembered with the message.
-                    chunks = step.of(event) if len(step.chunks) < CHUNKS_MAX else []
+                    pieces = (event,) if sent is None else sent.of(event)
+                    enough = len(step.chunks) >= CHUNKS_MAX
+                    chunks = [] if enough else [chunk for one in pieces for chunk in step.of(one)]
                 for chunk in chunks:
                     await self.publisher.chunk(active.run.id, chunk, after=after)
                     after = self.publisher.last_number
@@ -140,5 +149,5 @@ class ModelStep:
                         # It may be sent before the others are looked at, which came with it.
                         await asyncio.sleep(0)
                 if isinstance(event, Finished):
-                    return event.reply
+                    return reply
         raise AssertionError("a model's stream ends with the whole answer, or fails")

@@ -342,8 +342,7 @@ class Histories(RuleBasedStateMachine):
         loop, allowed = loop_of(run.agent_type), rules_of(run).allowed(tools)
         names = sorted(allowed) if len(allowed) < len(tools) else None
         parallel = parallel and loop is LETTA_V1_LOOP
-        in_pieces = in_pieces and loop is LETTA_V1_LOOP
-        offered = OfferedTools([], parallel, names, streams=in_pieces)
+        offered = OfferedTools([], parallel, names)
         prefix = f"call_{self.fresh()}_" if fresh_ids else "call_"
         asked = [
             ToolCall(id=f"{prefix}{n}", name=other if n == 1 else tool, arguments=arguments)

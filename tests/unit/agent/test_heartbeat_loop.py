@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.conversation import Message, MessageAppended, ModelReplied, ToolCall
+from libs.contracts.conversation import Message, MessageAppended, ToolCall
 from libs.contracts.letta.enums import AgentType
+from libs.contracts.stream_chunks import streamed_docs
 from services.agent.adapters.models.openai_request import body_of
+from services.agent.adapters.models.ports import Finished, ToolCallDelta
 from services.agent.domain.active_run import ModelReply, served_parts
 from tests.contract.examples import LLM, RUN_CONFIG
 from tests.unit.agent.test_run_drivers import USAGE, calls, words
+from tests.unit.agent.test_streamed_runs import speaking
 from tests.unit.agent.test_tool_rules import rule, stop_reason
 from tests.unit.agent.world import ASK, Process, World
 
@@ -178,7 +181,7 @@ async def test_a_call_that_was_refused_goes_on(world: World) -> None:
 
 
 async def test_arguments_that_cannot_be_read_are_told_to_the_model(world: World) -> None:
-    broken = ToolCall(id="call_1", name="send_message", arguments='{"message": "Hel')
+    broken = ToolCall(id="call_1", name="conversation_search", arguments='{"query": "Hel')
     await ran(world, calls(broken))
     kinds = [kind for kind, _ in served(world)]
     assert kinds == ["tool_call_message", "tool_return_message"]
@@ -206,14 +209,57 @@ async def test_another_tool_may_be_the_one_that_speaks(world: World) -> None:
     assert served(world) == [("assistant_message", "Hello")]
 
 
-async def test_tokens_that_were_asked_for_come_as_whole_messages(world: World) -> None:
-    await world.agent(tools=TOOLS, agent_type=AgentType.memgpt_v2_agent)
-    process = world.process("p-1", say("Hello"))
+async def test_what_was_said_before_the_model_broke_off_was_said(world: World) -> None:
+    await ran(
+        world, calls(ToolCall(id="call_1", name="send_message", arguments='{"message": "Hel'))
+    )
+    assert served(world) == [("assistant_message", "Hel")]
+    assert stop_reason(world) == "end_turn"
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 1_000])
+async def test_thoughts_and_words_stream_out_of_the_arguments(world: World, pieces: int) -> None:
+    await world.agent(
+        tools=TOOLS, agent_type=AgentType.memgpt_v2_agent, llm_config=THINKING_LLM, tool_rules=[]
+    )
+    keep = call(ASK, 1, thinking="Keep \u00e9", content="tea", request_heartbeat=True)
+    process = speaking(world, "p-1", in_pieces(keep, pieces), in_pieces(SAID, pieces))
+    world.build_tool(process)
     await world.hear(process, "run-1")
     await process.say("run-1", stream_tokens=True)
     await process.idle()
-    said, end = world.deltas["run-1"]
-    assert said["message"]["content"] == "Hello"
-    assert end["end"]["status"] == "completed"
-    replied = [one for one in world.events() if isinstance(one, ModelReplied)]
-    assert len(replied) == 1
+
+    sent = [one["piece"] for one in world.deltas["run-1"] if "piece" in one]
+    kinds = [one["message_type"] for one in sent]
+    assert list(dict.fromkeys(kinds)) == [
+        "reasoning_message", "tool_call_message", "assistant_message",
+    ]  # fmt: skip
+    assert {one["source"] for one in sent if "source" in one} == {"non_reasoner_model"}
+    assert "".join(one["reasoning"] for one in sent if "reasoning" in one) == "Keep \u00e9Say it"
+    first, *rest = [one["tool_calls"] for one in sent if one["message_type"] == "tool_call_message"]
+    assert first == {"name": ASK, "tool_call_id": "call_1"}
+    arguments = "".join(one["arguments"] for one in rest)
+    assert json.loads(arguments) == {"content": "tea", "request_heartbeat": True}
+    words = [one["content"] for one in sent if one["message_type"] == "assistant_message"]
+    assert "".join(words) == 'He said "hi" \U0001f600\n'
+    assert (len(words) > 5) == (pieces < 10)
+    appended = [one for one in world.events() if isinstance(one, MessageAppended) and one.pieces]
+    told_again: list[Any] = []
+    for event in appended:
+        docs = world.row("messages", event.message.id)["docs"]
+        told_again += streamed_docs(docs, event.pieces)  # type: ignore[arg-type]
+    assert sent == told_again
+
+
+SAID = call("send_message", 2, thinking="Say it", message='He said "hi" \U0001f600\n')
+
+
+def in_pieces(called: ToolCall, size: int) -> list[Any]:
+    """A call in pieces of so many characters."""
+    text = called.arguments
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    return [
+        ToolCallDelta(called.id, called.name),
+        *(ToolCallDelta(called.id, arguments=one) for one in pieces),
+        Finished(calls(called)),
+    ]

@@ -33,9 +33,10 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of what the model thinks."""
+    """A piece of what the model thinks; `inner` where it stands among the arguments of a call."""
 
     text: str
+    inner: bool = False
 
 
 @dataclass(frozen=True, slots=True)

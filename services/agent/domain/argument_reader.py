@@ -1,0 +1,354 @@
+"""Reads the arguments of a call as they come: what of them are thoughts, what is said to the user,
+and the rest as it is recorded.
+
+Whole replies are read by the same code as streamed ones, however they are cut, so that what clients
+received of a call is always the beginning of what is recorded of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
+
+from pydantic_core import from_json
+
+from libs.contracts.bus_messages import Json, JsonObject
+
+SPACE = re.compile(r"[ \t\r\n]*")
+STRING_ENDS = re.compile(r'["\\]')
+RAW_ENDS = re.compile(r'[",{}\[\]]')
+ESCAPED: Mapping[str, str] = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+HEX = re.compile(r"[0-9a-fA-F]{4}")
+TORN = "\ufffd"
+
+Added = Callable[[Mapping[str, str]], JsonObject]
+
+
+def nothing_added(_: Mapping[str, str]) -> JsonObject:
+    """No arguments besides the model's."""
+    return {}
+
+
+@dataclass(slots=True)
+class ReadArguments:
+    """What of the arguments was read: thoughts, words to the user, and the rest as JSON."""
+
+    thoughts: str = ""
+    words: str = ""
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentNames:
+    """Which arguments are no ordinary ones: that with `thoughts`, that with `words`, and those that
+    are left out of the rest, in the place of which it ends with what is `added`, given the JSON of
+    those. A call that is `held` may be shown as words instead, which is known when it is whole."""
+
+    thoughts: str = ""
+    words: str = ""
+    left_out: Container[str] = frozenset()
+    added: Added = nothing_added
+    held: bool = False
+
+
+@dataclass(slots=True)
+class StringDecoder:
+    """The characters of a JSON string, from pieces cut anywhere. What is no escape is kept without
+    its backslash, and half of a surrogate pair becomes the character for what is torn."""
+
+    escape: str = ""
+    high: str = ""
+
+    def read(self, text: str, start: int) -> tuple[str, int, bool]:
+        """The characters from there on, where they end, and whether the string ends there."""
+        found: list[str] = []
+        while start < len(text):
+            if self.escape:
+                found.append(self.escaped(text[start]))
+                start += 1
+                continue
+            end = STRING_ENDS.search(text, start)
+            stop = end.start() if end else len(text)
+            if stop > start:
+                found.append(self.torn() + text[start:stop])
+            if end is None:
+                return "".join(found), stop, False
+            start = stop + 1
+            if text[stop] == '"':
+                found.append(self.torn())
+                return "".join(found), start, True
+            self.escape = "\\"
+        return "".join(found), start, False
+
+    def escaped(self, character: str) -> str:
+        """What the next character of an escape makes of it; nothing until that is whole."""
+        self.escape += character
+        if self.escape[1] != "u":
+            self.escape = ""
+            return self.torn() + ESCAPED.get(character, character)
+        if len(self.escape) < 6:
+            return ""
+        digits, self.escape = self.escape[2:], ""
+        if HEX.fullmatch(digits) is None:
+            return self.torn() + "u" + digits
+        return self.coded(int(digits, 16))
+
+    def coded(self, unit: int) -> str:
+        """The character of a UTF-16 unit, which may be one half of it."""
+        if 0xDC00 <= unit <= 0xDFFF and self.high:
+            high, self.high = ord(self.high), ""
+            return chr(0x10000 + ((high - 0xD800) << 10) + unit - 0xDC00)
+        before = self.torn()
+        if 0xD800 <= unit <= 0xDBFF:
+            self.high = chr(unit)
+            return before
+        return before + (TORN if 0xDC00 <= unit <= 0xDFFF else chr(unit))
+
+    def torn(self) -> str:
+        """What stands for half of a pair that is followed by something else."""
+        high, self.high = self.high, ""
+        return TORN if high else ""
+
+
+@dataclass(slots=True)
+class RawValue:
+    """Where a JSON value ends, as far as brackets and quotes say."""
+
+    depth: int = 0
+    quoted: bool = False
+    escaped: bool = False
+
+    def read(self, text: str, start: int) -> tuple[int, bool]:
+        """Where the value ends, or the text; and whether that is the value's end."""
+        at = start
+        while at < len(text):
+            if self.escaped:
+                self.escaped = False
+                at += 1
+                continue
+            found = (STRING_ENDS if self.quoted else RAW_ENDS).search(text, at)
+            if found is None:
+                return len(text), False
+            at, character = found.end(), found[0]
+            if character == '"':
+                self.quoted = not self.quoted
+            elif character == "\\":
+                self.escaped = True
+            elif character in "[{":
+                self.depth += 1
+            elif self.depth and character in "]}":
+                self.depth -= 1
+            elif not self.depth and character in ",}":
+                return found.start(), True
+        return len(text), False
+
+
+@dataclass(slots=True)
+class ArgumentReader:
+    """Reads one call. `whole` is all that was read so far, `said` whether words to the user were
+    among it; what is no JSON object is passed on from where it ceases to be one."""
+
+    names: ArgumentNames
+    whole: ReadArguments = field(default_factory=ReadArguments)
+    said: bool = False
+    read_chars: int = 0
+    state: str = "start"
+    key: str = ""
+    value: RawValue = field(default_factory=RawValue)
+    string: StringDecoder = field(default_factory=StringDecoder)
+    sink: str = ""
+    left_out: dict[str, str] = field(default_factory=dict)
+    thought: bool = False
+    fresh: ReadArguments = field(default_factory=ReadArguments)
+
+    def read(self, text: str) -> ReadArguments:
+        """What the next piece of the arguments brings."""
+        self.fresh = ReadArguments()
+        self.read_chars += len(text)
+        at = 0
+        while at < len(text):
+            at = getattr(self, f"in_{self.state}")(text, at)
+        self.whole.thoughts += self.fresh.thoughts
+        self.whole.words += self.fresh.words
+        self.whole.rest += self.fresh.rest
+        return self.fresh
+
+    def finished(self, arguments: str) -> ReadArguments:
+        """All of the arguments, of which the beginning may have been read."""
+        self.read(arguments[self.read_chars :])
+        if self.state not in ("start", "closed") and not self.whole.rest:
+            self.whole.rest = "{"
+        return self.whole
+
+    # One method for each state: reads on from a place, returns where the next state begins.
+
+    def in_start(self, text: str, at: int) -> int:
+        """Before the object."""
+        at = past_space(text, at)
+        if at < len(text):
+            if text[at] != "{":
+                return self.broken(text, at)
+            self.state = "first"
+            at += 1
+        return at
+
+    def in_first(self, text: str, at: int) -> int:
+        """Behind the bracket, or a comma: a key, or the end."""
+        at = past_space(text, at)
+        if at == len(text):
+            return at
+        if text[at] == "}":
+            return self.close(at)
+        if text[at] != '"':
+            return self.broken(text, at)
+        self.state, self.key = "key", ""
+        self.string = StringDecoder()
+        return at + 1
+
+    def in_key(self, text: str, at: int) -> int:
+        """In a key."""
+        characters, at, ended = self.string.read(text, at)
+        self.key += characters
+        if ended:
+            self.state = "colon"
+        return at
+
+    def in_colon(self, text: str, at: int) -> int:
+        """Behind a key."""
+        at = past_space(text, at)
+        if at < len(text):
+            if text[at] != ":":
+                self.begin_member()
+                return self.broken(text, at)
+            self.state = "value"
+            at += 1
+        return at
+
+    def in_value(self, text: str, at: int) -> int:
+        """Before a value."""
+        at = past_space(text, at)
+        if at == len(text):
+            return at
+        self.value = RawValue()
+        self.sink, quoted = self.sink_of(text[at])
+        if quoted:
+            self.state, self.string = "string", StringDecoder()
+            return at + 1
+        self.state = "raw"
+        if self.sink == "rest":
+            self.begin_member()
+        return at
+
+    def sink_of(self, character: str) -> tuple[str, bool]:
+        """Where the value goes that begins so, and whether its characters are what counts. Of
+        arguments with thoughts or words the first one counts."""
+        if self.key == self.names.thoughts != "":
+            first, self.thought = not self.thought, True
+            return ("thoughts", character == '"') if first else ("left_out", False)
+        if self.key == self.names.words != "":
+            if self.said:
+                return "left_out", False
+            self.said = character == '"'
+            return ("words", True) if self.said else ("rest", False)
+        return ("left_out" if self.key in self.names.left_out else "rest"), False
+
+    def in_string(self, text: str, at: int) -> int:
+        """In thoughts or words."""
+        characters, at, ended = self.string.read(text, at)
+        if self.sink == "thoughts":
+            self.fresh.thoughts += characters
+        else:
+            self.fresh.words += characters
+        if ended:
+            self.state = "after"
+        return at
+
+    def in_raw(self, text: str, at: int) -> int:
+        """In any other value."""
+        end, ended = self.value.read(text, at)
+        raw = text[at:end]
+        if self.sink == "rest":
+            self.fresh.rest += raw
+        else:
+            self.left_out[self.key] = self.left_out.get(self.key, "") + raw
+        if ended:
+            self.unquoted_thoughts()
+            self.state = "after"
+        return end
+
+    def unquoted_thoughts(self) -> None:
+        """Thoughts that are no text are shown as they are written, unless they are none."""
+        if self.sink == "thoughts":
+            written = self.left_out.pop(self.key).strip()
+            self.fresh.thoughts += "" if written == "null" else written
+
+    def in_after(self, text: str, at: int) -> int:
+        """Behind a value."""
+        at = past_space(text, at)
+        if at == len(text):
+            return at
+        if text[at] == "}":
+            return self.close(at)
+        if text[at] != ",":
+            return self.broken(text, at)
+        self.state = "first"
+        return at + 1
+
+    def in_closed(self, text: str, at: int) -> int:
+        """Behind the object."""
+        at = past_space(text, at)
+        return self.broken(text, at) if at < len(text) else at
+
+    def in_broken(self, text: str, at: int) -> int:
+        """Where it is no JSON any more."""
+        self.fresh.rest += text[at:]
+        return len(text)
+
+    def begin_member(self) -> None:
+        """Write the key of what is kept."""
+        self.separate()
+        self.fresh.rest += f"{quoted(self.key)}: "
+
+    def separate(self) -> None:
+        """Write what stands before an argument."""
+        self.fresh.rest += ", " if self.whole.rest or self.fresh.rest else "{"
+
+    def close(self, at: int) -> int:
+        """The end of the object, with what is added."""
+        for name, value in self.names.added(self.left_out).items():
+            self.separate()
+            self.fresh.rest += f"{quoted(name)}: {quoted(value)}"
+        if not self.whole.rest and not self.fresh.rest:
+            self.fresh.rest = "{"
+        self.fresh.rest += "}"
+        self.state = "closed"
+        return at + 1
+
+    def broken(self, text: str, at: int) -> int:
+        """Go on as text; the object that was begun stays open."""
+        if self.state not in ("start", "closed") and not self.whole.rest and not self.fresh.rest:
+            self.fresh.rest = "{"
+        self.state = "broken"
+        return self.in_broken(text, at)
+
+
+def past_space(text: str, at: int) -> int:
+    """Where the next character is that counts."""
+    found = SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def quoted(value: Json) -> str:
+    """JSON as it is recorded."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def value_of(written: str) -> Json:
+    """A value as it was written; None where it is no JSON."""
+    try:
+        value: Json = from_json(written)
+    except ValueError:
+        return None
+    return value

@@ -62,7 +62,8 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     problem = unbuilt(request) or unknown_time_zone(request.timezone)
     if problem:
         return problem
-    system = request.system or PROFILES[request.agent_type].system_prompt
+    profile = PROFILES[request.agent_type]
+    system = request.system or profile.system_prompt
     if system is None:
         reason = f"An agent of type {request.agent_type.value} needs a `system` prompt of its own"
         return Rejected(code=INVALID, reason=reason)
@@ -72,6 +73,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         agent_type=request.agent_type,
         model=llm.model,
         include_base_tool_rules=request.include_base_tool_rules,
+        include_base_tools=bool(request.include_base_tools),
         has_own_rules=bool(rules),
     )
     config = AgentConfig(
@@ -90,7 +92,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         project_id=request.project_id,
         template_id=request.template_id,
         base_template_id=request.base_template_id,
-        message_buffer_autoclear=request.message_buffer_autoclear,
+        message_buffer_autoclear=profile.autoclears or request.message_buffer_autoclear,
         enable_sleeptime=request.enable_sleeptime,
         timezone=request.timezone or "UTC",
         max_files_open=request.max_files_open,

@@ -23,6 +23,7 @@ class AgentProfile:
     `system_prompt` it has to bring its own. `base_rules` says whether it gets rules for the base
     tools: `by_model` means, unless its model chooses well without. With `inner_thoughts` a model
     that does not reason by itself is made to write its thoughts into the arguments of its calls.
+    One that `autoclears` shows its model nothing of earlier runs, whatever its creator wanted.
     """
 
     loop: AgentLoop
@@ -33,6 +34,7 @@ class AgentProfile:
     base_rules: Literal["with_own_rules", "always", "by_model"] = "by_model"
     inner_thoughts: bool = True
     sleeptime_tools: bool = True
+    autoclears: bool = False
 
 
 LETTA_V1_LOOP = LettaV1Loop()
@@ -92,7 +94,11 @@ PROFILES: Mapping[AgentType, AgentProfile] = {
         loop=HEARTBEAT_LOOP, system_prompt=prompts.REACT, tools=(), shows_blocks=False
     ),
     AgentType.workflow_agent: AgentProfile(
-        loop=HEARTBEAT_LOOP, system_prompt=prompts.REACT, tools=(), shows_blocks=False
+        loop=HEARTBEAT_LOOP,
+        system_prompt=prompts.REACT,
+        tools=(),
+        shows_blocks=False,
+        autoclears=True,
     ),
 }
 
@@ -151,12 +157,15 @@ def default_tool_rules(
     agent_type: AgentType,
     model: str,
     include_base_tool_rules: bool | None = None,
+    include_base_tools: bool = True,
     has_own_rules: bool = False,
 ) -> list[JsonObject]:
     """The rules that an agent with these tools gets without asking for them."""
     wanted = include_base_tool_rules
     if wanted is None:
-        wanted = _wants_rules(PROFILES[agent_type], model, has_own_rules=has_own_rules)
+        # Who chooses all tools is taken to want the rules of those among them that are base tools.
+        own = has_own_rules or not include_base_tools
+        wanted = _wants_rules(PROFILES[agent_type], model, has_own_rules=own)
     if not wanted:
         return []
     kinds = ((name, _rule_type(name)) for name in names)

@@ -55,6 +55,24 @@ def changed(facts: Facts | None = None, **fields: Any) -> AgentDesign:
 
 
 class TestCreation:
+    def test_a_workflow_agent_shows_its_model_nothing_of_earlier_runs(self) -> None:
+        for wanted in (True, False):
+            made = design(agent_type="workflow_agent", message_buffer_autoclear=wanted)
+            assert made.config.message_buffer_autoclear
+        assert not design(agent_type="react_agent").config.message_buffer_autoclear
+
+    def test_who_chooses_all_tools_gets_the_rules_of_those_that_are_base_tools(self) -> None:
+        tools = {"tools": ["send_message", "conversation_search"]}
+
+        def rules(**fields: Any) -> list[tuple[str, str]]:
+            made = design(**tools, **fields).config.tool_rules
+            return sorted((str(one["tool_name"]), str(one["type"])) for one in made)
+
+        assert rules() == []
+        chosen = rules(include_base_tools=False)
+        assert chosen == [("conversation_search", "continue_loop"), ("send_message", "exit_loop")]
+        assert rules(include_base_tools=False, include_base_tool_rules=False) == []
+
     def test_a_request_that_names_only_a_model_gets_every_default(self) -> None:
         made = design()
         config = made.config

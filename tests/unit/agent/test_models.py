@@ -605,6 +605,7 @@ class TestCatalogue:
         with pytest.raises(ModelFailed) as raised:
             await catalogue.reply(ask(SYSTEM))
         assert raised.value.failure.error_type == "llm_empty_response"
+        assert raised.value.failure.stop_reason == "invalid_llm_response"
 
     async def test_the_answer_is_the_providers(self) -> None:
         catalogue, _, _ = self.catalogue(DemoProvider())

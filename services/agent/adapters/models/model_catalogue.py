@@ -72,7 +72,8 @@ class Catalogue:
                 if isinstance(event, Finished):
                     return
         model = config.handle or config.model
-        raise ModelFailed(Failure("llm_empty_response", f"{model} ended without an answer"))
+        why = f"{model} ended without an answer"
+        raise ModelFailed(Failure("llm_empty_response", why, stop_reason="invalid_llm_response"))
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The whole answer of the model that the request's agent uses."""

@@ -31,7 +31,6 @@ from tests.unit.agent.test_conversation_histories import HAPPENED, STEPS, Histor
 WORKERS = 2
 WORLDS_SHARE = 0.3
 CHUNK_HISTORIES, CHUNK_WORLDS = 50, 10
-FAILURES_SHOWN_MAX = 3
 TOLD_EVERY_SECONDS = 10.0
 LINES_SHOWN_MAX = 60
 REFUSED = ("context is refused", "validator.check", "unpaired", "whole steps")
@@ -53,8 +52,6 @@ def main() -> int:
     began = time.monotonic()
     with planted(asked.mutant):
         happened, failures = many(jobs(asked.histories, asked.first, asked.only), asked.workers)
-    for failure in failures[:FAILURES_SHOWN_MAX]:
-        print(failure)
     print(report(happened, failures, time.monotonic() - began))
     return bool(failures)
 
@@ -84,6 +81,8 @@ def many(parts: list[Job], workers: int) -> Found:
         for counted, failed in pool.imap_unordered(histories_of, parts):
             happened += counted
             failures += failed
+            for failure in failed:
+                print(failure, file=sys.stderr, flush=True)
             if time.monotonic() - told > TOLD_EVERY_SECONDS:
                 told = time.monotonic()
                 done = f"{happened['histories']:,} histories, {len(failures)} failed"

@@ -43,6 +43,8 @@ from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimRunQueries
 from tests.sim.store import Client, Server, SimStore
 from tests.unit.given import NOW
 
+RESTART_SECONDS = 1.0
+
 
 class SimClock:
     """A process's own clock, which may be wrong; what it measures with is not."""
@@ -124,11 +126,19 @@ class Process:
         try:
             await work
         except FAULTS:
+            if what == "start":
+                self.shared.loop.world.later(RESTART_SECONDS, self.restart)
             raise
         except Exception as problem:
             self.shared.loop.surprise = surprise = Surprise(f"{self.name} could not {what}")
             surprise.__cause__ = problem
             raise
+
+    def restart(self) -> None:
+        """What a supervisor does with a process that could not start."""
+        if self.shared.running.get(self.name) is self:
+            self.crash()
+            Process(self.shared, self.name).start()
 
     async def serve(self) -> None:
         """What `runtime.running` does."""

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 from libs.eventstore.connection_pool import Database
 
-DUE_MAX = 100
+DUE_MAX = 16
+# Among so many that are due, the oldest, whose turn it is, is looked for.
+LOOKED_AT_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class CallbackQueries(Protocol):
     """What the sending of callbacks reads."""
 
     async def due_callbacks(self) -> list[DueCallback]:
-        """Those whose time has come, the oldest first; `DUE_MAX` at most."""
+        """Those whose time has come, `DUE_MAX` at most: of each conversation and for each host the
+        oldest, then the second of each, and so on."""
         ...
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
@@ -42,14 +45,20 @@ class PostgresCallbackQueries:
         self.database = database
 
     async def due_callbacks(self) -> list[DueCallback]:
-        """Those whose time has come, the oldest first."""
+        """Those whose time has come, by turns."""
         rows = await self.database.fetch(
-            "select c.run_id, c.org, c.conversation_id, c.url, c.attempts, r.doc, r.usage"
+            "with due as (select c.*, r.doc, r.usage"
             " from agent.callbacks c cross join lateral"
             " (select org, status, doc, usage from agent.runs where id = c.run_id limit 1) r"
             " where r.org = c.org and r.status in ('completed', 'failed', 'cancelled')"
-            " and c.next_at <= now() order by c.next_at limit %(limit)s",
-            {"limit": DUE_MAX},
+            " and c.next_at <= now() order by c.next_at limit %(looked_at)s),"
+            " turns as (select *,"
+            " row_number() over (partition by conversation_id order by next_at, run_id) as of_talk,"
+            " row_number() over (partition by split_part(url, '/', 3) order by next_at, run_id)"
+            " as of_host from due)"
+            " select run_id, org, conversation_id, url, attempts, doc, usage from turns"
+            " order by greatest(of_talk, of_host), next_at limit %(limit)s",
+            {"looked_at": LOOKED_AT_MAX, "limit": DUE_MAX},
         )
         return [DueCallback(*row) for row in rows]
 

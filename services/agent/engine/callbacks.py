@@ -19,14 +19,14 @@ from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.message_responses import letta_response
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
-from services.agent.adapters.callback_queries import DueCallback
+from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
 from services.agent.domain.callbacks import CallbackOutcome, record_attempt
 from services.agent.domain.conversation import Conversation
 from services.agent.engine.ports import EnginePorts
 
 log = logging.getLogger(__name__)
 
-SENT_AT_ONCE_MAX = 8
+ROUNDS_MAX = 12
 BODY_BYTES_MAX = 4 << 20
 CONFLICTS_MAX = 5
 
@@ -47,10 +47,14 @@ class CallbackSender:
         self.poster = poster
 
     async def sweep(self) -> None:
-        """Tell those whose time has come, some of them at once; none waits for more than one."""
-        due = await self.ports.queries.due_callbacks()
-        for first in range(0, len(due), SENT_AT_ONCE_MAX):
-            await asyncio.gather(*map(self.tell, due[first : first + SENT_AT_ONCE_MAX]))
+        """Tell those whose time has come, some of them at once. After each attempt it is looked
+        anew whose turn it is: a client that does not answer keeps the others waiting for no more
+        than one of its attempts."""
+        for _ in range(ROUNDS_MAX):
+            due = await self.ports.queries.due_callbacks()
+            await asyncio.gather(*map(self.tell, due))
+            if len(due) < DUE_MAX:
+                return
 
     async def tell(self, due: DueCallback) -> None:
         """Make an attempt, unless another process does, and record it."""

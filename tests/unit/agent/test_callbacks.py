@@ -9,8 +9,10 @@ import pytest
 
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Rejected
 from libs.contracts.conversation import CancelRuns, Usage
+from libs.contracts.conversation_lifecycle import CreateConversation
 from libs.contracts.runs_with_options import StartRunWithOptions
 from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.callback_queries import DUE_MAX
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.callbacks import ATTEMPTS_MAX, PAUSE_SECONDS, CallbackOutcome
@@ -45,8 +47,8 @@ async def world() -> World:
     return world
 
 
-async def say(process: Process, run_id: str, url: str = URL) -> Accepted | Rejected:
-    plain = process.start_run(run_id)
+async def say(process: Process, run_id: str, url: str = URL, **fields: Any) -> Accepted | Rejected:
+    plain = process.start_run(run_id, **fields)
     run = plain.run.model_copy(update={"callback_url": url})
     command = StartRunWithOptions(**{**plain.model_dump(), "run": run})
     return await process.tell(command, f"say-{run_id}")
@@ -163,3 +165,20 @@ async def test_an_address_that_is_private_by_its_text_is_refused_at_once(world: 
     assert refused.reason.startswith("`callback_url`: 169.254.169.254 is an address of a private")
     assert "HEELER_CALLBACK_HOSTS" in refused.reason
     assert world.schema.rows("runs") == []
+
+
+async def test_a_client_that_does_not_answer_keeps_no_other_waiting(world: World) -> None:
+    silent, runs = CallbackOutcome(error="No answer"), 2 * DUE_MAX
+    process = world.process("one", *[REPLY] * (runs + 1))
+    client = Client(*[silent] * (runs + 1))
+    for number in range(1, runs + 1):
+        await say(process, f"run-{number}", f"https://silent.example/{number}")
+        await process.idle()
+    other = CreateConversation(conversation_id="conv-other", agent_id=AGENT, request={})
+    assert isinstance(await process.tell(other, "create"), Accepted)
+    await say(process, "run-100", "https://other.example/", conversation_id="conv-other")
+    await process.idle()
+    await sender(process, client).sweep()
+    told = [url for url, _ in client.told]
+    assert "https://other.example/" in told[:DUE_MAX], "in the first round, though it came last"
+    assert len(told) == runs + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,7 +36,7 @@ from libs.eventstore.ports import Commit, StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
 from services.agent.adapters.approval_queries import WaitingApproval
-from services.agent.adapters.callback_queries import DueCallback
+from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.message_search import FoundMessage, Search
@@ -231,7 +232,15 @@ class TwinQueries:
             (row, runs[row["run_id"]])
             for row in self.rows("callbacks")
             if row["run_id"] in runs and datetime.fromisoformat(row["next_at"]) <= now
+            if runs[row["run_id"]]["status"] in ("completed", "failed", "cancelled")
         ]
+        turns: Counter[str] = Counter()
+        order: dict[str, tuple[int, str]] = {}
+        for row, _ in sorted(due, key=lambda one: (one[0]["next_at"], one[0]["run_id"])):
+            of = (row["conversation_id"], row["url"].split("/")[2])
+            turns.update(of)
+            order[row["run_id"]] = (max(turns[one] for one in of), row["next_at"])
+        due = sorted(due, key=lambda one: order[one[0]["run_id"]])[:DUE_MAX]
         return [
             DueCallback(
                 row["run_id"],
@@ -243,7 +252,6 @@ class TwinQueries:
                 run.get("usage"),
             )
             for row, run in due
-            if run["status"] in ("completed", "failed", "cancelled")
         ]
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
-from services.api.http.authentication import check, guard
+from services.api.http.authentication import admit, check
 from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
@@ -65,7 +65,7 @@ HANDLERS = route_handlers(resources, http)
 
 
 def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]
-    """A path that is not served; guards stand only before those that are."""
+    """A path that is not served: what lets requests in stands only before those that are."""
     try:
         check(request)
     except Problem as problem:
@@ -78,7 +78,7 @@ def application(settings: ApiSettings, runtime: Runtime) -> Litestar:
     database, bus, clock, ids = runtime.database, runtime.bus, runtime.clock, runtime.ids
     app = TracedLitestar(
         HANDLERS,
-        guards=[guard],
+        before_request=admit,
         exception_handlers={
             UnknownCursor: lambda request, problem: on_exception(request, unknown_cursor(problem)),
             NotFoundException: on_no_route,

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hmac
 import math
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
-from litestar.handlers import BaseRouteHandler
 
 from libs.contracts.bus_messages import JsonObject
 from services.api.http.concurrency_limits import TURN, ConcurrencyLimits
@@ -28,14 +27,14 @@ METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
-AnyConnection = ASGIConnection[BaseRouteHandler, object, object, object]  # type: ignore[type-var]
 
 
-async def guard(connection: AnyConnection, _: BaseRouteHandler) -> None:
-    """Let a request in when it has come whole and it is its turn, or raise the answer why not."""
-    check(connection)
-    if connection.scope["path"].rstrip("/") not in OPEN_PATHS:
-        await wait_for_turn(cast(AnyRequest, connection))
+async def admit(request: AnyRequest) -> None:
+    """Let a request in when it has come whole and it is its turn, or raise the answer why not.
+    Comes before each handler, and not as a guard: for those the whole handler is copied."""
+    check(request)
+    if request.scope["path"].rstrip("/") not in OPEN_PATHS:
+        await wait_for_turn(request)
 
 
 async def wait_for_turn(request: AnyRequest) -> None:

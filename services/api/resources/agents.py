@@ -83,9 +83,9 @@ PENDING_APPROVAL = (
     " and d.value->>'message_type' = 'approval_request_message' limit 1)"
 )
 RELATIONSHIPS = {
-    "agent.pending_approval": f"jsonb_build_object('pending_approval', {PENDING_APPROVAL})",
-    "agent.tools": "jsonb_build_object('tools', v.tools)",
-    "agent.tags": "jsonb_build_object('tags', to_jsonb(v.tags))",
+    "agent.pending_approval": f"'pending_approval', {PENDING_APPROVAL}",
+    "agent.tools": "'tools', v.tools",
+    "agent.tags": "'tags', to_jsonb(v.tags)",
 }
 ALL_RELATIONSHIPS = frozenset({"agent.blocks", *RELATIONSHIPS})
 
@@ -93,7 +93,8 @@ ALL_RELATIONSHIPS = frozenset({"agent.blocks", *RELATIONSHIPS})
 def document_with(relationships: Iterable[str]) -> str:
     """The SQL expression of a V1 agent with the relationships that were asked for."""
     wanted = frozenset(relationships)
-    shown = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
+    named = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
+    shown = [f"jsonb_build_object({', '.join(named)})"] if named else []
     own, blocks = "v.doc", "''"
     if "agent.blocks" in wanted:
         own, blocks = "(v.doc - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY

@@ -32,6 +32,10 @@ def text_tokens(text: str) -> int:
 
 def message_bytes(message: Message) -> int:
     """How much a message weighs where a model is shown it."""
+    content = message.content
+    if not (message.tool_calls or message.reasoning or message.reasoning_parts):
+        # Most are so, and all of a window are weighed before each step.
+        return MESSAGE_BYTES + content_bytes(content)
     thoughts = sum(
         text_bytes(one.text) + len(one.signature or "") + len(one.redacted or "")
         for one in message.thoughts
@@ -40,7 +44,7 @@ def message_bytes(message: Message) -> int:
         MESSAGE_BYTES + text_bytes(call.name) + text_bytes(call.arguments)
         for call in message.tool_calls
     )
-    return MESSAGE_BYTES + content_bytes(message.content) + thoughts + calls
+    return MESSAGE_BYTES + content_bytes(content) + thoughts + calls
 
 
 def content_bytes(content: Json) -> int:

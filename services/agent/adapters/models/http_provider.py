@@ -76,6 +76,10 @@ class HttpProvider(ABC):
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""
 
+    def content(self, request: ModelRequest) -> bytes:
+        """The same as JSON."""
+        return to_json(self.body(request))
+
     def payload(self, request: ModelRequest) -> JsonObject:
         """What a model is sent for this request."""
         return self.body(request)
@@ -103,7 +107,7 @@ class HttpProvider(ABC):
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask a model for a whole step. What passes is tried again until the first piece was
         shown, which cannot be taken back."""
-        content = to_json(self.body(request))
+        content = self.content(request)
         for number in range(1, TRIES_MAX + 1):
             shown = False
             try:

@@ -11,7 +11,8 @@ from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
 from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
-from services.agent.adapters.models.openai_request import body_of
+from services.agent.adapters.models.openai_request import body_of, content_of, rendered
+from services.agent.adapters.models.rendered_messages import RenderedMessages
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_config import embedding_config, llm_config
 from services.agent.domain.model_context import ModelRequest
@@ -56,10 +57,15 @@ class OpenAIProvider(HttpProvider):
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key}", **(headers or {})}
         super().__init__(base_url, HttpWire(base_url, sent, query=query), secrets)
+        self.kept = RenderedMessages(rendered)
 
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""
         return body_of(request)
+
+    def content(self, request: ModelRequest) -> bytes:
+        """The same as JSON."""
+        return content_of(request, self.kept)
 
     def reply(self, body: Any, request: ModelRequest) -> ModelReply:
         """A whole answer in our words."""

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta_message_mapping import text_of
+from services.agent.adapters.models.rendered_messages import RenderedMessages
 from services.agent.domain.model_context import ModelRequest
 
 
 def body_of(request: ModelRequest) -> dict[str, Json]:
     """The request in the provider's words."""
+    body: dict[str, Json] = json.loads(content_of(request, RenderedMessages(rendered)))
+    return body
+
+
+def content_of(request: ModelRequest, kept: RenderedMessages) -> bytes:
+    """The same as JSON, from messages that are written down once; `kept` by `rendered`."""
+    parameters = to_json(parameters_of(request))
+    messages = b",".join(rendered_messages(request.messages, kept))
+    return b'%b,"messages":[%b]}' % (parameters[:-1], messages)
+
+
+def parameters_of(request: ModelRequest) -> dict[str, Json]:
+    """All of a request but its messages."""
     config = request.config.llm_config
-    body: dict[str, Json] = {
-        "model": config.model,
-        "messages": openai_messages(request.messages),
-    }
+    body: dict[str, Json] = {"model": config.model}
     reasons = config.model.startswith(("o1", "o3", "o4", "gpt-5"))
     if config.max_tokens:
         body["max_completion_tokens"] = config.max_tokens
@@ -47,22 +60,27 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
     return body
 
 
-def openai_messages(messages: Sequence[Message]) -> list[Json]:
-    """The messages in the provider's words. Results of tools are text there: images that came with
-    them are shown by the user, right behind the results of the step. Who says nothing is left out:
-    servers that stand in for the provider refuse that."""
-    sent: list[Json] = []
+def rendered_messages(messages: Sequence[Message], kept: RenderedMessages) -> Iterator[bytes]:
+    """The messages as JSON. Results of tools are text there: images that came with them are shown
+    by the user, right behind the results of the step."""
     images: list[Json] = []
     for message in messages:
         if message.role != "tool" and images:
-            sent.append({"role": "user", "content": images})
+            yield to_json({"role": "user", "content": images})
             images = []
-        said = openai_message(message)
-        if says_something(said):
-            sent.append(said)
+        if said := kept.of(message):
+            yield said
         if message.role == "tool":
             images.extend(images_of_result(message))
-    return [*sent, {"role": "user", "content": images}] if images else sent
+    if images:
+        yield to_json({"role": "user", "content": images})
+
+
+def rendered(message: Message) -> bytes:
+    """One message as JSON. Who says nothing is left out: servers that stand in for the provider
+    refuse that."""
+    said = openai_message(message)
+    return to_json(said) if says_something(said) else b""
 
 
 def images_of_result(message: Message) -> list[Json]:

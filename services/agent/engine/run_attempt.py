@@ -94,6 +94,7 @@ class RunAttempt:
         self.compactor = Compactor(ports, self.leased, self.held, self.next_number)
         self.taken_over_run = ""
         self.now = ports.clock.now
+        self.acted_for = ""
         self.attempts = AttemptCount(ports.repository.store.letters, ports.quarantine)
         self.fresh_design = fresh.design if fresh else None
         self.fresh_question = fresh.question if fresh else None
@@ -166,12 +167,9 @@ class RunAttempt:
     async def give_up_or_back(self, bug: Exception) -> None:
         """A bug may be a passing one: let the run be retried, but not for ever."""
         try:
-            leased = self.leased
-            await leased.resume()
-            failure = await leased.once_answered(lambda: self.attempts.failed(leased.conversation))
-            hopeless = isinstance(bug, StoreRefused)
-            if failure is not None and (hopeless or failure.number >= FAILURES_MAX):
-                await self.give_up(problem_of(bug), failure)
+            await self.leased.resume()
+            if self.leased.run_id == self.acted_for:  # else it was cancelled: the next is no worse
+                await self.count_failure(bug)
         except StaleLease:
             log.info("the run of %s was taken over elsewhere", self.fence.key)
             return
@@ -182,6 +180,14 @@ class RunAttempt:
             log.exception("giving up %s failed", self.fence.key)
         if not self.leased.released:
             await self.leased.give_back()
+
+    async def count_failure(self, bug: Exception) -> None:
+        """Remember that the run failed; give it up if it will again, or has too often."""
+        leased = self.leased
+        failure = await leased.once_answered(lambda: self.attempts.failed(leased.conversation))
+        hopeless = isinstance(bug, StoreRefused)
+        if failure is not None and (hopeless or failure.number >= FAILURES_MAX):
+            await self.give_up(problem_of(bug), failure)
 
     async def give_up(self, problem: Problem, failure: Attempt) -> None:
         """End the run, and keep what is known of it as a dead letter, in one commit."""
@@ -205,7 +211,7 @@ class RunAttempt:
         if self.leased.released:
             return False
         await self.leased.refresh()
-        run = self.leased.active
+        run, self.acted_for = self.leased.active, self.leased.run_id
         if self.tools.running and (run is None or run.run.id != self.tools.run_id):
             await self.tools.stopped()
         if run is not None and self.deadline.seconds_left(run) <= 0:

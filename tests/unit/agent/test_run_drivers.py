@@ -17,7 +17,7 @@ from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
 from libs.eventstore.failed_messages.ports import Attempt
-from libs.eventstore.ports import Commit, Fence, History, VersionConflict
+from libs.eventstore.ports import Commit, Fence, History, StoreRefused, VersionConflict
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.active_run import INTERRUPTED, Failure, ModelReply
 from services.agent.domain.agent import Agent
@@ -510,6 +510,31 @@ class TestTakeOver:
         assert world.row("runs", "run-2")["status"] == "completed"
         assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == FAILURES_MAX
         assert world.lease_is_free()
+
+    async def test_a_run_that_is_cancelled_while_it_fails_does_not_end_the_next_one(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await world.agent()
+        process, other = world.process("p-1", words("a"), words("b")), world.process("p-2")
+        commit, refusals = process.store.commit, iter([StoreRefused("never", by_data=True)])
+
+        async def refused(one: Commit) -> int | None:
+            if any(event.topic == "model.replied" for event in one.events):
+                for refusal in refusals:
+                    command = CancelRuns(agent_id=AGENT, run_ids=["run-1"])
+                    assert isinstance(await other.tell(command, "cancel"), Accepted)
+                    raise refusal
+            return await commit(one)
+
+        monkeypatch.setattr(process.store, "commit", refused)
+        await process.say("run-1")
+        await process.say("run-2")
+        await process.idle()
+        await process.drivers.sweep()
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "cancelled"
+        assert world.row("runs", "run-2")["status"] == "completed"
+        assert world.schema.rows("dead_letters") == []
 
     async def test_a_run_that_is_given_up_leaves_a_dead_letter(self, world: World) -> None:
         await world.agent()

@@ -146,40 +146,65 @@ class RawValue:
 
 
 @dataclass(slots=True)
+class ReadChunks:
+    """The same in pieces: putting texts together one by one would copy them again and again."""
+
+    thoughts: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+
+    def joined(self) -> ReadArguments:
+        """The texts."""
+        return ReadArguments("".join(self.thoughts), "".join(self.words), "".join(self.rest))
+
+    def add(self, read: ReadArguments) -> None:
+        """Keep what was read."""
+        self.thoughts.append(read.thoughts)
+        self.words.append(read.words)
+        self.rest.append(read.rest)
+
+
+@dataclass(slots=True)
 class ArgumentReader:
     """Reads one call. `whole` is all that was read so far, `said` whether words to the user were
     among it; what is no JSON object is passed on from where it ceases to be one."""
 
     names: ArgumentNames
-    whole: ReadArguments = field(default_factory=ReadArguments)
     said: bool = False
     read_chars: int = 0
     state: str = "start"
-    key: str = ""
+    key: list[str] = field(default_factory=list)
+    name: str = ""  # of the argument whose value is read
     value: RawValue = field(default_factory=RawValue)
     string: StringDecoder = field(default_factory=StringDecoder)
     sink: str = ""
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, list[str]] = field(default_factory=dict)
     thought: bool = False
-    fresh: ReadArguments = field(default_factory=ReadArguments)
+    opened: bool = False  # whether the rest has its bracket
+    fresh: ReadChunks = field(default_factory=ReadChunks)
+    known: ReadChunks = field(default_factory=ReadChunks)
+
+    @property
+    def whole(self) -> ReadArguments:
+        """All that was read so far."""
+        return self.known.joined()
 
     def read(self, text: str) -> ReadArguments:
         """What the next piece of the arguments brings."""
-        self.fresh = ReadArguments()
+        self.fresh = ReadChunks()
         self.read_chars += len(text)
         at = 0
         while at < len(text):
             at = getattr(self, f"in_{self.state}")(text, at)
-        self.whole.thoughts += self.fresh.thoughts
-        self.whole.words += self.fresh.words
-        self.whole.rest += self.fresh.rest
-        return self.fresh
+        read = self.fresh.joined()
+        self.known.add(read)
+        return read
 
     def finished(self, arguments: str) -> ReadArguments:
         """All of the arguments, of which the beginning may have been read."""
         self.read(arguments[self.read_chars :])
-        if self.state not in ("start", "closed") and not self.whole.rest:
-            self.whole.rest = "{"
+        if self.state not in ("start", "closed") and not self.opened:
+            self.known.rest.append(self.bracket())
         return self.whole
 
     # One method for each state: reads on from a place, returns where the next state begins.
@@ -203,16 +228,16 @@ class ArgumentReader:
             return self.close(at)
         if text[at] != '"':
             return self.broken(text, at)
-        self.state, self.key = "key", ""
+        self.state, self.key = "key", []
         self.string = StringDecoder()
         return at + 1
 
     def in_key(self, text: str, at: int) -> int:
         """In a key."""
         characters, at, ended = self.string.read(text, at)
-        self.key += characters
+        self.key.append(characters)
         if ended:
-            self.state = "colon"
+            self.state, self.name = "colon", "".join(self.key)
         return at
 
     def in_colon(self, text: str, at: int) -> int:
@@ -239,28 +264,30 @@ class ArgumentReader:
         self.state = "raw"
         if self.sink == "rest":
             self.begin_member()
+        else:
+            self.left_out[self.name] = []
         return at
 
     def sink_of(self, character: str) -> tuple[str, bool]:
         """Where the value goes that begins so, and whether its characters are what counts. Of
         arguments with thoughts or words the first one counts."""
-        if self.key == self.names.thoughts != "":
+        if self.name == self.names.thoughts != "":
             first, self.thought = not self.thought, True
             return ("thoughts", character == '"') if first else ("left_out", False)
-        if self.key == self.names.words != "":
+        if self.name == self.names.words != "":
             if self.said:
                 return "left_out", False
             self.said = character == '"'
             return ("words", True) if self.said else ("rest", False)
-        return ("left_out" if self.key in self.names.left_out else "rest"), False
+        return ("left_out" if self.name in self.names.left_out else "rest"), False
 
     def in_string(self, text: str, at: int) -> int:
         """In thoughts or words."""
         characters, at, ended = self.string.read(text, at)
         if self.sink == "thoughts":
-            self.fresh.thoughts += characters
+            self.fresh.thoughts.append(characters)
         else:
-            self.fresh.words += characters
+            self.fresh.words.append(characters)
         if ended:
             self.state = "after"
         return at
@@ -269,10 +296,7 @@ class ArgumentReader:
         """In any other value."""
         end, ended = self.value.read(text, at)
         raw = text[at:end]
-        if self.sink == "rest":
-            self.fresh.rest += raw
-        else:
-            self.left_out[self.key] = self.left_out.get(self.key, "") + raw
+        (self.fresh.rest if self.sink == "rest" else self.left_out[self.name]).append(raw)
         if ended:
             self.unquoted_thoughts()
             self.state = "after"
@@ -281,8 +305,8 @@ class ArgumentReader:
     def unquoted_thoughts(self) -> None:
         """Thoughts that are no text are shown as they are written, unless they are none."""
         if self.sink == "thoughts":
-            written = self.left_out.pop(self.key).strip()
-            self.fresh.thoughts += "" if written == "null" else written
+            written = "".join(self.left_out.pop(self.name)).strip()
+            self.fresh.thoughts.append("" if written == "null" else written)
 
     def in_after(self, text: str, at: int) -> int:
         """Behind a value."""
@@ -303,33 +327,35 @@ class ArgumentReader:
 
     def in_broken(self, text: str, at: int) -> int:
         """Where it is no JSON any more."""
-        self.fresh.rest += text[at:]
+        self.fresh.rest.append(text[at:])
         return len(text)
 
     def begin_member(self) -> None:
         """Write the key of what is kept."""
-        self.separate()
-        self.fresh.rest += f"{quoted(self.key)}: "
+        self.fresh.rest.append(f"{self.separator()}{quoted(self.name)}: ")
 
-    def separate(self) -> None:
-        """Write what stands before an argument."""
-        self.fresh.rest += ", " if self.whole.rest or self.fresh.rest else "{"
+    def separator(self) -> str:
+        """What stands before an argument."""
+        return ", " if self.opened else self.bracket()
+
+    def bracket(self) -> str:
+        """What the rest begins with."""
+        self.opened = True
+        return "{"
 
     def close(self, at: int) -> int:
         """The end of the object, with what is added."""
-        for name, value in self.names.added(self.left_out).items():
-            self.separate()
-            self.fresh.rest += f"{quoted(name)}: {quoted(value)}"
-        if not self.whole.rest and not self.fresh.rest:
-            self.fresh.rest = "{"
-        self.fresh.rest += "}"
+        left_out = {name: "".join(pieces) for name, pieces in self.left_out.items()}
+        for name, value in self.names.added(left_out).items():
+            self.fresh.rest.append(f"{self.separator()}{quoted(name)}: {quoted(value)}")
+        self.fresh.rest.append("}" if self.opened else self.bracket() + "}")
         self.state = "closed"
         return at + 1
 
     def broken(self, text: str, at: int) -> int:
         """Go on as text; the object that was begun stays open."""
-        if self.state not in ("start", "closed") and not self.whole.rest and not self.fresh.rest:
-            self.fresh.rest = "{"
+        if self.state not in ("start", "closed") and not self.opened:
+            self.fresh.rest.append(self.bracket())
         self.state = "broken"
         return self.in_broken(text, at)
 

@@ -102,6 +102,17 @@ def test_of_two_arguments_with_words_the_first_counts() -> None:
     assert (whole.words, whole.thoughts, whole.rest) == ("a", "1", "{}")
 
 
+def test_hostile_arguments_cost_as_much_as_they_are_long() -> None:
+    """Each of these took minutes if a text were copied for each piece of it."""
+    many = "{" + '"a":1,"beat":2,"message":"x",' * 6_000 + '"a":1}'
+    long = '{"beat":"' + "x" * 100_000 + '","message":"' + "y\\n" * 30_000 + '"}'
+    for text in (many, long):
+        reader = ArgumentReader(NAMES)
+        for at in range(0, len(text), 16):
+            reader.read(text[at : at + 16])
+        assert reader.finished(text) == read(text, set())
+
+
 def test_half_of_a_surrogate_pair_is_shown_as_torn() -> None:
     whole = read('{"message": "\\ud83dx \\ude00 \\ud83d\\n \\ud83d"}', set(range(60)))
     assert whole.words == "\ufffdx \ufffd \ufffd\n \ufffd"

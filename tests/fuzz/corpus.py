@@ -165,6 +165,7 @@ async def things(base_url: str) -> dict[str, str]:
         "conversation_id": conversation["id"],
         "message_id": said["id"],
         "step_id": said["step_id"],
+        "job_id": "job-00000000-0000-4000-8000-000000000000",  # there are none
         "tool_name": "memory_insert",
         "transaction_id": "transaction-1",
     }

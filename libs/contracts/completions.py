@@ -10,7 +10,7 @@ from libs.contracts.bus_messages import Command, JsonObject, delta_subject
 SERVICE = "agent"
 
 # How often whoever waits is told that the model is still asked, and after which silence nobody is.
-SIGN_OF_LIFE_SECONDS = 2.0
+KEEP_ALIVE_SECONDS = 2.0
 SILENCE_SECONDS_MAX = 10.0
 
 

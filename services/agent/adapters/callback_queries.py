@@ -53,11 +53,12 @@ class PostgresCallbackQueries:
             " where r.org = c.org and r.status in ('completed', 'failed', 'cancelled')"
             " and c.next_at <= now() order by c.next_at limit %(looked_at)s),"
             " turns as (select *,"
-            " row_number() over (partition by conversation_id order by next_at, run_id) as of_talk,"
+            " row_number() over (partition by conversation_id order by next_at, run_id)"
+            " as of_conversation,"
             " row_number() over (partition by split_part(url, '/', 3) order by next_at, run_id)"
             " as of_host from due)"
             " select run_id, org, conversation_id, url, attempts, doc, usage from turns"
-            " order by greatest(of_talk, of_host), next_at limit %(limit)s",
+            " order by greatest(of_conversation, of_host), next_at limit %(limit)s",
             {"looked_at": LOOKED_AT_MAX, "limit": DUE_MAX},
         )
         return [DueCallback(*row) for row in rows]

@@ -21,7 +21,7 @@ STRING_ENDS = re.compile(r'["\\]')
 RAW_ENDS = re.compile(r'[",{}\[\]]')
 ESCAPED: Mapping[str, str] = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 HEX = re.compile(r"[0-9a-fA-F]{4}")
-TORN = "\ufffd"
+REPLACEMENT = "\ufffd"
 
 Added = Callable[[Mapping[str, str]], JsonObject]
 
@@ -56,7 +56,7 @@ class ArgumentNames:
 @dataclass(slots=True)
 class StringDecoder:
     """The characters of a JSON string, from pieces cut anywhere. What is no escape is kept without
-    its backslash, and half of a surrogate pair becomes the character for what is torn."""
+    its backslash, and a lone surrogate becomes the replacement character."""
 
     escape: str = ""
     high: str = ""
@@ -72,12 +72,12 @@ class StringDecoder:
             end = STRING_ENDS.search(text, start)
             stop = end.start() if end else len(text)
             if stop > start:
-                found.append(self.torn() + text[start:stop])
+                found.append(self.lone_surrogate() + text[start:stop])
             if end is None:
                 return "".join(found), stop, False
             start = stop + 1
             if text[stop] == '"':
-                found.append(self.torn())
+                found.append(self.lone_surrogate())
                 return "".join(found), start, True
             self.escape = "\\"
         return "".join(found), start, False
@@ -87,12 +87,12 @@ class StringDecoder:
         self.escape += character
         if self.escape[1] != "u":
             self.escape = ""
-            return self.torn() + ESCAPED.get(character, character)
+            return self.lone_surrogate() + ESCAPED.get(character, character)
         if len(self.escape) < 6:
             return ""
         digits, self.escape = self.escape[2:], ""
         if HEX.fullmatch(digits) is None:
-            return self.torn() + "u" + digits
+            return self.lone_surrogate() + "u" + digits
         return self.coded(int(digits, 16))
 
     def coded(self, unit: int) -> str:
@@ -100,16 +100,16 @@ class StringDecoder:
         if 0xDC00 <= unit <= 0xDFFF and self.high:
             high, self.high = ord(self.high), ""
             return chr(0x10000 + ((high - 0xD800) << 10) + unit - 0xDC00)
-        before = self.torn()
+        before = self.lone_surrogate()
         if 0xD800 <= unit <= 0xDBFF:
             self.high = chr(unit)
             return before
-        return before + (TORN if 0xDC00 <= unit <= 0xDFFF else chr(unit))
+        return before + (REPLACEMENT if 0xDC00 <= unit <= 0xDFFF else chr(unit))
 
-    def torn(self) -> str:
+    def lone_surrogate(self) -> str:
         """What stands for half of a pair that is followed by something else."""
         high, self.high = self.high, ""
-        return TORN if high else ""
+        return REPLACEMENT if high else ""
 
 
 @dataclass(slots=True)

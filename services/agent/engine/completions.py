@@ -18,7 +18,7 @@ from libs.bus.bounded_command_queue import busy, decrement
 from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.contracts.completions import (
-    SIGN_OF_LIFE_SECONDS,
+    KEEP_ALIVE_SECONDS,
     GenerateCompletion,
     completion_deltas,
 )
@@ -94,7 +94,7 @@ class Completions:
     async def answer(self, command: GenerateCompletion, request: ModelRequest, org: str) -> None:
         """Ask, and tell what came of it. A process edge: a bug is logged here, once."""
         subject = completion_deltas(org, command.completion_id)
-        alive = asyncio.create_task(self.signs_of_life(subject))
+        alive = asyncio.create_task(self.keep_alive(subject))
         try:
             told = await self.asked(command, request)
         except asyncio.CancelledError:
@@ -131,11 +131,11 @@ class Completions:
             " longest that this server lets one answer take (HEELER_STEP_SECONDS_MAX)",
         )
 
-    async def signs_of_life(self, subject: str) -> None:
+    async def keep_alive(self, subject: str) -> None:
         """Tell the asker that there is something to wait for, until it is told more."""
         while True:
             await self.tell(subject, {})
-            await self.clock.sleep(SIGN_OF_LIFE_SECONDS)
+            await self.clock.sleep(KEEP_ALIVE_SECONDS)
 
     async def tell(self, subject: str, told: JsonObject) -> None:
         """Tell whoever waits."""

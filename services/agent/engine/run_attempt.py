@@ -94,7 +94,7 @@ class RunAttempt:
         self.compactor = Compactor(ports, self.leased, self.held, self.next_number)
         self.taken_over_run = ""
         self.now = ports.clock.now
-        self.acted_for = ""
+        self.acting_run_id = ""
         self.attempts = AttemptCount(ports.repository.store.letters, ports.quarantine)
         self.fresh_design = fresh.design if fresh else None
         self.fresh_question = fresh.question if fresh else None
@@ -168,7 +168,8 @@ class RunAttempt:
         """A bug may be a passing one: let the run be retried, but not for ever."""
         try:
             await self.leased.resume()
-            if self.leased.run_id == self.acted_for:  # else it was cancelled: the next is no worse
+            # Another one follows where the run was cancelled meanwhile: that one is not at fault.
+            if self.acting_run_id in ("", self.leased.run_id):
                 await self.count_failure(bug)
         except StaleLease:
             log.info("the run of %s was taken over elsewhere", self.fence.key)
@@ -211,7 +212,7 @@ class RunAttempt:
         if self.leased.released:
             return False
         await self.leased.refresh()
-        run, self.acted_for = self.leased.active, self.leased.run_id
+        run, self.acting_run_id = self.leased.active, self.leased.run_id
         if self.tools.running and (run is None or run.run.id != self.tools.run_id):
             await self.tools.stopped()
         if run is not None and self.deadline.seconds_left(run) <= 0:

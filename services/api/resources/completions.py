@@ -74,9 +74,9 @@ async def until_silence(
 ) -> AsyncIterator[dict[str, Any]]:
     """What is told, until nothing is any more. Raises the 499 for a client that has gone."""
     leaving = asyncio.ensure_future(hung_up(request))
+    hearing = asyncio.ensure_future(heard.get())
     try:
         while True:
-            hearing = asyncio.ensure_future(heard.get())
             await asyncio.wait(
                 [hearing, leaving],
                 timeout=SILENCE_SECONDS_MAX,
@@ -84,13 +84,14 @@ async def until_silence(
             )
             if hearing.done():
                 yield from_json(hearing.result())
+                hearing = asyncio.ensure_future(heard.get())
                 continue
-            hearing.cancel()
             if leaving.done():
                 raise Problem(HUNG_UP, {"detail": "The client hung up"})
             return
     finally:
         leaving.cancel()
+        hearing.cancel()
 
 
 def failed(problem: dict[str, Any]) -> Problem:

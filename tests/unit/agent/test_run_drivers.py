@@ -19,6 +19,7 @@ from libs.contracts.memory import CreateBlocks
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Commit, Fence, History, StoreRefused, VersionConflict
 from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.run_telemetry import RunSpans
 from services.agent.domain.active_run import INTERRUPTED, Failure, ModelReply
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
@@ -510,6 +511,25 @@ class TestTakeOver:
         assert world.row("runs", "run-2")["status"] == "completed"
         assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == FAILURES_MAX
         assert world.lease_is_free()
+
+    async def test_a_run_that_fails_before_anything_is_done_is_given_up_too(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await world.agent()
+        process = world.process("p-1")
+
+        async def broken(*_: object) -> None:
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(RunSpans, "follow", broken)
+        await process.say("run-1")
+        for _ in range(FAILURES_MAX):
+            await process.idle()
+            await process.drivers.sweep()
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "failed"
+        [letter] = world.schema.rows("dead_letters")
+        assert letter["attempts"] == FAILURES_MAX
 
     async def test_a_run_that_is_cancelled_while_it_fails_does_not_end_the_next_one(
         self, world: World, monkeypatch: pytest.MonkeyPatch

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from libs.contracts.conversation import Message
 
-# What is kept by a process, and what a message takes of that besides its own bytes.
-KEPT_BYTES_MAX = 8 << 20
-ENTRY_BYTES = 512
+# What is kept by a process, and what a message takes of that besides its JSON: it is kept, too.
+KEPT_BYTES_MAX = 16 << 20
+ENTRY_BYTES = 1_500
 
 
 class RenderedMessages:

@@ -1,7 +1,7 @@
 """Every process tells on the bus what it counts; an api that is scraped answers for all.
 
 So one address shows every process, however many replicas there are and wherever they run, and a
-scrape waits for nobody. What a process told is ten seconds old at most.
+scrape waits for nobody. What a process told is a few seconds old at most.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from libs.telemetry.prometheus_exposition import PROCESS, Families, families, me
 
 log = logging.getLogger(__name__)
 
-# A report costs some milliseconds of the CPU.
-REPORT_SECONDS = 10.0
+REPORT_SECONDS = 5.0
 REPORT_KEPT_SECONDS = 3 * REPORT_SECONDS
 PROCESSES_MAX = 256
 

@@ -287,12 +287,16 @@ def test_the_stream_of_the_active_run_is_resumed(
     assert none.json() == {"detail": "No active runs found for this conversation."}
     with busy(letta, http, conversation.id, background=True) as run_id:
         resumed: list[Any] = []
+        begun = threading.Event()
 
         def resume() -> None:
-            resumed.extend(letta.conversations.messages.stream(conversation.id))
+            stream = letta.conversations.messages.stream(conversation.id)
+            begun.set()
+            resumed.extend(stream)
 
         resuming = threading.Thread(target=resume)
         resuming.start()
+        assert begun.wait(20)
         outcome = http.post(f"/v1/conversations/{conversation.id}/cancel").json()
         assert outcome == {run_id: "cancelled"}
         resuming.join(20)

@@ -148,6 +148,10 @@ class InMemoryBus:
         """The tokens of a subject."""
         return list(self.network.tokens.get(subject, []))
 
+    async def kept_subjects(self, pattern: str) -> list[str]:
+        """The subjects that have tokens."""
+        return [subject for subject in self.network.tokens if matches(subject, pattern)]
+
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> InMemorySubscription:
         """Hear the deltas of a subject from now on."""
         self.network.deltas[subject].append(deliver)

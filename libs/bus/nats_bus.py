@@ -105,6 +105,10 @@ class NatsBus:
         """The tokens of a subject that the stream still has."""
         return await self.deltas.kept_deltas(subject)
 
+    async def kept_subjects(self, pattern: str) -> list[str]:
+        """The subjects of which the stream still has tokens."""
+        return await self.deltas.kept_subjects(pattern)
+
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> DeltaSubscription:
         """Hear the deltas of a subject from now on."""
         return await self.deltas.subscribe_deltas(subject, deliver)

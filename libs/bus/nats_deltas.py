@@ -51,6 +51,16 @@ class NatsDeltas:
             log.debug("kept tokens of %s cannot be read: %s", subject, problem)
         return kept
 
+    async def kept_subjects(self, pattern: str) -> list[str]:
+        """The subjects of which the stream still has tokens."""
+        jetstream = self.connection.client.jetstream(timeout=KEPT_SECONDS_MAX)
+        try:
+            info = await jetstream.stream_info(TOKENS_STREAM, subjects_filter=pattern)
+        except (TimeoutError, NatsError) as problem:
+            log.debug("kept tokens cannot be listed: %s", problem)
+            return []
+        return list(info.state.subjects or {})
+
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> DeltaSubscription:
         """Hear the deltas of a subject from now on."""
 

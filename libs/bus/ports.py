@@ -165,6 +165,11 @@ class Bus(Protocol):
         """The tokens of a subject that are still kept, in order; fewer, or none, in trouble."""
         ...
 
+    async def kept_subjects(self, pattern: str) -> list[str]:
+        """The subjects of which tokens are still kept, among those that fit a pattern; fewer, or
+        none, in trouble."""
+        ...
+
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> Subscription:
         """Hear the deltas of a subject, in which `*` stands for any token: all that are caused by
         what this bus sends from now on."""

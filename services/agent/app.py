@@ -29,6 +29,7 @@ from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.tools.definition import Owner
 from services.agent.engine.callbacks import CallbackSender
+from services.agent.engine.left_chunks import LeftChunks
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
@@ -102,6 +103,7 @@ async def wire(
         blocks.sweep,
         conversations.sweep,
         creations.sweep,
+        LeftChunks(bus, queries, clock).sweep,
         published.sweep,
     ]
     service.lease_watchers.append(engine.leases_held)

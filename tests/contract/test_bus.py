@@ -398,6 +398,9 @@ async def test_tokens_are_kept_for_who_comes_later_and_other_deltas_are_not(wire
     assert kept == [one for one in heard if int(one) % 100]
     assert await client.kept_deltas(told) == []
     assert await client.kept_deltas(tokens.replace("run-1", "run-3")) == []
+    others = delta_subject("ledger", "run", "token", "*", "*")
+    assert sorted(await client.kept_subjects(others)) == [tokens, tokens.replace("run-1", "run-2")]
+    assert await client.kept_subjects(others.replace("ledger", "agent")) == []
     await client.publish_delta(tokens, b"recorded", replaces_kept=True)
 
     async def kept_none() -> bool:

@@ -333,15 +333,21 @@ class SimBus:
         self.leave(arrive)
 
     async def kept_deltas(self, subject: str) -> list[bytes]:
-        kept: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
+        return await self.kept(lambda: list(self.broker.tokens.get(subject, [])))
 
-        def hear(payloads: list[bytes]) -> None:
+    async def kept_subjects(self, pattern: str) -> list[str]:
+        return await self.kept(lambda: [one for one in self.broker.tokens if matches(one, pattern)])
+
+    async def kept[T](self, look: Callable[[], list[T]]) -> list[T]:
+        """What the broker answers, if it does in time."""
+        kept: asyncio.Future[list[T]] = asyncio.get_running_loop().create_future()
+
+        def hear(found: list[T]) -> None:
             if not kept.done():
-                kept.set_result(payloads)
+                kept.set_result(found)
 
         def arrive() -> None:
-            payloads = list(self.broker.tokens.get(subject, []))
-            self.network.deliver(BUS, self.name, self.lane, hear, payloads)
+            self.network.deliver(BUS, self.name, self.lane, hear, look())
 
         self.leave(arrive)
         await asyncio.wait([kept], timeout=KEPT_SECONDS_MAX)

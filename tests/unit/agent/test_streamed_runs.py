@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.bus_messages import Accepted, Rejected
+from libs.contracts.bus_messages import Accepted, Rejected, delta_subject
 from libs.contracts.conversation import CancelRuns, MessageAppended, ToolCall, Usage
 from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH, streamed_docs
 from services.agent.adapters.models.ports import (
@@ -20,6 +20,7 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.domain.active_run import CANCELLED, Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.engine.left_chunks import LeftChunks
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, FakeModel, Process, World
 from tests.waiting import wait_for
@@ -179,6 +180,26 @@ async def test_a_model_that_fails_in_mid_stream_leaves_nothing_but_the_reason(
     assert (end["after"], end["number"], end["end"]["error"]["error_type"]) == (2, 3, "llm_timeout")
     assert dropped == {"look": 3}, "it takes the place of what the bus has kept"
     assert [row["role"] for row in world.schema.rows("messages")] == ["system", "user"]
+
+
+async def test_chunks_that_a_dead_process_left_are_dropped(world: World) -> None:
+    process = speaking(world, "p-1", [TextDelta("Hel"), asyncio.Event()])
+    await process.say("run-1", stream_tokens=True)
+    tokens = delta_subject("agent", "run", "token", "org-1", "run-1")
+    await wait_for("chunks to be kept", lambda: world.network.tokens.get(tokens))
+    ended = delta_subject("agent", "run", "token", "org-1", "run-of-a-dead-process")
+    await process.bus.publish_delta(ended, b"{}")
+    left = LeftChunks(process.bus, world.queries, world.clock)
+    await left.sweep()
+    assert list(world.network.tokens) == [tokens], "whose run goes on may be asked for"
+    await process.bus.publish_delta(ended, b"{}")
+    await left.sweep()
+    assert ended in world.network.tokens, "it looks now and then only"
+    world.clock.seconds += 61
+    await left.sweep()
+    assert list(world.network.tokens) == [tokens]
+    await process.tell(CANCEL, "cancel")
+    await process.idle()
 
 
 class TestCancelling:

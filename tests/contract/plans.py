@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,9 +31,20 @@ def scans(plan: list[Plan]) -> list[Plan]:
     return [one for one in plan if one["Node Type"].startswith(kinds)]
 
 
-def reads_by_key(scan: Plan) -> bool:
-    """Whether it reads only what has a key, not all of a table or an index. An id that is not the
-    first column of an index is no key: all that comes before it is read."""
+async def index_columns(connection: psycopg.AsyncConnection[Any]) -> dict[str, list[str]]:
+    """The columns of each index, in their order."""
+    found = await connection.execute(
+        "select indexrelid::regclass::text, array(select pg_get_indexdef(indexrelid, n, true)"
+        " from generate_series(1, indnkeyatts) n) from pg_index"
+    )
+    return {name.rpartition(".")[2]: columns for name, columns in await found.fetchall()}
+
+
+def reads_by_key(scan: Plan, columns: dict[str, list[str]]) -> bool:
+    """Whether it reads only what has a key, not all of a table or an index. A column is no key if
+    one before it in the index is not asked for: all that there is of that one is read."""
     if scan["Node Type"] == "Seq Scan" or "Index Cond" not in scan:
         return False
-    return "(id = " not in scan["Index Cond"] or scan["Index Name"].endswith("_pkey")
+    asked = set(re.findall(r"(?<![.\w])[a-z_]+", scan["Index Cond"]))
+    given = [column in asked for column in columns[scan["Index Name"]] if column.isidentifier()]
+    return given == sorted(given, reverse=True)

@@ -43,8 +43,8 @@ class RunQueries(Protocol):
         """Those of these runs of these organisations that were cancelled."""
         ...
 
-    async def active_runs(self, run_ids: list[str]) -> list[str]:
-        """Those of these runs that have not ended."""
+    async def active_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        """Those of these runs of these organisations that have not ended."""
         ...
 
     async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
@@ -91,13 +91,13 @@ class PostgresRunQueries:
         )
         return [run_id for (run_id,) in rows]
 
-    async def active_runs(self, run_ids: list[str]) -> list[str]:
-        """Those of these runs that have not ended."""
+    async def active_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        """Those of these runs of these organisations that have not ended."""
         rows = await self.database.fetch(
             "select r.id from unnest(%s::text[]) as wanted(id) cross join lateral"
-            " (select id, status from agent.runs where id = wanted.id limit 1) r"
-            " where r.status in ('created', 'running')",
-            [run_ids],
+            " (select id, org, status from agent.runs where id = wanted.id limit 1) r"
+            " where r.org = any(%s) and r.status in ('created', 'running')",
+            [run_ids, orgs],
         )
         return [run_id for (run_id,) in rows]
 

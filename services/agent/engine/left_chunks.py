@@ -32,6 +32,6 @@ class LeftChunks:
         self.due = self.clock.monotonic() + LOOK_SECONDS
         subjects = await self.bus.kept_subjects(CHUNKS_OF_RUNS)
         runs = {run_id: org for *_, org, _, run_id in (one.split(".") for one in subjects)}
-        active = await self.queries.active_runs(list(runs)) if runs else []
+        active = await self.queries.active_runs(list(runs.values()), list(runs)) if runs else []
         for run_id in runs.keys() - set(active):
             await RunStreamPublisher(self.bus, runs[run_id]).replace_chunks(run_id, NUMBER_MAX)

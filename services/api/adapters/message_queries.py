@@ -41,7 +41,7 @@ OF_CONVERSATION = (
 )
 # Summaries as words of the user.
 PLAIN = "coalesce(v.plain_docs, v.docs)"
-PLACE = "v.created_at, v.conversation_id, v.position"
+PLACE = 'v.created_at, v.conversation_id collate "C", v.position'
 OF_RUN = "select position from agent.message_view where id = %s and run_id = %s and org = %s"
 
 

@@ -23,7 +23,7 @@ COLUMNS = (
     "v.id, v.agent_id, v.conversation_id, v.created_at, v.role, v.run_id, v.step_id, v.text, v.docs"
 )
 VIEW = "agent.message_text_view v"
-NEWEST_FIRST = "v.created_at desc, v.conversation_id desc, v.position desc"
+NEWEST_FIRST = 'v.created_at desc, v.conversation_id collate "C" desc, v.position desc'
 
 
 @dataclass(frozen=True, slots=True)

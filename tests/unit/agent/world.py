@@ -219,9 +219,9 @@ class TwinQueries:
         rows = [row for row in self.rows("runs") if row["org"] in orgs]
         return [row["id"] for row in rows if row["id"] in run_ids and row["status"] == "cancelled"]
 
-    async def active_runs(self, run_ids: list[str]) -> list[str]:
-        active = [row["id"] for row in self.rows("runs") if row["status"] in ("created", "running")]
-        return [run_id for run_id in active if run_id in run_ids]
+    async def active_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        rows = [row for row in self.rows("runs") if row["org"] in orgs and row["id"] in run_ids]
+        return [row["id"] for row in rows if row["status"] in ("created", "running")]
 
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
         known = (step_id, conversation_id, org)

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.eventstore.connection_pool import Database
-from services.api.adapters.resource_query_builder import Filter, Slice, UnknownCursor
+from services.api.adapters.resource_query_builder import (
+    ALL_OF_ORG,
+    Filter,
+    Slice,
+    UnknownCursor,
+)
 
 # The V1 messages of a row that are of the wanted types.
 OF_TYPES = (
@@ -106,9 +111,9 @@ class MessageQueries:
     ) -> bytes:
         """A page of the messages of all agents as a JSON array, in its order: by their times, and
         within a conversation as recorded. Raises UnknownCursor."""
-        found = Filter(["v.org = %(org)s"], {"org": org})
+        found = Filter([ALL_OF_ORG], {"org": org})
         if conversation_id is not None:
-            found.add("v.conversation_id = %(conversation)s", conversation=conversation_id)
+            found.by_key("v.conversation_id = %(conversation)s", conversation=conversation_id)
         for name, value, after in (("after", part.after, True), ("before", part.before, False)):
             if value is None:
                 continue

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from libs.eventstore.connection_pool import Database
-from services.api.adapters.resource_query_builder import Filter
+from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter
 
 NEWEST_LOOKED_AT = 1_000
 # Of a word that is so common and yet not among the newest, the rest is not looked at.
@@ -90,7 +90,7 @@ class MessageSearchQueries:
 
 def narrowed(asked: Searched) -> Filter:
     """The conditions besides the words."""
-    found = Filter(["v.org = %(org)s", "v.text <> ''"], {"org": asked.org})
+    found = Filter([ALL_OF_ORG, "v.text <> ''"], {"org": asked.org})
     found.add("v.role = any(%(roles)s)", roles=[*asked.roles])
     if asked.agent_id is not None:
         found.add("v.agent_id = %(agent)s", agent=asked.agent_id)

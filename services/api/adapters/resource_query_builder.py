@@ -17,8 +17,11 @@ from libs.eventstore.connection_pool import Database
 Order = Literal["asc", "desc"]
 OTHER_ORDER: dict[Order, Order] = {"asc": "desc", "desc": "asc"}
 BY_TIME = {"created_at": "v.created_at"}
-# As in the indexes of pages, which so are none of ids.
+# As in the indexes of lists, which so are none of ids, and are used by nothing but lists: elsewhere
+# an organisation is checked, and is no key.
 PLACE_OF_ID = 'v.id collate "C"'
+ALL_OF_ORG = 'v.org collate "C" = %(org)s'
+ORG_CHECKED = "v.org = %(org)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,11 @@ class Where:
     """The condition that a query parameter puts on a row, said in the annotation of its field:
     `{}` is the value of the parameter, `{name}` that of another one. A condition without `{}`
     holds where the parameter is true or not empty. With `contains` the value is a text, and `{}`
-    the pattern for ILIKE of what contains it."""
+    the pattern for ILIKE of what contains it. With `key` it has an index of its own."""
 
     sql: str
     contains: bool = False
+    key: bool = False
 
     @property
     def names_its_value(self) -> bool:
@@ -85,6 +89,12 @@ class Filter:
         self.values |= values
         return self
 
+    def by_key(self, condition: str, **values: Any) -> Filter:
+        """The same for a condition by whose index the rows are found; their organisation is then
+        checked."""
+        self.conditions = [ORG_CHECKED if one == ALL_OF_ORG else one for one in self.conditions]
+        return self.add(condition, **values)
+
     @property
     def sql(self) -> str:
         """All conditions in one."""
@@ -94,7 +104,7 @@ class Filter:
 def filter_of(asked: BaseModel, org: str | None) -> Filter:
     """The conditions that the query parameters put on the rows of an organisation; None for what
     belongs to none."""
-    found = Filter() if org is None else Filter(["v.org = %(org)s"], {"org": org})
+    found = Filter() if org is None else Filter([ALL_OF_ORG], {"org": org})
     for name, where in conditions_of(type(asked)):
         value = where.value(getattr(asked, name))
         if value is None or not (value or where.names_its_value):
@@ -103,7 +113,8 @@ def filter_of(asked: BaseModel, org: str | None) -> Filter:
         condition = where.sql.replace("{}", f"{{{name}}}")
         references = {one: f"%({one})s" for one in [name, *others]}
         values = others | ({name: value} if where.names_its_value else {})
-        found.add(condition.format(**references), **values)
+        add = found.by_key if where.key else found.add
+        add(condition.format(**references), **values)
     return found
 
 

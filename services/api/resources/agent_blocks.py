@@ -46,7 +46,7 @@ async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[byte
     page = query_of(request, AgentBlockPage)
     if not await api_of(request).reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
-    attached = filter_of(page, ORG).add(IS_ATTACHED, agent=agent_id)
+    attached = filter_of(page, ORG).by_key(IS_ATTACHED, agent=agent_id)
     return await listed(request, BLOCKS, page, attached)
 
 
@@ -94,7 +94,7 @@ async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> b
     valid_id("agent", agent_id)
     block = None
     if "\x00" not in label_or_id:  # Postgres keeps no NUL, nor does it like to be asked for one
-        named = filter_of(Page(), ORG).add(IS_ATTACHED, agent=agent_id)
+        named = filter_of(Page(), ORG).by_key(IS_ATTACHED, agent=agent_id)
         named.add("(v.label = %(name)s or v.id = %(name)s)", name=label_or_id)
         order = f"array_position({ATTACHED}, v.id)"
         block = await reads.first(BLOCKS, named, order=order)

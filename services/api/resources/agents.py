@@ -147,7 +147,7 @@ class AgentFilters(Query):
     """Which agents."""
 
     name: Annotated[Name | None, Where("v.name = {}")] = None
-    tags: Annotated[Names | None, Where("v.tags && {}")] = None
+    tags: Annotated[Names | None, Where("v.tags && {}", key=True)] = None
     match_all_tags: Annotated[bool, Where("({tags}::text[] is null or v.tags @> {tags})")] = False
     query_text: Annotated[SearchText | None, contains("v.name", "v.doc->>'description'")] = None
     project_id: Annotated[Name | None, Where("v.doc->>'project_id' = {}")] = None

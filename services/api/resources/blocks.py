@@ -40,7 +40,7 @@ AGENT_COUNT = (
 class BlockFilters(Query):
     """Which blocks."""
 
-    label: Annotated[Name | None, Where("v.label = {}")] = None
+    label: Annotated[Name | None, Where('v.label collate "C" = {}')] = None
     templates_only: Annotated[bool, Where("(v.doc->>'is_template')::boolean")] = False
     name: Annotated[Name | None, Where("v.doc->>'template_name' = {}")] = None
     tags: Annotated[Names | None, Where("v.doc->'tags' ?| {}")] = None
@@ -125,6 +125,6 @@ async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[b
     """List the agents that a block is attached to."""
     await document_of(request, BLOCKS, block_id)
     page = query_of(request, AttachedAgentPage)
-    attached = filter_of(page, ORG).add("v.block_ids @> array[%(block)s]", block=block_id)
+    attached = filter_of(page, ORG).by_key("v.block_ids @> array[%(block)s]", block=block_id)
     shown = document_with(relationships(request, page))
     return await listed(request, AGENTS, page, attached, document=shown)

@@ -101,7 +101,7 @@ class ConversationPage(Page):
 
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
     order_by: Literal["created_at", "last_run_completion", "last_message_at"] = "created_at"
-    agent_id: Annotated[Name | None, Where("v.agent_id = {}")] = None
+    agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
     summary_search: Annotated[SearchText | None, contains("v.doc->>'summary'")] = None
     archive_status: Annotated[
         Literal["unarchived", "archived", "all"],

@@ -62,8 +62,8 @@ class RunFilters(Page):
     """A page of runs of these agents."""
 
     limit: Annotated[int | None, Field(ge=0, le=PAGE_ITEMS_MAX)] = 100
-    agent_id: Annotated[Name | None, Where("v.agent_id = {}")] = None
-    agent_ids: Annotated[Names | None, Where("v.agent_id = any({})")] = None
+    agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
+    agent_ids: Annotated[Names | None, Where("v.agent_id = any({})", key=True)] = None
     background: Annotated[bool | None, Where("v.background = {}")] = None
 
 
@@ -71,7 +71,7 @@ class RunPage(RunFilters):
     """A page of runs."""
 
     order_by: Literal["created_at", "duration"] = "created_at"
-    conversation_id: Annotated[Name | None, Where("v.conversation_id = {}")] = None
+    conversation_id: Annotated[Name | None, Where("v.conversation_id = {}", key=True)] = None
     statuses: Annotated[Names | None, Where("v.status = any({})")] = None
     stop_reason: Annotated[Name | None, Where("v.stop_reason = {}")] = None
     active: Annotated[bool, Where(ACTIVE)] = False
@@ -147,7 +147,7 @@ async def list_steps_of_run(request: AnyRequest, run_id: str) -> Response[bytes]
     """List the steps of a run, the newest first."""
     page = query_of(request, StepsOfRunPage)
     await run_row(request, run_id)
-    found = filter_of(page, ORG).add("v.run_id = %(run)s", run=run_id)
+    found = filter_of(page, ORG).by_key("v.run_id = %(run)s", run=run_id)
     return await listed(request, STEPS, page, found)
 
 

@@ -46,17 +46,18 @@ class StepPage(Page):
     start_date: Annotated[Moment | None, Where("v.created_at > {}")] = None
     end_date: Annotated[Moment | None, Where("v.created_at < {}")] = None
     model: Annotated[Name | None, Where(f"{{}} in (v.model, {MODEL_NAME})")] = None
-    agent_id: Annotated[Name | None, Where("v.agent_id = {}")] = None
+    agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
     trace_ids: Annotated[
         Names | None,
         Where(
             "v.id in (select t.id from agent.traced_step_view t"
-            " where t.trace_id = any({}) and t.org = v.org)"
+            " where t.trace_id = any({}) and t.org = v.org)",
+            key=True,
         ),
     ] = None
     feedback: Annotated[Feedback | None, Where("v.feedback = {}")] = None
     has_feedback: Annotated[bool | None, Where("(v.feedback is not null) = {}")] = None
-    tags: Annotated[Names | None, Where("v.tags && {}")] = None
+    tags: Annotated[Names | None, Where("v.tags && {}", key=True)] = None
     project_id: Annotated[Name | None, Where(f"{{}} = {PROJECT}")] = None
 
 

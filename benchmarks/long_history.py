@@ -68,10 +68,11 @@ HEADING = (
 class Driver:
     """Asks the agents of one instance."""
 
-    def __init__(self, instance: HeelerInstance) -> None:
+    def __init__(self, instance: HeelerInstance, model: ScriptedModelProcess) -> None:
         self.instance = instance
         self.origin = Origin.of(instance.base_url)
         self.connection = Connection(self.origin)
+        self.model = model
 
     async def created(self, **fields: object) -> str:
         """A new agent."""
@@ -111,6 +112,24 @@ class Driver:
             empties.append(await self.say(empty, "hello"))
         return median(those), median(empties)
 
+    async def model_alone(self, rounds: int) -> tuple[float, float]:
+        """The median seconds in which the model by itself answers what it was asked last: for the
+        agent, and for the empty one."""
+        origin = Origin.of(self.model.base_url)
+        connection = Connection(origin)
+        asked = [
+            origin.request("POST", "/chat/completions", body)
+            for body in await self.model.requests(last=2)
+        ]
+        took: list[list[float]] = [[], []]
+        for _ in range(rounds):
+            for request, seconds in zip(asked, took, strict=True):
+                began = time.perf_counter()
+                await one_call(connection, request)
+                seconds.append(time.perf_counter() - began)
+        connection.close()
+        return median(took[0]), median(took[1])
+
     async def sizes(self, agent_id: str) -> Sizes:
         """How large an agent is by now."""
         conversation = main_conversation(agent_id)
@@ -143,11 +162,14 @@ class Driver:
 async def measured(driver: Driver, name: str, agent_id: str, rounds: int) -> str:
     """One agent beside empty ones, as a line."""
     those, empties = await driver.beside_empty(agent_id, rounds)
+    model, model_of_empty = await driver.model_alone(rounds)
     ratio = those / empties
-    verdict = "ok" if ratio <= RATIO_MAX else "above"
+    ours = (those - model) / (empties - model_of_empty)
+    verdict = "ok" if ours <= RATIO_MAX else "above"
+    figures = (those, empties, model, model_of_empty)
     return (
-        f"{name:<44}{those * 1e3:>8.2f} ms{empties * 1e3:>10.2f} ms{ratio:>8.2f}x"
-        f"  (goal <= {RATIO_MAX:g}x: {verdict})"
+        f"{name:<26}" + "".join(f"{one * 1e3:>10.2f}" for one in figures) + f"{ratio:>9.2f}x"
+        f"{ours:>11.2f}x  (goal <= {RATIO_MAX:g}x: {verdict})"
     )
 
 
@@ -159,7 +181,7 @@ async def run(options: argparse.Namespace) -> int:
         instance = HeelerInstance(env=given)
         try:
             await start(instance)
-            await report(Driver(instance), options)
+            await report(Driver(instance, model), options)
         finally:
             await asyncio.to_thread(instance.close)
     return 0
@@ -185,7 +207,10 @@ async def report(driver: Driver, options: argparse.Namespace) -> None:
     await driver.call("POST", f"/v1/agents/{large}/summarize", {})
     lines.append(await measured(driver, "large window, compacted", large, options.rounds))
     sizes.append((await driver.sizes(large)).line("large window, compacted"))
-    print(f"\n{'a message to':<44}{'median':>11}{'empty':>13}{'ratio':>9}")
+    print(
+        f"\n{'a message to, ms':<26}{'median':>10}{'empty':>10}{'model':>10}{'of empty':>10}"
+        f"{'ratio':>10}{'without it':>12}"
+    )
     print("\n".join(lines))
     print()
     print("\n".join(sizes), flush=True)

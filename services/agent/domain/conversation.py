@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from datetime import datetime
+from functools import cached_property
 
 from libs.contracts.approvals import ApprovalCancelled
 from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
@@ -67,12 +68,18 @@ from services.agent.domain.conversation_state import (
     running,
 )
 from services.agent.domain.run_acceptance import Terms, promise
+from services.agent.domain.shown_window import ShownWindow
 
 
 class Conversation(Aggregate[ConversationState]):
     """One conversation of one agent."""
 
     State = ConversationState
+
+    @cached_property
+    def shown_window(self) -> ShownWindow:
+        """What models were shown last of the window: a help, not a part of the state."""
+        return ShownWindow()
 
     @property
     def deleted(self) -> bool:

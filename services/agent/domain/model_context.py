@@ -15,12 +15,11 @@ from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from services.agent.domain.agent_types import PROFILES
 from services.agent.domain.conversation_state import ConversationState, SystemPrompt
-from services.agent.domain.heartbeat_loop import with_thoughts
 from services.agent.domain.prompts import compile_system_prompt
 from services.agent.domain.provider_refusals import shown
-from services.agent.domain.tool_call_pairing import paired
+from services.agent.domain.shown_window import ShownWindow
 from services.agent.domain.tool_rules import RULES, rule_lines
-from services.agent.domain.tools.return_limits import shown_chars_max, within_window
+from services.agent.domain.tools.return_limits import shown_chars_max
 
 # How the parts are put together; with another one, every prompt is rebuilt. 2: blocks are escaped.
 PROMPT_VERSION = 2
@@ -127,25 +126,26 @@ def recall_count(state: ConversationState) -> int:
     return state.length.evicted + shown_now
 
 
-def as_written(message: Message) -> Message:
-    """A message as the model wrote it: with the thoughts that stood among the arguments of its
-    calls."""
-    if not message.inner_thoughts:
-        return message
-    thoughts = message.reasoning or ""
-    calls = [with_thoughts(call, thoughts) for call in message.tool_calls]
-    return message.model_copy(update={"tool_calls": calls})
-
-
 def shown_messages(
     state: ConversationState, rebuilt: SystemPrompt | None, *, window_tokens: int | None = None
 ) -> list[Message]:
     """The window as the model sees it: with the newest system message, without what was refused.
     Of the result of a tool it is shown what a window of so many tokens has room for."""
-    window = [as_written(one) for one in paired(shown(state.window, state.omitted))]
-    if window_tokens is not None:
-        chars_max = shown_chars_max(window_tokens)
-        window = [within_window(one, chars_max) for one in window]
+    return weighed_messages(state, rebuilt, ShownWindow(), window_tokens=window_tokens)[0]
+
+
+def weighed_messages(
+    state: ConversationState,
+    rebuilt: SystemPrompt | None,
+    kept: ShownWindow,
+    *,
+    window_tokens: int | None,
+) -> tuple[list[Message], int]:
+    """The same, and how much it weighs without the system message; `kept` is what was shown of
+    this conversation last."""
+    [system, *window] = shown(state.window, state.omitted)
     if rebuilt is not None:
-        window[0] = window[0].model_copy(update={"content": rebuilt.content})
-    return window
+        system = system.model_copy(update={"content": rebuilt.content})
+    chars_max = None if window_tokens is None else shown_chars_max(window_tokens)
+    messages, weight = kept.of(window, chars_max)
+    return [system, *messages], weight

@@ -31,7 +31,7 @@ from services.agent.domain.model_context import (
     AttachedBlock,
     ModelRequest,
     rebuilt_prompt,
-    shown_messages,
+    weighed_messages,
 )
 from services.agent.domain.offered_schemas import skills_note
 from services.agent.domain.run_options import with_own_system
@@ -65,12 +65,16 @@ def step_request(
     rebuilt = rebuilt_prompt(state, design.config, blocks, at=at)
     offered = loop_of(run.agent_type).offered_tools(design, run)
     tokens = design.config.llm_config.context_window
-    messages = with_own_system(shown_messages(state, rebuilt, window_tokens=tokens), run)
+    shown, weight = weighed_messages(
+        state, rebuilt, conversation.shown_window, window_tokens=tokens
+    )
+    messages = with_own_system(shown, run)
     if run.gate is not None and run.gate.client_skills:
         prompt = f"{text_of(messages[0])}{skills_note(run.gate.client_skills)}"
         messages[0] = messages[0].model_copy(update={"content": prompt})
     if offered.reminder:
         messages.append(Message(id="", role="user", content=offered.reminder, created_at=at))
+        weight += message_bytes(messages[-1])
     request = ModelRequest(
         config=design.config,
         messages=messages,
@@ -83,7 +87,7 @@ def step_request(
     size = PromptSize(
         system=message_bytes(messages[0]),
         tools=schema_bytes(offered.schemas),
-        messages=sum(map(message_bytes, messages[1:])),
+        messages=weight,
     )
     return StepRequest(conversation.version, request, rebuilt, offered, blocks, size, held)
 

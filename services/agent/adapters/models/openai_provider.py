@@ -11,7 +11,7 @@ from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
 from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
-from services.agent.adapters.models.openai_request import body_of, content_of, rendered
+from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
 from services.agent.adapters.models.rendered_messages import RenderedMessages
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_config import embedding_config, llm_config
@@ -57,7 +57,7 @@ class OpenAIProvider(HttpProvider):
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key}", **(headers or {})}
         super().__init__(base_url, HttpWire(base_url, sent, query=query), secrets)
-        self.kept = RenderedMessages(rendered)
+        self.kept = RenderedMessages(rendered_messages)
 
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""

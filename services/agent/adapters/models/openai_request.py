@@ -17,15 +17,17 @@ from services.agent.domain.model_context import ModelRequest
 
 def body_of(request: ModelRequest) -> dict[str, Json]:
     """The request in the provider's words."""
-    body: dict[str, Json] = json.loads(content_of(request, RenderedMessages(rendered)))
+    body: dict[str, Json] = json.loads(content_of(request, RenderedMessages(rendered_messages)))
     return body
 
 
 def content_of(request: ModelRequest, kept: RenderedMessages) -> bytes:
-    """The same as JSON, from messages that are written down once; `kept` by `rendered`."""
-    parameters = to_json(parameters_of(request))
-    messages = b",".join(rendered_messages(request.messages, kept))
-    return b'%b,"messages":[%b]}' % (parameters[:-1], messages)
+    """The same as JSON, from messages that are written down once; `kept` by `rendered_messages`.
+    A long one is copied once."""
+    pieces = kept.of(request.messages) or [b""]
+    pieces[0] = b'"messages":[' + pieces[0]
+    pieces[-1] += b"]}"
+    return b",".join([to_json(parameters_of(request))[:-1], *pieces])
 
 
 def parameters_of(request: ModelRequest) -> dict[str, Json]:
@@ -60,7 +62,7 @@ def parameters_of(request: ModelRequest) -> dict[str, Json]:
     return body
 
 
-def rendered_messages(messages: Sequence[Message], kept: RenderedMessages) -> Iterator[bytes]:
+def rendered_messages(messages: Sequence[Message]) -> Iterator[bytes]:
     """The messages as JSON. Results of tools are text there: images that came with them are shown
     by the user, right behind the results of the step."""
     images: list[Json] = []
@@ -68,7 +70,7 @@ def rendered_messages(messages: Sequence[Message], kept: RenderedMessages) -> It
         if message.role != "tool" and images:
             yield to_json({"role": "user", "content": images})
             images = []
-        if said := kept.of(message):
+        if said := rendered(message):
             yield said
         if message.role == "tool":
             images.extend(images_of_result(message))

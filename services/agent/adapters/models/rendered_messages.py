@@ -1,14 +1,15 @@
 """Messages as JSON in a provider's words, kept for the next step, which shows most of them again.
 
-To write down a long window is most of what it costs to ask a model.
+To write down a long window is most of what it costs to ask a model. So the JSON of all messages of
+a window but the last ones is kept as one text, to which a step adds what has come since.
 
-A message never changes: one with other content is another object. So what is kept is believed for
-the very object that it was made from, and for no other of the same id.
+A message never changes: one with other content is another object, and is not equal to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from libs.contracts.conversation import Message
 
@@ -17,32 +18,66 @@ KEPT_BYTES_MAX = 16 << 20
 ENTRY_BYTES = 1_500
 
 
-class RenderedMessages:
-    """What `render` makes of messages, kept up to a limit; the oldest goes first."""
+@dataclass(slots=True)
+class RenderedWindow:
+    """The first messages of a window behind the system's, and their JSON, divided by commas."""
 
-    def __init__(self, render: Callable[[Message], bytes], bytes_max: int = KEPT_BYTES_MAX) -> None:
+    messages: list[Message] = field(default_factory=list)
+    content: bytes = b""
+
+    @property
+    def bytes(self) -> int:
+        """How much it takes."""
+        return len(self.content) + ENTRY_BYTES * len(self.messages)
+
+
+class RenderedMessages:
+    """What `render` makes of windows, kept up to a limit; the one that was used longest ago goes
+    first. What it makes of the results of tools depends on those around them, and on nothing
+    else."""
+
+    def __init__(
+        self,
+        render: Callable[[Sequence[Message]], Iterable[bytes]],
+        bytes_max: int = KEPT_BYTES_MAX,
+    ) -> None:
         self.render = render
         self.bytes_max = bytes_max
         self.bytes = 0
-        self.kept: dict[str, tuple[Message, bytes]] = {}
+        self.kept: dict[str, RenderedWindow] = {}
 
-    def of(self, message: Message) -> bytes:
-        """The message as JSON; empty if nothing of it is shown."""
-        known = self.kept.get(message.id)
-        if known is not None and known[0] is message:
-            return known[1]
-        rendered = self.render(message)
-        if known is not None:
-            self.forget(message.id)
-        size = len(rendered) + ENTRY_BYTES
-        if size <= self.bytes_max:
-            self.kept[message.id] = (message, rendered)
-            self.bytes += size
+    def of(self, messages: Sequence[Message]) -> list[bytes]:
+        """The messages as JSON, in pieces of one or several, which belong between commas."""
+        end = start_of_last_step(messages)
+        shown = [*self.render(messages[:1])]
+        if end > 1:
+            shown.append(self.window(messages[1:end]))
+        shown += self.render(messages[max(end, 1) :])
+        return [piece for piece in shown if piece]
+
+    def window(self, messages: Sequence[Message]) -> bytes:
+        """The JSON of the first messages of a window."""
+        key = messages[0].id
+        known = self.kept.pop(key, None) or RenderedWindow()
+        self.bytes -= known.bytes
+        count = len(known.messages)
+        changed = messages[:count] != known.messages
+        if changed or (count < len(messages) and messages[count].role == "tool"):
+            known, count = RenderedWindow(), 0
+        later = [piece for piece in self.render(messages[count:]) if piece]
+        content = b",".join([known.content, *later] if known.content else later)
+        grown = RenderedWindow(list(messages), content)
+        if grown.bytes <= self.bytes_max:
+            self.kept[key] = grown
+            self.bytes += grown.bytes
             while self.bytes > self.bytes_max:
-                self.forget(next(iter(self.kept)))
-        return rendered
+                self.bytes -= self.kept.pop(next(iter(self.kept))).bytes
+        return content
 
-    def forget(self, message_id: str) -> None:
-        """Keep what was made of a message no longer."""
-        _, rendered = self.kept.pop(message_id)
-        self.bytes -= len(rendered) + ENTRY_BYTES
+
+def start_of_last_step(messages: Sequence[Message]) -> int:
+    """The place of the last message that is no result of a tool: what is before it is complete."""
+    place = len(messages) - 1
+    while place > 0 and messages[place].role == "tool":
+        place -= 1
+    return place

@@ -6,7 +6,13 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -219,9 +225,11 @@ class StreamedWire(ABC):
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout_at(deadline):
                     chunks = await stack.enter_async_context(self.answered(asked))
-                async for chunk in bounded(chunks, bytes_max=asked.bytes_max, deadline=deadline):
-                    for data in reader.read(chunk):
-                        yield data
+                read = bounded(chunks, bytes_max=asked.bytes_max, deadline=deadline)
+                async with aclosing(read):
+                    async for chunk in read:
+                        for data in reader.read(chunk):
+                            yield data
                 for data in reader.end():
                     yield data
 

@@ -9,6 +9,8 @@ from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
 
+from pydantic_core import from_json
+
 from tests.scripted_model import messages_validator, messages_wire, validator, wire
 from tests.scripted_model.embeddings import embed
 from tests.scripted_model.http1 import Answer
@@ -124,7 +126,7 @@ class Server:
     def _ask(self, spoken: Wire, body: bytes) -> Answer:
         self.stats.counts[spoken.name] += 1
         try:
-            request = json.loads(body)
+            request = from_json(body)
         except ValueError:
             reason = Refusal("We could not parse the JSON body of your request.")
             return self._refused(spoken, reason, None)

@@ -87,6 +87,8 @@ def _check_options(body: dict[str, Any], tools: list[Any] | None) -> None:
 def _check_messages(messages: list[Any]) -> None:
     waiting: dict[str, None] = {}  # calls of the last assistant message, still without a result
     for index, message in enumerate(messages):
+        if not waiting and is_plain(message):
+            continue
         where = f"messages[{index}]"
         expect(message, dict, where)
         role = message.get("role")
@@ -106,6 +108,14 @@ def _check_messages(messages: list[Any]) -> None:
         _check_content(message, role, where)
     if waiting:
         raise _unanswered(waiting, len(messages))
+
+
+def is_plain(message: Any) -> bool:
+    """Whether it is words of the user and nothing else, as most of a long history."""
+    if type(message) is not dict or len(message) != 2 or message.get("role") != "user":
+        return False
+    content = message.get("content")
+    return type(content) is str and 0 < len(content) <= STRING_LENGTH_MAX
 
 
 def _check_result(message: dict[str, Any], index: int, waiting: dict[str, None]) -> None:

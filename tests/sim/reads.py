@@ -68,6 +68,9 @@ class SimQueries:
     async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
         return await self.client.ask(lambda: finished(self.twin.cancelled_runs(orgs, run_ids)))
 
+    async def active_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
+        return await self.client.ask(lambda: finished(self.twin.active_runs(orgs, run_ids)))
+
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
         asked = (org, conversation_id, step_id)
         return await self.client.ask(lambda: finished(self.twin.run_of_step(*asked)))

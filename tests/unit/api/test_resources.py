@@ -11,6 +11,8 @@ from pydantic import BaseModel
 
 from services.api import resources
 from services.api.adapters.resource_query_builder import (
+    ALL_OF_ORG,
+    ORG_CHECKED,
     Resource,
     conditions_of,
     filter_of,
@@ -77,14 +79,14 @@ def test_every_query_parameter_is_a_condition(asked: type[Query]) -> None:
 
 
 def test_what_is_not_asked_is_no_condition() -> None:
-    assert filter_of(AgentPage(include=[]), "org-1").sql == "v.org = %(org)s"
+    assert filter_of(AgentPage(include=[]), "org-1").sql == ALL_OF_ORG
     assert filter_of(ModelFilters(), None).sql == "true"
 
 
 def test_conditions_name_their_values() -> None:
     found = filter_of(AgentFilters(tags=["a"], match_all_tags=True, query_text="50%"), "org-1")
     assert found.conditions == [
-        "v.org = %(org)s",
+        ORG_CHECKED,
         "v.tags && %(tags)s",
         "(%(tags)s::text[] is null or v.tags @> %(tags)s)",
         "(v.name ilike %(query_text)s or v.doc->>'description' ilike %(query_text)s)",

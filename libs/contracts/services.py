@@ -41,8 +41,9 @@ class Service:
     serves_clients: bool = False
 
 
-# The connections to Postgres of one process; in one process that is all services they share them.
+# The connections to Postgres of one process; and of one that is all services, for all together.
 POOL_CONNECTIONS_MAX = 8
+SHARED_CONNECTIONS_MAX = 10
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 # In the order in which they are started.
@@ -54,6 +55,11 @@ SERVICES = (
         sends=("memory",),
         follows=("agent",),
         events_bytes_max=1 << 30,
+    ),
+    Service(
+        name="tools",
+        contracts=("libs.contracts.tools",),
+        aggregates=("Tool", "ToolName"),
     ),
     Service(
         name="agent",

@@ -95,6 +95,7 @@ from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.runs import RunConfig
+from libs.contracts.letta.tools import ToolState
 from libs.contracts.memory import (
     BlockChanged,
     BlockCreated,
@@ -114,6 +115,17 @@ from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.services import names
 from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
+from libs.contracts.tools import (
+    CreateTool,
+    DeleteTool,
+    ToolChanged,
+    ToolCreated,
+    ToolDeleted,
+    ToolNameFreed,
+    ToolNameTaken,
+    UpdateTool,
+    tool_name_id,
+)
 from services.agent.domain.model_config import embedding_config, llm_config
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
@@ -127,6 +139,7 @@ STEP = "step-55555555-5555-4555-8555-555555555555"
 CONVERSATION = main_conversation(AGENT)
 BESIDE = "conv-88888888-8888-4888-8888-888888888888"
 COPY = "block-99999999-9999-4999-8999-999999999999"
+TOOL = "tool-66666666-6666-4666-8666-666666666666"
 
 LLM = llm_config(
     "openai/gpt-4o-mini",
@@ -246,6 +259,28 @@ CLIENT_SKILL = ClientSkill(
     name="review", description="How we review code.", location="/skills/review/SKILL.md"
 )
 
+ROLL_DICE = ToolState(
+    id=TOOL,
+    description="Roll a die.",
+    name="roll_dice",
+    tags=["dice"],
+    source_code="def roll_dice(sides: int) -> int:\n    return 4\n",
+    json_schema={
+        "name": "roll_dice",
+        "description": "Roll a die.",
+        "parameters": {
+            "type": "object",
+            "properties": {"sides": {"type": "integer", "description": "How many sides it has."}},
+            "required": ["sides"],
+        },
+    },
+    pip_requirements=[{"name": "numpy", "version": "2.0.0"}],
+    default_requires_approval=True,
+    created_by_id=USER,
+    last_updated_by_id=USER,
+    metadata_={"tool_hash": "260ef933422d"},
+)
+
 COMMANDS: list[Command] = [
     CreateAgent(
         agent_id=AGENT,
@@ -341,6 +376,9 @@ COMMANDS: list[Command] = [
         prompt="Which colour has the sky?",
         response_schema={"type": "object", "properties": {"colour": {"type": "string"}}},
     ),
+    CreateTool(tool=ROLL_DICE, replaces=True),
+    UpdateTool(tool_id=TOOL, changes={"tags": ["games"], "return_char_limit": 100}),
+    DeleteTool(tool_id=TOOL),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
@@ -375,6 +413,15 @@ def beside(kind: type[Event], **fields: Any) -> Event:
 
 def of_block(kind: type[Event], **fields: Any) -> Event:
     return kind(originator_id=BLOCK, originator_version=1, timestamp=AT, **fields)
+
+
+def of_tool(kind: type[Event], **fields: Any) -> Event:
+    return kind(originator_id=TOOL, originator_version=1, timestamp=AT, **fields)
+
+
+def of_tool_name(kind: type[Event], name: str) -> Event:
+    name_id = tool_name_id("org-1", name)
+    return kind(originator_id=name_id, originator_version=1, timestamp=AT, name=name, tool_id=TOOL)
 
 
 EVENTS: list[Event] = [
@@ -602,4 +649,9 @@ EVENTS: list[Event] = [
     of_block(BlockCreated, block=HUMAN),
     of_block(BlockChanged, changes={"value": "Name: Grace"}, cause=CAUSE),
     of_block(BlockDeleted),
+    of_tool(ToolCreated, tool=ROLL_DICE),
+    of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),
+    of_tool(ToolDeleted),
+    of_tool_name(ToolNameTaken, "roll_dice"),
+    of_tool_name(ToolNameFreed, "roll_dice"),
 ]

@@ -60,9 +60,18 @@ from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
+from libs.contracts.tools import (
+    ToolChanged,
+    ToolCreated,
+    ToolDeleted,
+    ToolNameFreed,
+    ToolNameTaken,
+)
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
 from services.memory.domain import Block
+from services.tools.domain.tool import Tool
+from services.tools.domain.tool_name import ToolName
 from tests.contract.examples import (
     AT,
     CALL,
@@ -219,6 +228,8 @@ AGENT = [
     one(AgentDeleted),
 ]
 ABANDONED = [one(AgentRequested), one(AgentAbandoned)]
+TOOL = [one(ToolCreated), one(ToolChanged), one(ToolDeleted)]
+TOOL_NAME = [one(ToolNameTaken), one(ToolNameFreed)]
 BLOCK = [one(BlockCreated), one(BlockChanged), one(BlockDeleted)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
@@ -227,6 +238,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Conversation": (Conversation, [*CONVERSATION]),
     "Conversation.beside": (Conversation, [*BESIDE]),
     "Block": (Block, [*BLOCK]),
+    "Tool": (Tool, [*TOOL]),
+    "ToolName": (ToolName, [*TOOL_NAME]),
 }
 
 

@@ -14,7 +14,7 @@ from services.agent.adapters import block_queries
 from services.agent.adapters.block_queries import NOT_SEEN, PostgresBlockQueries
 from tests.servers import PostgresServer
 
-PASSWORDS = dict.fromkeys(("memory", "agent", "api"), "secret")
+PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
 BLOCK = "insert into memory.blocks values (%s, 'org-1', now(), %s, %s, %s)"
 
 

@@ -7,16 +7,17 @@ from inspect import cleandoc
 
 import pytest
 
-from libs.contracts import agent, compaction, conversation, conversation_lifecycle, memory
+from libs.contracts import agent, compaction, conversation, conversation_lifecycle, memory, tools
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.services import names
 from tests.contract import examples
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
 
-MODULES = (agent, compaction, conversation, conversation_lifecycle, memory)
+MODULES = (agent, compaction, conversation, conversation_lifecycle, memory, tools)
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
+TOOL = examples.TOOL
 CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SUBJECTS = {
@@ -50,6 +51,14 @@ SUBJECTS = {
     "PatchBlock": f"memory.command.block.patch.org-1.{BLOCK}",
     "RenameBlock": f"memory.command.block.rename.org-1.{BLOCK}",
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
+    "CreateTool": f"tools.command.tool.create.org-1.{TOOL}",
+    "UpdateTool": f"tools.command.tool.update.org-1.{TOOL}",
+    "DeleteTool": f"tools.command.tool.delete.org-1.{TOOL}",
+    "ToolCreated": f"tools.event.tool.created.org-1.{TOOL}",
+    "ToolChanged": f"tools.event.tool.changed.org-1.{TOOL}",
+    "ToolDeleted": f"tools.event.tool.deleted.org-1.{TOOL}",
+    "ToolNameTaken": f"tools.event.tool_name.taken.org-1.{TOOL}",
+    "ToolNameFreed": f"tools.event.tool_name.freed.org-1.{TOOL}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",

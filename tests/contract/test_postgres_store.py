@@ -27,7 +27,7 @@ from libs.eventstore.postgres import (
 from libs.eventstore.read_model_rows import RowWrites
 from tests.chosen import new_postgres
 from tests.contract.ledger import ACCOUNTS, opened
-from tests.contract.plans import Plan, generic_plan, reads_by_key, scans
+from tests.contract.plans import Plan, generic_plan, index_columns, reads_by_key, scans
 from tests.contract.worlds import PostgresWorld, postgres_world
 from tests.servers import PostgresServer
 from tests.waiting import wait_for
@@ -229,10 +229,12 @@ async def test_a_plan_made_while_tables_are_small_does_not_read_all_of_them_late
         for table in ("events", "log", "accounts", "leases", "state_snapshots"):
             await postgres.admin(f"analyze {store.schema}.{table}")
     async with store.database.connection() as connection:
+        columns = await index_columns(connection)
         reads = scans(await generic_plan(connection, statement_named(name, store)))
     assert reads
     for scan in reads:
-        assert reads_by_key(scan) or (name == "head" and scan["Node Type"] != "Seq Scan"), scan
+        by_key = reads_by_key(scan, columns)
+        assert by_key or (name == "head" and scan["Node Type"] != "Seq Scan"), scan
 
 
 async def test_the_connection_that_was_used_last_is_used_next(postgres: PostgresWorld) -> None:
@@ -281,7 +283,7 @@ async def test_a_lease_whose_taking_took_longer_than_it_lasts_is_given_back(
 
 async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) -> None:
     url = postgres_server.create_database("migrated_twice")
-    passwords = {"memory": "m", "agent": "a", "api": "p"}
+    passwords = {"memory": "m", "tools": "t", "agent": "a", "api": "p"}
     environment = {
         **os.environ,
         "HEELER_ADMIN_DATABASE_URL": url,
@@ -297,7 +299,7 @@ async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) 
     def tables() -> list[tuple[object, ...]]:
         query = (
             "select table_schema, table_name, column_name, data_type from"
-            " information_schema.columns where table_schema in ('agent', 'api', 'memory')"
+            " information_schema.columns where table_schema in ('agent', 'api', 'memory', 'tools')"
             " order by 1, 2, 3"
         )
         with psycopg.connect(url) as connection:
@@ -306,7 +308,7 @@ async def test_migrating_twice_changes_nothing(postgres_server: PostgresServer) 
     assert f"memory: {', '.join(STORE_FILES)}, 0001_blocks.sql" in migrate()
     first = tables()
     assert ("memory", "blocks", "label", "text") in first
-    assert migrate() == "memory: up to date\nagent: up to date\napi: up to date\n"
+    assert migrate() == "".join(f"{name}: up to date\n" for name in passwords)
     assert tables() == first
 
 

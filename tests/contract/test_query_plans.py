@@ -58,7 +58,7 @@ from tests.contract.plans import generic_plan, index_columns, reads_by_key, scan
 from tests.servers import PostgresServer
 
 NOW = datetime.now(UTC)
-PASSWORDS = dict.fromkeys(("memory", "agent", "api"), "secret")
+PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
 SIZES = (0, 20, 2_000)
 UNCOUNTED = -2_000  # as many rows, which Postgres has not counted yet
 TABLES = {

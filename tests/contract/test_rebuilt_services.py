@@ -33,17 +33,19 @@ from libs.contracts.conversation_lifecycle import ConversationCreated, Conversat
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.memory import BlockChanged, BlockCreated
 from libs.contracts.services import names
+from libs.contracts.tools import ToolChanged, ToolCreated
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore
-from tests.contract.examples import AGENT, BLOCK, CONVERSATION, EVENTS, RUN
+from tests.contract.examples import AGENT, BLOCK, CONVERSATION, EVENTS, RUN, TOOL
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PASSWORDS = {"memory": "m", "agent": "a", "api": "p"}
+PASSWORDS = {"memory": "m", "tools": "t", "agent": "a", "api": "p"}
 # What happens to one aggregate after the other, by the examples of the events.
 STORIES: dict[str, list[list[type[Event]]]] = {
     "memory": [[BlockCreated, BlockChanged], [BlockCreated]],
+    "tools": [[ToolCreated, ToolChanged], [ToolCreated]],
     "agent": [
         [AgentRequested, AgentCreated],
         [AgentRequested],
@@ -75,7 +77,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
     for version, kind in enumerate(kinds, 1):
         [example, *_] = [one for one in EVENTS if type(one) is kind]
         text = example.model_dump_json().replace("message-66666666", f"message-6666666{number}")
-        for known in (AGENT, BLOCK, CONVERSATION, RUN):
+        for known in (AGENT, BLOCK, CONVERSATION, RUN, TOOL):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(
             update={
@@ -89,6 +91,9 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
         if isinstance(event, BlockCreated):
             block = event.block.model_copy(update={"metadata": ODD})
             event = event.model_copy(update={"block": block})
+        if isinstance(event, ToolCreated):
+            tool = event.tool.model_copy(update={"metadata_": ODD})
+            event = event.model_copy(update={"tool": tool})
         yield event
 
 

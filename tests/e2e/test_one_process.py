@@ -14,7 +14,7 @@ import pytest
 from letta_client import AsyncLetta, Letta
 
 from deploy.embedded.settings import SERVICES
-from libs.contracts.services import POOL_CONNECTIONS_MAX
+from libs.contracts.services import SHARED_CONNECTIONS_MAX
 from tests.e2e.asking import MODEL, SDK_HEADERS, SECONDS_MAX, kinds, says, stream, unique
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
@@ -108,7 +108,7 @@ async def test_many_messages_share_few_connections(
     ((connections,),) = await asyncio.to_thread(
         small.psql, "select count(*) from pg_stat_activity where usename like 'heeler_%'"
     )
-    assert 3 <= connections <= POOL_CONNECTIONS_MAX
+    assert 3 <= connections <= SHARED_CONNECTIONS_MAX
 
 
 @CREATE

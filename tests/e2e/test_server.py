@@ -26,7 +26,7 @@ def test_health_tells_the_truth_and_at_once(letta: Letta, http: httpx.Client) ->
         "server": http.get("/v1/health").json()["server"],
         "postgres": "ok",
         "nats": "ok",
-        "services": {"memory": "ok", "agent": "ok", "api": "ok"},
+        "services": {"memory": "ok", "tools": "ok", "agent": "ok", "api": "ok"},
         "dead_letters": 0,
     }
     assert letta.health().to_dict() == body

@@ -13,16 +13,12 @@ from deploy.embedded.one_process import Part, PartEnded, parts, together
 from deploy.embedded.settings import LaunchError, read_settings
 from libs.bus.json_logs import WithContext
 from libs.contracts.environment import MissingSetting
-from libs.contracts.services import POOL_CONNECTIONS_MAX, SERVICES, names
+from libs.contracts.services import SERVICES, SHARED_CONNECTIONS_MAX, names
 from services.api.settings import UnsafeSettings
 
 ENVIRONMENT = {
-    "HEELER_NATS_URLS": json.dumps(
-        {"agent": "nats://127.0.0.1:1", "api": "nats://b", "memory": "nats://c"}
-    ),
-    "HEELER_DATABASE_URLS": json.dumps(
-        {name: f"postgresql://{name}" for name in ("agent", "api", "memory")}
-    ),
+    "HEELER_NATS_URLS": json.dumps({name: "nats://127.0.0.1:1" for name in names()}),
+    "HEELER_DATABASE_URLS": json.dumps({name: f"postgresql://{name}" for name in names()}),
 }
 
 
@@ -97,8 +93,8 @@ async def test_a_log_line_names_the_service_whose_task_wrote_it() -> None:
     assert seen == ["agent", "agent", "services"]
 
 
-def test_one_process_has_no_more_connections_than_one_of_three() -> None:
-    assert sum(one.connections_shared for one in SERVICES) <= POOL_CONNECTIONS_MAX
+def test_one_process_has_few_connections() -> None:
+    assert sum(one.connections_shared for one in SERVICES) <= SHARED_CONNECTIONS_MAX
     assert tuple(parts(ENVIRONMENT)) == names()
 
 
@@ -110,7 +106,7 @@ def test_the_settings_of_every_service_hold_for_one_process_too() -> None:
 
 
 def test_a_number_of_processes_that_there_is_not_is_refused() -> None:
-    assert read_settings({}).parts == ("postgres", "nats", "memory", "agent", "api")
+    assert read_settings({}).parts == ("postgres", "nats", "memory", "tools", "agent", "api")
     assert read_settings({"HEELER_PROCESSES": "one"}).parts == ("postgres", "nats", "services")
     with pytest.raises(LaunchError, match="each or one"):
         read_settings({"HEELER_PROCESSES": "two"})

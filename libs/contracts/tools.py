@@ -1,0 +1,104 @@
+"""The language of the tools service: the tools that clients make."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from libs.contracts.bus_messages import Command, Event, JsonObject
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.tools import ToolState
+
+SERVICE = "tools"
+
+
+def tool_name_id(org: str, name: str) -> str:
+    """The id of the aggregate that guards the name of a tool in an organisation."""
+    return derived_id("tool_name", org, name)
+
+
+class CreateTool(Command):
+    """Make a tool. If its name is taken, it is refused; where it `replaces`, the tool of that name
+    gets what is said here, and keeps its id, which is the result."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool.create"
+    tool: ToolState
+    replaces: bool = False
+
+    @property
+    def target(self) -> str:
+        return self.tool.id
+
+
+class UpdateTool(Command):
+    """Change the given fields of a tool."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool.update"
+    tool_id: str
+    changes: JsonObject
+
+    @property
+    def target(self) -> str:
+        return self.tool_id
+
+
+class DeleteTool(Command):
+    """Remove a tool; its name is free again."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool.delete"
+    tool_id: str
+
+    @property
+    def target(self) -> str:
+        return self.tool_id
+
+
+class ToolCreated(Event):
+    """A tool exists."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool.created"
+    tool: ToolState
+
+
+class ToolChanged(Event):
+    """Fields of a tool have new values."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool.changed"
+    changes: JsonObject
+
+
+class ToolDeleted(Event):
+    """A tool is gone."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool.deleted"
+
+
+class ToolNameTaken(Event):
+    """A tool of an organisation has this name, and no other one may have it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_name.taken"
+    name: str
+    tool_id: str
+
+    @property
+    def about(self) -> str:
+        return self.tool_id
+
+
+class ToolNameFreed(Event):
+    """No tool has this name any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_name.freed"
+    name: str
+    tool_id: str
+
+    @property
+    def about(self) -> str:
+        return self.tool_id

@@ -1,0 +1,6 @@
+"""Start the tools service."""
+
+from libs.bus.entrypoint import start
+
+if __name__ == "__main__":
+    start("tools")

@@ -1,0 +1,59 @@
+"""The name of a tool: one tool of an organisation has it at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import CONFLICT, Event, Rejected
+from libs.contracts.tools import ToolNameFreed, ToolNameTaken
+
+
+class ToolNameState(BaseModel):
+    """Who has the name, if anybody."""
+
+    tool_id: str | None = None
+
+
+class ToolName(Aggregate[ToolNameState]):
+    """A name within an organisation. It changes in the same commit as the tool that has it."""
+
+    State = ToolNameState
+
+    @property
+    def tool_id(self) -> str | None:
+        """The tool that has the name."""
+        return self.state.tool_id
+
+    def take(self, name: str, tool_id: str, *, at: datetime) -> Rejected | None:
+        """Be the name of a tool, unless it is that of another one."""
+        if self.state.tool_id == tool_id:
+            return None
+        if self.state.tool_id is not None:
+            return taken(name)
+        self.happened(ToolNameTaken, at=at, name=name, tool_id=tool_id)
+        return None
+
+    def free(self, name: str, tool_id: str, *, at: datetime) -> None:
+        """Be nobody's name, if it was that of this tool."""
+        if self.state.tool_id == tool_id:
+            self.happened(ToolNameFreed, at=at, name=name, tool_id=tool_id)
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        match event:
+            case ToolNameTaken():
+                self.state.tool_id = event.tool_id
+            case ToolNameFreed():
+                self.state.tool_id = None
+
+
+def taken(name: str) -> Rejected:
+    """The refusal of a name that another tool has."""
+    reason = (
+        f"A tool with the name '{name}' exists already: choose another name, or send"
+        " `PUT /v1/tools/` to replace it"
+    )
+    return Rejected(code=CONFLICT, reason=reason)

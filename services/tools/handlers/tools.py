@@ -1,0 +1,87 @@
+"""Commands about the tools that clients make: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.bus.ports import Clock
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tools import CreateTool, DeleteTool, UpdateTool, tool_name_id
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.tools.domain.tool import Tool
+from services.tools.domain.tool_definition import completed
+from services.tools.domain.tool_name import ToolName, taken
+
+
+class ToolHandlers:
+    """What becomes of a tool when the tools service is told so."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {
+            CreateTool: self.create_tool,
+            UpdateTool: self.update_tool,
+            DeleteTool: self.delete_tool,
+        }
+
+    async def create_tool(self, command: CreateTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Make a tool, or give the one of its name what is said of it now."""
+        wanted = completed(command.tool)
+        if isinstance(wanted, Rejected):
+            return wanted
+        name = await self.name(wanted.name, work)
+        if name.tool_id is not None:
+            if not command.replaces:
+                return taken(wanted.name)
+            tool = await work.load(Tool, name.tool_id)
+            refused = tool.become(wanted, at=self.clock.now())
+            return refused or Accepted(result={"tool_id": tool.id})
+        tool = await work.load_new(Tool, wanted.id)
+        by = {"created_by_id": work.context.actor, "last_updated_by_id": work.context.actor}
+        refused = tool.create(wanted.model_copy(update=by), at=self.clock.now())
+        refused = refused or name.take(wanted.name, tool.id, at=self.clock.now())
+        return refused or Accepted(result={"tool_id": tool.id})
+
+    async def update_tool(self, command: UpdateTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Change the given fields of a tool."""
+        tool = await work.load(Tool, command.tool_id)
+        before, after = tool.present, tool.changed(command.changes)
+        after = after if isinstance(after, Rejected) else completed(after)
+        if before is None or isinstance(after, Rejected):
+            assert isinstance(after, Rejected), "what is not there has no changes"
+            return after
+        refused = await self.renamed(before, after, work)
+        after = after.model_copy(update={"last_updated_by_id": work.context.actor})
+        return refused or tool.become(after, at=self.clock.now()) or Accepted()
+
+    async def renamed(
+        self, before: ToolState, after: ToolState, work: UnitOfWork
+    ) -> Rejected | None:
+        """Take the new name of a tool, if it has one, and free the old one."""
+        if before.name == after.name:
+            return None
+        new = await self.name(after.name, work)
+        refused = new.take(after.name, after.id, at=self.clock.now())
+        if refused is None:
+            old = await self.name(before.name, work)
+            old.free(before.name, before.id, at=self.clock.now())
+        return refused
+
+    async def delete_tool(self, command: DeleteTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Remove a tool."""
+        tool = await work.load(Tool, command.tool_id)
+        gone = tool.present
+        refused = tool.delete(at=self.clock.now())
+        if gone is not None:
+            name = await self.name(gone.name, work)
+            name.free(gone.name, gone.id, at=self.clock.now())
+        return refused or Accepted()
+
+    async def name(self, name: str, work: UnitOfWork) -> ToolName:
+        """Who guards a name in the organisation that a command came from."""
+        return await work.load(ToolName, tool_name_id(work.context.org, name))

@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import psutil
@@ -72,10 +72,11 @@ class Server:
     def cpu_seconds(self) -> float:
         """What this process and Postgres with all its sessions, ended ones too, have used."""
         postgres = psutil.Process(self.postgres_pid)
-        ours = [psutil.Process().cpu_times()[:2], postgres.cpu_times()[:4]]
-        return sum(map(sum, ours)) + sum(
-            sum(session.cpu_times()[:2]) for session in postgres.children()
-        )
+        used = sum(psutil.Process().cpu_times()[:2])
+        for session in postgres.children():
+            with suppress(psutil.NoSuchProcess):  # its time is the server's then
+                used += sum(session.cpu_times()[:2])
+        return used + sum(postgres.cpu_times()[:4])
 
 
 @asynccontextmanager

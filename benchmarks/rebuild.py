@@ -72,11 +72,12 @@ class Server:
     def cpu_seconds(self) -> float:
         """What this process and Postgres with all its sessions, ended ones too, have used."""
         postgres = psutil.Process(self.postgres_pid)
-        used = sum(psutil.Process().cpu_times()[:2])
+        used: float = sum(psutil.Process().cpu_times()[:2])
         for session in postgres.children():
             with suppress(psutil.NoSuchProcess):  # its time is the server's then
                 used += sum(session.cpu_times()[:2])
-        return used + sum(postgres.cpu_times()[:4])
+        used += sum(postgres.cpu_times()[:4])
+        return used
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from libs.contracts.services import SERVICES, SHARED_CONNECTIONS_MAX, names
 from services.api.settings import UnsafeSettings
 
 ENVIRONMENT = {
-    "HEELER_NATS_URLS": json.dumps({name: "nats://127.0.0.1:1" for name in names()}),
+    "HEELER_NATS_URLS": json.dumps(dict.fromkeys(names(), "nats://127.0.0.1:1")),
     "HEELER_DATABASE_URLS": json.dumps({name: f"postgresql://{name}" for name in names()}),
 }
 

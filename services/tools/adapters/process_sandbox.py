@@ -1,0 +1,184 @@
+"""The sandbox of processes: each program in namespaces of its own, started ahead, used once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic_core import to_json
+
+from services.tools.adapters.sandbox_execution import Execution
+from services.tools.adapters.sandbox_pool import SandboxPool
+from services.tools.adapters.sandbox_spawner import SpawnerFailed
+from services.tools.sandbox.confinement import (
+    Confinement,
+    Runtimes,
+    bubblewrap,
+    confined,
+    runtimes,
+    unconfined,
+)
+from services.tools.sandbox.places import NoPlace, Places
+from services.tools.sandbox.ports import Outcome, Program
+from services.tools.sandbox.spawner_protocol import PROGRAM_BYTES_MAX, RESULT_BYTES_MAX
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "HEELER_SANDBOX"
+CONFINED, UNCONFINED, OFF = "process", "process-unconfined", "off"
+LANGUAGES = ("python", "shell", "javascript")
+HOW_TO_WEAKEN = (
+    f"Whoever runs the server may allow the weaker mode by {VARIABLE}={UNCONFINED}: there the code"
+    " of tools has limits and an empty environment, but sees the files and the network that the"
+    " server sees."
+)
+
+
+class ProcessSandbox:
+    """Runs programs in processes. `refusal` says why none can run here, if so."""
+
+    def __init__(self, mode: str = CONFINED, *, places: Places | None = None) -> None:
+        self.mode = mode
+        self.places = places or Places()
+        self.runtimes: Runtimes = runtimes()
+        self.pool: SandboxPool | None = None
+        self.folder: str | None = None
+        self.refusal = "The sandbox has not started yet"
+
+    async def start(self) -> None:
+        """Find out what the machine grants; say so in the log; never raises for what it lacks."""
+        tried: list[str] = []
+        for confinement in self.candidates(tried):
+            pool = SandboxPool(confinement)
+            try:
+                await pool.start()
+            except (SpawnerFailed, OSError) as failed:
+                tried.append(str(failed))
+                await pool.close()
+                continue
+            self.pool, self.refusal = pool, ""
+            log.info("The code of tools runs by %s", self.granted())
+            return
+        self.refusal = self.missing(tried)
+        log.warning("%s", self.refusal)
+
+    def candidates(self, tried: list[str]) -> list[Confinement]:
+        """The ways to run programs that are allowed here, the best one first."""
+        if self.mode == OFF or not sys.platform.startswith("linux"):
+            return []
+        if self.mode == UNCONFINED:
+            self.folder = tempfile.mkdtemp(prefix="heeler-sandbox-")
+            return [unconfined(self.runtimes, self.folder)]
+        if self.mode != CONFINED:
+            return []
+        bwrap = bubblewrap()
+        if bwrap is None:
+            tried.append("the program bwrap (bubblewrap) is not installed")
+            return []
+        try:
+            return confined(bwrap, self.runtimes)
+        except KeyError as machine:
+            tried.append(f"there is no filter of system calls for {machine}")
+            return []
+
+    def missing(self, tried: list[str]) -> str:
+        """Why no code of tools can run, and what to do."""
+        if self.mode == OFF:
+            return f"This server runs no code of tools: {VARIABLE} is {OFF}"
+        if self.mode not in (CONFINED, UNCONFINED):
+            return f"{VARIABLE} is {self.mode!r}: it must be {CONFINED}, {UNCONFINED} or {OFF}"
+        if not sys.platform.startswith("linux"):
+            return "This server runs no code of tools: sandboxes need Linux"
+        why = "; ".join(dict.fromkeys(tried))
+        return f"This machine grants no sandbox for the code of tools ({why}). {HOW_TO_WEAKEN}"
+
+    def granted(self) -> str:
+        """What holds the programs, for the operator."""
+        assert self.pool is not None
+        confinement = self.pool.confinement
+        if not confinement.namespaces:
+            return f"{UNCONFINED}: limits and an empty environment, but no wall around it"
+        user = "another user" if confinement.first_uid is not None else "the user of the server"
+        return (
+            "bubblewrap: namespaces of its own without a network, a filter of system calls, limits;"
+            f" to the machine it is {user}; memory and processes are watched, not by a cgroup"
+        )
+
+    async def run(self, program: Program) -> Outcome:
+        """How a program ended. Cancelling it kills the program."""
+        refused = self.refused(program)
+        if refused:
+            return not_started(refused)
+        data = to_json(self.told(program), inf_nan_mode="null")
+        if len(data) > PROGRAM_BYTES_MAX:
+            return not_started(f"Code and arguments have more than {PROGRAM_BYTES_MAX} bytes")
+        assert self.pool is not None
+        try:
+            async with self.places.hold(program.org, program.agent_id):
+                sandbox = await self.pool.take()
+                try:
+                    return await Execution(sandbox, program.limits).outcome(data)
+                finally:
+                    await self.pool.give_back(sandbox)
+        except NoPlace as full:
+            return not_started(full.reason)
+        except (SpawnerFailed, OSError) as failed:
+            return not_started(f"No sandbox could be started: {failed}")
+
+    def refused(self, program: Program) -> str:
+        """Why a program cannot run here; empty if it can."""
+        if self.refusal:
+            return self.refusal
+        if program.requirements:
+            wanted = ", ".join(program.requirements[:5])
+            return f"Packages cannot be installed for tools yet: pip_requirements asks for {wanted}"
+        if program.language not in LANGUAGES:
+            return f"The language {program.language!r} is none of {', '.join(LANGUAGES)}"
+        if program.language == "javascript" and self.runtimes.node is None:
+            return "JavaScript needs Node, which is not installed where the server runs"
+        if program.language == "shell" and not Path("/bin/sh").exists():
+            return "Shell needs /bin/sh, which is not there where the server runs"
+        wrong = [name for name in program.environment if not name or "=" in name or "\0" in name]
+        if wrong or any("\0" in value for value in program.environment.values()):
+            return "The environment has a name or a value that no process can have"
+        return ""
+
+    def told(self, program: Program) -> Mapping[str, object]:
+        """A program as the process inside reads it."""
+        limits = program.limits
+        return {
+            "language": program.language,
+            "source": program.source,
+            "function": program.function,
+            "arguments": program.arguments,
+            "environment": dict(program.environment),
+            "node": self.runtimes.node,
+            "result_bytes_max": RESULT_BYTES_MAX,
+            "limits": {
+                "cpu_seconds": limits.cpu_seconds,
+                "memory_bytes": limits.memory_bytes,
+                "processes": limits.processes,
+                "file_bytes": limits.file_bytes,
+            },
+        }
+
+    async def close(self) -> None:
+        """Kill all programs; wait until nothing of them runs."""
+        self.refusal = "The server is being stopped"
+        if self.pool is not None:
+            await self.pool.close()
+            self.pool = None
+        if self.folder is not None:
+            with suppress(OSError):
+                await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+
+def not_started(reason: str) -> Outcome:
+    """A program that was refused."""
+    return Outcome("error", reason=reason, started=False)

@@ -1,0 +1,154 @@
+"""One program in one sandbox: how long it may go on, what it used, how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from pydantic_core import from_json
+
+from libs.contracts.bus_messages import Json
+from services.tools.adapters.process_usage import Usage, scratch_of, usage_of
+from services.tools.adapters.sandbox_process import DROPPED_BYTES_MAX, SandboxProcess
+from services.tools.adapters.sandbox_spawner import Ended
+from services.tools.sandbox.ports import Limits, Outcome, Status
+
+# How often it is looked at what a program uses: seldom once it runs for long.
+LOOK_SECONDS = 0.03
+LOOK_SECONDS_MAX = 0.1
+SCRATCH_FILES_MAX = 50_000
+SCRATCH_FOLDERS = ("/tmp", "/dev/shm")
+SIGNAL_STATUS = 128  # what the first process of a sandbox adds to the number of a signal
+CPU_SIGNAL = 24
+
+type Verdict = tuple[Status, str]
+
+
+class Execution:
+    """Runs one program to its end. The sandbox is closed after it, however it ended."""
+
+    def __init__(self, sandbox: SandboxProcess, limits: Limits) -> None:
+        self.sandbox = sandbox
+        self.limits = limits
+        self.loop = asyncio.get_running_loop()
+        self.verdict: Verdict | None = None
+        self.memory_bytes_max = 0
+        self.cpu_seconds = 0.0
+
+    async def outcome(self, data: bytes) -> Outcome:
+        """Send the program, wait, and say what came of it."""
+        began = self.loop.time()
+        self.sandbox.keep_output(self.limits.output_bytes)
+        watching = asyncio.create_task(self.watch())
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                await self.sandbox.send(data)
+                await self.over()
+        except TimeoutError:
+            self.verdict = ("timeout", f"It ran longer than {self.limits.seconds:g} seconds")
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+            seconds = self.loop.time() - began
+            ended = await asyncio.shield(asyncio.ensure_future(self.sandbox.close()))
+        return self.ending(ended, seconds)
+
+    async def over(self) -> None:
+        """Until there is a result, a verdict, or no process."""
+        sandbox = self.sandbox
+        while not (self.verdict or sandbox.ended or sandbox.frame is not None):
+            sandbox.changed.clear()
+            if sandbox.frame_is_too_long:
+                self.verdict = ("killed", "It announced a result longer than any may be")
+            elif (
+                max(sandbox.stdout.dropped_bytes, sandbox.stderr.dropped_bytes) > DROPPED_BYTES_MAX
+            ):
+                self.verdict = ("killed", f"It printed more than {DROPPED_BYTES_MAX >> 20} MiB")
+            else:
+                await sandbox.changed.wait()
+
+    async def watch(self) -> None:
+        """Look at what it uses, and end it when that is too much."""
+        pause = LOOK_SECONDS
+        while self.verdict is None:
+            await asyncio.sleep(pause)
+            self.look()
+            pause = min(LOOK_SECONDS_MAX, pause * 1.2)
+        self.sandbox.kill()
+        self.sandbox.notice()
+
+    def look(self) -> None:
+        """Compare what all processes of the sandbox use together with the limits."""
+        init = self.sandbox.init
+        assert init is not None
+        usage = usage_of(init)
+        files = 0
+        if self.sandbox.spawner.confinement.namespaces:
+            for folder in SCRATCH_FOLDERS:
+                used = scratch_of(init, folder)
+                usage.memory_bytes += used[0]
+                files = max(files, used[1])
+        self.memory_bytes_max = max(self.memory_bytes_max, usage.memory_bytes)
+        self.cpu_seconds = max(self.cpu_seconds, usage.cpu_seconds)
+        self.verdict = self.judged(usage, files)
+
+    def judged(self, usage: Usage, files: int) -> Verdict | None:
+        """Why it must end, if so."""
+        limits = self.limits
+        if usage.memory_bytes > limits.memory_bytes:
+            return "killed", f"It used more than {limits.memory_bytes >> 20} MiB of memory"
+        if usage.threads > limits.processes * 2 + 8:
+            return "killed", f"It had more than {limits.processes} processes"
+        if usage.cpu_seconds > limits.cpu_seconds:
+            return "killed", f"It used more than {limits.cpu_seconds} seconds of CPU"
+        if files > SCRATCH_FILES_MAX:
+            return "killed", f"It made more than {SCRATCH_FILES_MAX} files"
+        return None
+
+    def ending(self, ended: Ended, seconds: float) -> Outcome:
+        """What came of it, by what this process knows: nothing but a value is taken on trust."""
+        sandbox = self.sandbox
+        frame = sandbox.frame
+        value: Json = None
+        if self.verdict is not None:
+            status, reason = self.verdict
+        elif frame is None:
+            status, reason = unexplained(ended)
+        else:
+            value, (status, reason) = read(frame)
+        return Outcome(
+            status,
+            value=value,
+            stdout=sandbox.stdout.text(),
+            stderr=sandbox.stderr.text(),
+            seconds=seconds,
+            cpu_seconds=max(ended.cpu_seconds, self.cpu_seconds),
+            memory_bytes_max=max(ended.memory_bytes_max, self.memory_bytes_max),
+            reason=reason,
+        )
+
+
+def read(frame: bytes) -> tuple[Json, Verdict]:
+    """The value, status and reason that a program told; whatever else it wrote is its error."""
+    try:
+        told = from_json(frame, allow_inf_nan=False)
+    except ValueError:
+        told = None
+    match told:
+        case {"status": "success", "value": value, **rest} if not rest:
+            return value, ("success", "")
+        case {"status": "error", "reason": str(reason), **rest} if not rest:
+            return None, ("error", reason)
+    return None, ("error", "It wrote something that is no result where its result is read")
+
+
+def unexplained(ended: Ended) -> Verdict:
+    """Why a program ended without a result."""
+    code = ended.code
+    number = -code if code < 0 else code - SIGNAL_STATUS
+    if number == CPU_SIGNAL:
+        return "killed", "It used all of its CPU time"
+    if number > 0:
+        return "killed", f"It was ended by signal {number}"
+    return "error", f"It ended without a result (exit status {code})"

@@ -1,0 +1,227 @@
+"""One sandbox: a process that waits for a program, executes it once, and is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+from services.tools.adapters.sandbox_spawner import Ended, Spawner, SpawnerFailed, close_all
+from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, READY, RESULT_BYTES_MAX
+
+READ_BYTES = 1 << 16
+STATUS_BYTES_MAX = 4_096
+READY_SECONDS_MAX = 15.0
+END_SECONDS_MAX = 10.0
+# What is printed over the bound is read and dropped up to here; then the program is killed.
+DROPPED_BYTES_MAX = 16 << 20
+
+
+class Stream:
+    """What comes out of a pipe, up to a bound; `on_data` is called after each piece."""
+
+    def __init__(self, file: int, kept_bytes: int, on_data: Callable[[], None]) -> None:
+        self.file = file
+        self.kept = bytearray()
+        self.kept_bytes = kept_bytes
+        self.dropped_bytes = 0
+        self.on_data = on_data
+        self.ended = False
+        self.loop = asyncio.get_running_loop()
+        os.set_blocking(file, False)
+        self.loop.add_reader(file, self.read)
+
+    def read(self) -> bool:
+        """Take one piece; false if there is none now."""
+        try:
+            piece = os.read(self.file, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not piece:
+            self.close()
+        room = self.kept_bytes - len(self.kept)
+        self.kept += piece[:room]
+        self.dropped_bytes += max(0, len(piece) - room)
+        self.on_data()
+        return bool(piece)
+
+    def read_rest(self) -> None:
+        """Take what is left after all writers are gone, and close."""
+        while not self.ended and len(self.kept) < self.kept_bytes and self.read():
+            pass
+        self.close()
+
+    def close(self) -> None:
+        """Read no more."""
+        if not self.ended:
+            self.ended = True
+            self.loop.remove_reader(self.file)
+            os.close(self.file)
+
+    def text(self) -> str:
+        """What was kept, with a word on what was not."""
+        text = self.kept.decode("utf-8", "replace")
+        if self.dropped_bytes:
+            text += f"\n... (cut after {self.kept_bytes} bytes)"
+        return text
+
+
+class SandboxProcess:
+    """A process in a sandbox of its own. `init` is the first process of its namespace."""
+
+    def __init__(self, spawner: Spawner) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.spawner = spawner
+        self.changed = asyncio.Event()
+        self.init: int | None = None
+        self.handle: int | None = None
+        pairs = [os.pipe() for _ in range(5)]
+        self.program = pairs[0][1]
+        theirs = [pairs[0][0], *(written for _, written in pairs[1:])]
+        ours = [read for read, _ in pairs[1:]]
+        try:
+            self.started = spawner.spawn(theirs)
+        except SpawnerFailed:
+            close_all([self.program, *ours])
+            raise
+        finally:
+            close_all(theirs)
+        os.set_blocking(self.program, False)
+        bounds = (0, 0, LENGTH_BYTES + RESULT_BYTES_MAX + len(READY), STATUS_BYTES_MAX)
+        streams = [
+            Stream(file, bound, self.notice) for file, bound in zip(ours, bounds, strict=True)
+        ]
+        self.stdout, self.stderr, self.result, self.status = streams
+        self.started.ended.add_done_callback(lambda _: self.notice())
+
+    def notice(self) -> None:
+        """Something happened."""
+        self.changed.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.started.ended.done()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it waits for a program."""
+        return self.init is not None and self.result.kept[:1] == READY and not self.ended
+
+    async def ready(self) -> None:
+        """Until it waits for a program; raises SpawnerFailed with what the machine said."""
+        try:
+            async with asyncio.timeout(READY_SECONDS_MAX):
+                pid = await asyncio.shield(self.started.pid)
+                while not self.is_ready:
+                    self.find_first_process(pid)
+                    if self.ended:
+                        raise SpawnerFailed(self.stderr_for_operator())
+                    if self.is_ready:
+                        break
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            raise SpawnerFailed("the sandbox did not become ready in time") from None
+
+    def find_first_process(self, pid: int) -> None:
+        """The first process of the sandbox, as soon as it is told."""
+        if self.init is not None or self.ended:
+            return
+        if not self.spawner.confinement.namespaces:
+            self.init = pid
+        else:
+            with suppress(ValueError):
+                line = bytes(self.status.kept).partition(b"\n")[0]
+                told = json.loads(line)
+                if isinstance(told, dict) and isinstance(told.get("child-pid"), int):
+                    self.init = told["child-pid"]
+        if self.init is not None:
+            with suppress(ProcessLookupError):
+                self.handle = os.pidfd_open(self.init)
+
+    def stderr_for_operator(self) -> str:
+        """What it printed before there was any program."""
+        self.stderr.kept_bytes = STATUS_BYTES_MAX
+        self.stderr.read_rest()
+        return self.stderr.kept.decode("utf-8", "replace").strip() or "it ended at once"
+
+    def keep_output(self, count: int) -> None:
+        """From now on keep so much of what it prints."""
+        self.stdout.kept_bytes = self.stderr.kept_bytes = count
+
+    async def send(self, data: bytes) -> None:
+        """Give it its program; it closes its end when it has read all."""
+        data = len(data).to_bytes(LENGTH_BYTES, "big") + data
+        while data and not self.ended:
+            try:
+                data = data[os.write(self.program, data) :]
+            except BlockingIOError:
+                await self.writable()
+            except BrokenPipeError:
+                return
+
+    async def writable(self) -> None:
+        """Until more of the program can be written."""
+        able: asyncio.Future[None] = self.loop.create_future()
+
+        def tell() -> None:
+            if not able.done():
+                able.set_result(None)
+
+        self.loop.add_writer(self.program, tell)
+        try:
+            await able
+        finally:
+            self.loop.remove_writer(self.program)
+
+    @property
+    def frame(self) -> bytes | None:
+        """The result, once it is there in full."""
+        data = self.result.kept[len(READY) :]
+        size = int.from_bytes(data[:LENGTH_BYTES], "big")
+        if len(data) < LENGTH_BYTES or len(data) - LENGTH_BYTES < size:
+            return None
+        return bytes(data[LENGTH_BYTES : LENGTH_BYTES + size])
+
+    @property
+    def frame_is_too_long(self) -> bool:
+        """Whether it announced more than anybody reads."""
+        data = self.result.kept[len(READY) : len(READY) + LENGTH_BYTES]
+        return len(data) == LENGTH_BYTES and int.from_bytes(data, "big") > RESULT_BYTES_MAX
+
+    def kill(self) -> None:
+        """End it and everything in it: with its first process the kernel kills all others."""
+        if self.handle is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self.handle, signal.SIGKILL)
+        pid = self.started.pid
+        if self.ended or not pid.done() or pid.exception() is not None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            if not self.spawner.confinement.namespaces:
+                os.killpg(pid.result(), signal.SIGKILL)
+            elif self.handle is None:
+                os.kill(pid.result(), signal.SIGKILL)
+
+    async def close(self) -> Ended:
+        """Kill it, wait until it is gone, and say what it used."""
+        self.kill()
+        try:
+            async with asyncio.timeout(END_SECONDS_MAX):
+                with suppress(SpawnerFailed):
+                    await asyncio.shield(self.started.pid)
+                self.kill()
+                return await asyncio.shield(self.started.ended)
+        finally:
+            self.stdout.read_rest()
+            self.stderr.read_rest()
+            for stream in (self.result, self.status):
+                stream.close()
+            close_all([self.program])
+            if self.handle is not None:
+                close_all([self.handle])
+                self.handle = None

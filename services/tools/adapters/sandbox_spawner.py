@@ -1,0 +1,177 @@
+"""The process that starts sandboxes, as the service speaks with it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.tools.sandbox import spawner_protocol
+from services.tools.sandbox.confinement import Confinement
+
+log = logging.getLogger(__name__)
+
+PROGRAM = Path(spawner_protocol.__file__).with_name("spawner.py")
+START_SECONDS_MAX = 10.0
+
+
+class SpawnerFailed(Exception):
+    """No sandbox can be started; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: `code` as subprocess has it, and what it used."""
+
+    code: int
+    cpu_seconds: float = 0.0
+    memory_bytes_max: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Started:
+    """What is told of one process."""
+
+    name: int
+    pid: asyncio.Future[int] = field(repr=False)
+    ended: asyncio.Future[Ended] = field(repr=False)
+
+
+class Spawner:
+    """One process that starts sandboxes; `alive` until it ends."""
+
+    def __init__(self, confinement: Confinement) -> None:
+        self.confinement = confinement
+        self.loop = asyncio.get_running_loop()
+        self.names = itertools.count(1)
+        self.started: dict[int, Started] = {}
+        self.ready: asyncio.Future[None] = self.loop.create_future()
+        self.alive = False
+
+    async def start(self) -> None:
+        """Begin; raises SpawnerFailed if this confinement is not to be had."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
+        self.process = await asyncio.to_thread(self.open, command, theirs)
+        ours.send(json.dumps(self.confinement.setup()).encode())
+        ours.setblocking(False)
+        self.control = ours
+        self.alive = True
+        self.loop.add_reader(ours.fileno(), self.hear)
+        try:
+            async with asyncio.timeout(START_SECONDS_MAX):
+                await self.ready
+        except TimeoutError:
+            await self.close()
+            raise SpawnerFailed("the process that starts sandboxes does not answer") from None
+
+    def open(self, command: list[str], control: socket.socket) -> subprocess.Popen[bytes]:
+        """Start the process, with its end of the socket."""
+        with control:
+            files = [control.fileno()]
+            return subprocess.Popen(
+                command, pass_fds=files, stdin=subprocess.DEVNULL, cwd="/", env={}
+            )
+
+    def spawn(self, files: Sequence[int]) -> Started:
+        """Start one process with these as its stdin, stdout, stderr, result and status."""
+        if not self.alive:
+            raise SpawnerFailed("the process that starts sandboxes has ended")
+        name = next(self.names)
+        started = Started(name, self.loop.create_future(), self.loop.create_future())
+        if self.confinement.folder:
+            Path(self.confinement.folder, str(name)).mkdir(mode=0o700)
+        self.started[name] = started
+        try:
+            socket.send_fds(self.control, [json.dumps({"name": name}).encode()], list(files))
+        except OSError as error:  # also BlockingIOError: far more than it can start
+            del self.started[name]
+            raise SpawnerFailed(f"no sandbox could be asked for: {error}") from error
+        return started
+
+    def hear(self) -> None:
+        """Take one message of the process."""
+        try:
+            message = self.control.recv(spawner_protocol.MESSAGE_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self.lost("it has ended")
+            return
+        told = json.loads(message)
+        if "ready" in told:
+            self.ready.set_result(None)
+        elif "refused" in told:
+            self.lost(told["refused"])
+        else:
+            self.hear_of(told)
+
+    def hear_of(self, told: dict[str, object]) -> None:
+        """Something about one process."""
+        name = told["name"]
+        assert isinstance(name, int)
+        started = self.started[name]
+        match told:
+            case {"pid": int(pid)}:
+                started.pid.set_result(pid)
+            case {"failed": str(reason)}:
+                del self.started[name]
+                started.pid.set_exception(SpawnerFailed(reason))
+                started.pid.exception()  # whoever awaits it sees it
+                started.ended.set_result(Ended(126))
+            case {"ended": int(code), "cpu": float(cpu), "rss": int(memory)}:
+                del self.started[name]
+                started.ended.set_result(Ended(code, cpu, memory))
+
+    def lost(self, reason: str) -> None:
+        """The process is gone, and with it everything it started."""
+        if not self.alive:
+            return
+        self.alive = False
+        self.loop.remove_reader(self.control.fileno())
+        self.control.close()
+        if not self.ready.done():
+            self.ready.set_exception(SpawnerFailed(reason))
+        for started in self.started.values():
+            if not started.pid.done():
+                started.pid.set_exception(SpawnerFailed(reason))
+                started.pid.exception()
+            if not started.ended.done():
+                started.ended.set_result(Ended(-9))
+        self.started.clear()
+
+    async def close(self) -> None:
+        """End it, and wait for that."""
+        self.lost("it was stopped")
+        with suppress(ProcessLookupError):
+            await asyncio.to_thread(self.wait)
+
+    def wait(self) -> None:
+        """Until the process has ended; it ends by itself when the socket is closed."""
+        try:
+            self.process.wait(START_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def close_all(files: Sequence[int]) -> None:
+    """Close files that may be closed already."""
+    for file in files:
+        with suppress(OSError):
+            os.close(file)

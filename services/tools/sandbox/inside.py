@@ -1,0 +1,228 @@
+"""Runs inside of the sandbox, as the process that executes one program. Not part of any service.
+
+It waits on stdin for the program (a length, then JSON), limits itself, executes it, and writes the
+result (a length, then JSON) to a pipe of its own. Nothing of Heeler can be imported here. What the
+code does to this process can only spoil its own result: who reads it trusts none of it.
+"""
+
+import contextlib
+import io
+import json
+import linecache
+import os
+import resource
+import subprocess
+import sys
+import traceback
+import types
+from typing import Any
+
+RESULT = 3
+NAME = "tool.py"
+LENGTH_BYTES = 4
+OPEN_FILES_MAX = 128
+# Already counted when the code begins: this process, and the first one of the sandbox.
+OWN_PROCESSES = 3
+SHELL_ARGUMENTS = "ARGUMENTS"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+JAVASCRIPT = """
+;(async () => {
+  const program = JSON.parse(process.env.PROGRAM); delete process.env.PROGRAM;
+  const value = program.function ? await eval(program.function)(program.arguments) : undefined;
+  let text; try { text = JSON.stringify(value === undefined ? null : value); }
+  catch { text = JSON.stringify(String(value)); }
+  require("fs").writeFileSync(program.result, text ?? JSON.stringify(String(value)));
+})().catch((error) => { console.error(error); process.exit(1); });
+"""
+
+
+def read_exactly(count: int) -> bytes:
+    """So many bytes of stdin; the process ends if nobody sends them."""
+    data = b""
+    while len(data) < count:
+        piece = os.read(0, min(count - len(data), 1 << 20))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data
+
+
+def tell(outcome: dict[str, Any]) -> None:
+    """Write the result, and nothing more."""
+    data = json.dumps(outcome, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    data = len(data).to_bytes(LENGTH_BYTES, "big") + data
+    while data:
+        data = data[os.write(RESULT, data) :]
+
+
+def limit(limits: dict[str, Any], language: str) -> None:
+    """Take away what the program may not use; nothing of it can be raised again."""
+    seconds = limits["cpu_seconds"]
+    bounds = {
+        resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_CPU: (seconds, seconds + 1),
+        resource.RLIMIT_FSIZE: (limits["file_bytes"],) * 2,
+        resource.RLIMIT_NOFILE: (OPEN_FILES_MAX,) * 2,
+        resource.RLIMIT_NPROC: (limits["processes"] + OWN_PROCESSES,) * 2,
+        resource.RLIMIT_MEMLOCK: (0, 0),
+        resource.RLIMIT_MSGQUEUE: (0, 0),
+    }
+    if language != "javascript":  # its engine sets aside far more addresses than it uses
+        bounds[resource.RLIMIT_AS] = (limits["memory_bytes"],) * 2
+    for name, bound in bounds.items():
+        resource.setrlimit(name, bound)
+
+
+def as_json(value: Any) -> Any:
+    """The value if JSON can say it, else what it says of itself."""
+    try:
+        json.dumps(value, allow_nan=False)
+        return value
+    except (TypeError, ValueError, RecursionError):
+        pass
+    for text in (str, repr):
+        try:
+            return str(text(value))
+        except Exception:
+            continue
+    return f"<a {type(value).__name__} that cannot be shown>"
+
+
+def failure(error: BaseException) -> dict[str, Any]:
+    """The traceback from the program's first line on."""
+    shown = traceback.TracebackException.from_exception(error)
+    seen: set[int] = set()
+    part: traceback.TracebackException | None = shown
+    while part is not None and id(part) not in seen:
+        seen.add(id(part))
+        names = [frame.filename for frame in part.stack]
+        first = names.index(NAME) if NAME in names else len(names)
+        part.stack = traceback.StackSummary.from_list(part.stack[first:])
+        part = part.__cause__ or part.__context__
+    return {"status": "error", "reason": "".join(shown.format()).strip()}
+
+
+def run_python(program: dict[str, Any]) -> dict[str, Any]:
+    """Execute the source, then call the function."""
+    source = program["source"]
+    linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
+    module = types.ModuleType("__main__")
+    module.__dict__["__file__"] = NAME
+    sys.modules["__main__"] = module
+    try:
+        exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
+        return {"status": "success", "value": as_json(called(module, program))}
+    except SystemExit as stop:
+        if stop.code in (None, 0):
+            return {"status": "success", "value": None}
+        return {"status": "error", "reason": f"The code ended itself with {stop.code!r}"}
+    except BaseException as error:
+        return failure(error)
+
+
+def called(module: types.ModuleType, program: dict[str, Any]) -> Any:
+    """What the function gives back; async ones are awaited."""
+    if not program["function"]:
+        return None
+    function = getattr(module, program["function"], None)
+    if not callable(function):
+        raise NameError(f"The code defines no function {program['function']!r}")
+    value = function(**program["arguments"])
+    if hasattr(value, "__await__"):
+        import asyncio  # here, for it takes longer than most tools
+
+        async def awaited() -> Any:
+            return await value
+
+        value = asyncio.run(awaited())
+    return value
+
+
+def run_other(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
+    """Execute another interpreter, and wait for it."""
+    child = subprocess.run(command, env={**os.environ, **environment}, close_fds=True, check=False)
+    if child.returncode == 0:
+        return {"status": "success", "value": None}
+    if child.returncode < 0:
+        reason = f"The program was ended by signal {-child.returncode}"
+    else:
+        reason = f"The program ended with exit status {child.returncode}"
+    return {"status": "error", "reason": reason}
+
+
+def run_shell(program: dict[str, Any]) -> dict[str, Any]:
+    """Execute a script by `sh`."""
+    write("tool.sh", program["source"])
+    arguments = {SHELL_ARGUMENTS: json.dumps(program["arguments"])}
+    return run_other(["/bin/sh", "tool.sh"], arguments)
+
+
+def run_javascript(program: dict[str, Any]) -> dict[str, Any]:
+    """Execute a script by Node; its function gets the arguments as one object."""
+    write("tool.cjs", program["source"] + JAVASCRIPT)
+    result = os.path.join(os.getcwd(), "result.json")
+    told = {name: program[name] for name in ("function", "arguments")} | {"result": result}
+    heap = max(16, program["limits"]["memory_bytes"] * 3 // 4 >> 20)
+    command = [program["node"], f"--max-old-space-size={heap}", "tool.cjs"]
+    outcome = run_other(command, {"PROGRAM": json.dumps(told)})
+    if outcome["status"] == "success" and os.path.exists(result):
+        with open(result, encoding="utf-8", errors="replace") as file:
+            outcome["value"] = json.loads(file.read(program["result_bytes_max"] + 1))
+    return outcome
+
+
+def write(name: str, text: str) -> None:
+    """A file beside the program."""
+    with open(name, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+
+
+RUNNERS = {"python": run_python, "shell": run_shell, "javascript": run_javascript}
+
+
+def receive() -> dict[str, Any]:
+    """The program. From then on stdin is empty."""
+    size = int.from_bytes(read_exactly(LENGTH_BYTES), "big")
+    program: dict[str, Any] = json.loads(read_exactly(size))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return program
+
+
+def prepare(program: dict[str, Any]) -> None:
+    """Everything that must be so before the first line of the program."""
+    os.environ.clear()
+    os.environ.update({"PATH": PATH, "HOME": os.getcwd(), "LANG": "C.UTF-8"})
+    os.environ.update(program["environment"])
+    os.set_inheritable(RESULT, False)
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper)
+        stream.reconfigure(encoding="utf-8", errors="replace")
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    limit(program["limits"], program["language"])
+
+
+def main() -> None:
+    """Wait, execute, tell."""
+    os.write(RESULT, b"R")
+    program = receive()
+    prepare(program)
+    outcome = RUNNERS[program["language"]](program)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    try:
+        size = len(json.dumps(outcome, ensure_ascii=False).encode("utf-8", "replace"))
+        if size > program["result_bytes_max"]:
+            bound = program["result_bytes_max"]
+            why = f"The result has {size} bytes; at most {bound} can be given back"
+            outcome = {"status": "error", "reason": why}
+        tell(outcome)
+    except MemoryError:
+        tell({"status": "error", "reason": "MemoryError: no memory was left for the result"})
+    os._exit(0)
+
+
+main()

@@ -1,0 +1,68 @@
+"""What runs a program apart from the services, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from libs.contracts.bus_messages import Json, JsonObject
+
+type Language = Literal["python", "shell", "javascript"]
+type Status = Literal["success", "error", "timeout", "killed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one program may use. Output is counted for each of stdout and stderr; `file_bytes` for
+    each file; `processes` with threads."""
+
+    seconds: float = 60.0
+    cpu_seconds: int = 60
+    memory_bytes: int = 512 << 20
+    processes: int = 64
+    output_bytes: int = 128 << 10
+    file_bytes: int = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Code, and what of it is called with which arguments.
+
+    Without a `function` the source runs from its first line to its last. Shell finds its arguments
+    as JSON in the variable ARGUMENTS. `org` and `agent_id` say whose places it takes.
+    """
+
+    language: str
+    source: str
+    function: str = ""
+    arguments: JsonObject = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    org: str = ""
+    agent_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a program ended. `reason` says why it did not succeed; for an exception that the code
+    raised it is the traceback. Where `started` is false nothing of it ran."""
+
+    status: Status
+    value: Json = None
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    memory_bytes_max: int = 0
+    reason: str = ""
+    started: bool = True
+
+
+class Sandbox(Protocol):
+    """Runs programs that nobody trusts."""
+
+    async def run(self, program: Program) -> Outcome:
+        """How it ended. Cancelling it kills the program."""
+        ...

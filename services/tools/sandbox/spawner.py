@@ -1,0 +1,179 @@
+"""Starts sandboxes: a small process of one thread, so that a start costs no copy of a service.
+
+It is told once how (`Setup`), then receives for each sandbox a number and five open files, and
+answers with its process id, and with how it ended. When whoever started it goes away, it kills
+what it started and ends. It runs by itself, without the packages of Heeler.
+"""
+
+import base64
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+MESSAGE_BYTES_MAX = 1 << 17
+FILES = 5  # stdin, stdout, stderr, result, status
+FIRST_DATA_FILE = 5
+PARKED_FILES = 64  # where files wait until their places are free
+STAGE = "/mnt"
+PR_SET_PDEATHSIG = 1
+MS_BIND, MS_REC, MS_PRIVATE, MS_RDONLY, MS_REMOUNT = 4096, 16384, 1 << 18, 1, 32
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(
+    source: str | None, target: str, kind: str | None, flags: int, data: str | None = None
+) -> None:
+    """mount(2)."""
+    texts = [text.encode() if text else None for text in (source, target, kind)]
+    if libc.mount(*texts, ctypes.c_ulong(flags), data.encode() if data else None) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), target)
+
+
+def stage(binds: list[tuple[str, str]]) -> None:
+    """See some folders under short paths that every user can reach, in a mount namespace of our
+    own: the interpreter may lie in a home that is closed to the user of the sandbox."""
+    os.unshare(os.CLONE_NEWNS)
+    mount(None, "/", None, MS_REC | MS_PRIVATE)
+    mount("tmpfs", STAGE, "tmpfs", 0, "mode=0755,size=65536")
+    for source, target in binds:
+        if os.path.isdir(source):
+            os.makedirs(target)
+        else:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        mount(source, target, None, MS_BIND | MS_REC)
+
+
+class Spawner:
+    """What is started, by process id."""
+
+    def __init__(self, control: socket.socket, setup: dict[str, Any]) -> None:
+        self.control = control
+        self.argv: list[str] = setup["argv"]
+        self.data = [base64.b64decode(text) for text in setup["data"]]
+        self.first_uid = setup["first_uid"]
+        self.folder = setup["folder"]
+        self.names: dict[int, int] = {}
+
+    def tell(self, message: dict[str, object]) -> None:
+        """Answer who started us."""
+        self.control.send(json.dumps(message).encode())
+
+    def spawn(self, name: int, files: list[int]) -> None:
+        """Start one sandbox."""
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self.tell({"name": name, "failed": str(error)})
+            return
+        if pid == 0:
+            try:
+                self.become(name, files)
+            finally:
+                os._exit(126)
+        self.names[pid] = name
+        self.tell({"name": name, "pid": pid})
+
+    def become(self, name: int, files: list[int]) -> None:
+        """Turn into the sandbox; never returns."""
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self.place(files)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if self.first_uid is not None:
+            uid = self.first_uid + name % 4096
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if self.folder:
+            os.chdir(os.path.join(self.folder, str(name)))
+        os.execve(self.argv[0], self.argv, {})
+
+    def place(self, files: list[int]) -> None:
+        """The files at 0 to 4, then what the program reads at its start; nothing else."""
+        for data in self.data:
+            file = os.memfd_create("data")
+            os.write(file, data)
+            os.lseek(file, 0, os.SEEK_SET)
+            files.append(file)
+        parked = [fcntl.fcntl(file, fcntl.F_DUPFD, PARKED_FILES) for file in files]
+        for number, file in enumerate(parked):
+            os.dup2(file, number)
+        os.closerange(len(parked), 4096)
+
+    def reap(self) -> None:
+        """Tell of all that have ended."""
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            name = self.names.pop(pid, None)
+            if name is not None:
+                code = os.waitstatus_to_exitcode(status)
+                cpu = used.ru_utime + used.ru_stime
+                self.tell({"name": name, "ended": code, "cpu": cpu, "rss": used.ru_maxrss << 10})
+
+    def serve(self, wake: int) -> None:
+        """Until nobody asks any more."""
+        while True:
+            ready, _, _ = select.select([self.control.fileno(), wake], [], [])
+            if wake in ready:
+                os.read(wake, 4096)
+                self.reap()
+            if self.control.fileno() in ready:
+                message, files, _, _ = socket.recv_fds(self.control, MESSAGE_BYTES_MAX, FILES)
+                if not message:
+                    return
+                self.spawn(json.loads(message)["name"], files)
+                for file in files:
+                    os.close(file)
+
+    def kill_all(self) -> None:
+        """Leave nothing behind."""
+        for pid in self.names:
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+
+
+def main() -> None:
+    """Serve whoever holds the other end of the socket."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    setup = json.loads(control.recv(MESSAGE_BYTES_MAX))
+    wake, written = os.pipe()
+    os.set_blocking(written, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)  # the service says when to stop
+    spawner = Spawner(control, setup)
+    try:
+        if setup["stage"]:
+            stage(setup["stage"])
+    except OSError as error:
+        spawner.tell({"refused": str(error)})
+        return
+    spawner.tell({"ready": True})
+    try:
+        spawner.serve(wake)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
+        spawner.kill_all()
+
+
+main()

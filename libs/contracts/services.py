@@ -65,6 +65,7 @@ SERVICES = (
         name="agent",
         contracts=(
             "libs.contracts.agent",
+            "libs.contracts.agent_tools",
             "libs.contracts.conversation",
             "libs.contracts.runs_with_options",
             "libs.contracts.callbacks",

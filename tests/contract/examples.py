@@ -19,6 +19,7 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.agent_tools import AttachTool, DetachTool
 from libs.contracts.approvals import (
     AnswerApproval,
     ApprovalAnswered,
@@ -290,6 +291,8 @@ COMMANDS: list[Command] = [
     DeleteAgent(agent_id=AGENT),
     AttachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
     DetachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
+    AttachTool(agent_id=AGENT, tool_id=TOOL),
+    DetachTool(agent_id=AGENT, tool_id=TOOL),
     StartRun(
         agent_id=AGENT,
         conversation_id=CONVERSATION,

@@ -25,6 +25,8 @@ SUBJECTS = {
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",
     "AttachBlock": f"agent.command.agent.attach_block.org-1.{AGENT}",
+    "AttachTool": f"agent.command.agent.attach_tool.org-1.{AGENT}",
+    "DetachTool": f"agent.command.agent.detach_tool.org-1.{AGENT}",
     "DetachBlock": f"agent.command.agent.detach_block.org-1.{AGENT}",
     "StartRun": f"agent.command.run.start.org-1.{CONVERSATION}",
     "StartClientRun": f"agent.command.run.start_with_client_tools.org-1.{CONVERSATION}",

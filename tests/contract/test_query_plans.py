@@ -25,6 +25,7 @@ from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.past_run_queries import PostgresPastRunQueries
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
+from services.agent.adapters.tool_queries import PostgresToolQueries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
@@ -53,7 +54,7 @@ from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.steps import STEPS, StepPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
-from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP
+from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP, TOOL
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
 
@@ -63,6 +64,7 @@ SIZES = (0, 20, 2_000)
 UNCOUNTED = -2_000  # as many rows, which Postgres has not counted yet
 TABLES = {
     "memory.blocks": "'block-' || n, '{org}', now(), 1, 'human', '{{}}'",
+    "tools.tools": "'tool-' || n, '{org}', now(), now(), 'tool_' || n, 'custom', '{{}}', '{{}}'",
     "agent.agents": "'agent-' || n, '{org}', now(), now(), 'Ada', 'conv-' || n,"
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
     "agent.agent_tags": "'agent-' || n, 'tag-' || n % 7, '{org}'",
@@ -154,6 +156,11 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresPastRunQueries: {
         "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),
         "has_run": lambda queries: queries.has_run(ORG, CONVERSATION, RUN),
+    },
+    PostgresToolQueries: {
+        "custom_tools": lambda queries: queries.custom_tools(ORG, [TOOL]),
+        "tools_of_many": lambda queries: queries.tools_of_many([(ORG, [TOOL])]),
+        "custom_tools_named": lambda queries: queries.custom_tools_named(ORG, ["roll_dice"]),
     },
     PostgresMessageSearch: {
         "search_messages": lambda queries: queries.search_messages(SEARCH),

@@ -14,7 +14,7 @@ from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.call_arguments import arguments_of
 from services.agent.domain.heartbeat_pauses import pause_minutes
-from services.agent.domain.tools.definition import BaseTool
+from services.agent.domain.tools.custom_tools import HeldTool
 
 SEARCH_RESULTS_DEFAULT = 5
 SEARCH_RESULTS_MAX = 100
@@ -64,7 +64,7 @@ class AgentTools:
             "send_message": self.send_message,
         }
 
-    def runner(self, tool: BaseTool) -> Runner | None:
+    def runner(self, tool: HeldTool) -> Runner | None:
         """What carries out calls of a tool; None if there is nothing yet that does."""
         return self.runners.get(tool.name)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from libs.eventstore.connection_pool import Database
 from services.agent.adapters.approval_queries import ApprovalQueries, PostgresApprovalQueries
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
 from services.agent.adapters.callback_queries import CallbackQueries, PostgresCallbackQueries
@@ -17,6 +18,7 @@ from services.agent.adapters.past_run_queries import PastRunQueries, PostgresPas
 from services.agent.adapters.pause_queries import PauseQueries, PostgresPauseQueries
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries, RunQueries
+from services.agent.adapters.tool_queries import PostgresToolQueries, ToolQueries
 
 
 class Queries(
@@ -29,6 +31,7 @@ class Queries(
     PastRunQueries,
     PauseQueries,
     RunQueries,
+    ToolQueries,
     Protocol,
 ):
     """All reads of the agent service."""
@@ -44,5 +47,10 @@ class PostgresQueries(
     PostgresPastRunQueries,
     PostgresPauseQueries,
     PostgresRunQueries,
+    PostgresToolQueries,
 ):
     """Keeps the contract of `Queries`."""
+
+    def __init__(self, database: Database) -> None:
+        PostgresBlockQueries.__init__(self, database)
+        PostgresToolQueries.__init__(self, database)

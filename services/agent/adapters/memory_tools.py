@@ -21,7 +21,7 @@ from services.agent.adapters.block_file_tools import BlockFileTools
 from services.agent.adapters.block_queries import BlockQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
-from services.agent.domain.tools.definition import BaseTool
+from services.agent.domain.tools.custom_tools import HeldTool
 
 
 class MemoryReplace(BaseModel):
@@ -87,7 +87,7 @@ class MemoryTools:
             "memory_apply_patch": files.memory_apply_patch,
         }
 
-    def runner(self, tool: BaseTool) -> Runner | None:
+    def runner(self, tool: HeldTool) -> Runner | None:
         """What carries out calls of a tool; None if memory cannot yet."""
         return self.runners.get(tool.name)
 

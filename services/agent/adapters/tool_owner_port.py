@@ -10,7 +10,7 @@ from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import ToolCall
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.tools.definition import BaseTool
+from services.agent.domain.tools.custom_tools import HeldTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ToolOwner(Protocol):
     """One owner of tools. Runners raise BusUnavailable or StoreUnavailable during an outage, and
     pydantic's ValidationError for arguments that do not fit."""
 
-    def runner(self, tool: BaseTool) -> Runner | None:
+    def runner(self, tool: HeldTool) -> Runner | None:
         """What carries out calls of a tool; None if the owner cannot yet."""
         ...
 

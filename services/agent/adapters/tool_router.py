@@ -18,11 +18,9 @@ from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.tools.catalogue import (
-    TOOL_ARGUMENTS_CHARS_MAX,
-    tools_of,
-)
-from services.agent.domain.tools.definition import BaseTool, Owner
+from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
+from services.agent.domain.tools.custom_tools import HeldTool
+from services.agent.domain.tools.definition import Owner
 from services.agent.domain.tools.return_limits import cut
 from services.agent.settings import TOOL_SECONDS_MAX
 
@@ -60,16 +58,19 @@ class ToolRouter:
         self.clock = clock
         self.seconds_max = seconds_max
 
-    def runner(self, tool: BaseTool) -> Runner | None:
+    def runner(self, tool: HeldTool) -> Runner | None:
         """What carries out calls of a tool; None if its owner is not there, or cannot yet."""
         owner = self.owners.get(tool.owner)
         return owner.runner(tool) if owner else None
 
     def idempotent(self, name: str, design: AgentDesign) -> bool:
-        """Whether a call may be made again after a crash: the catalogue says so. Nothing happens
-        in a call that has no runner, however often."""
+        """Whether a call may be made again after a crash: the tool says so. Nothing happens in a
+        call that has no runner, however often; but a tool that the agent still has by name may
+        have been there when it was called."""
         tool = captured(name, design)
-        return tool is None or tool.idempotent or self.runner(tool) is None
+        if tool is None:
+            return name not in design.tools
+        return tool.idempotent or self.runner(tool) is None
 
     async def run(
         self, call: ToolCall, design: AgentDesign, run_id: str, step_id: str, context: Context
@@ -77,9 +78,8 @@ class ToolRouter:
         """Carry a call out; whatever goes wrong is a result that the model sees."""
         tool = captured(call.name, design)
         if tool is None:
-            return error(
-                f"There is no tool named '{call.name}'. Yours are: {', '.join(design.tools)}"
-            )
+            names = ", ".join(tool.name for tool in design.held)
+            return error(f"There is no tool named '{call.name}'. Yours are: {names}")
         if len(call.arguments) >= TOOL_ARGUMENTS_CHARS_MAX:
             return error(f"The arguments were cut: {TOOL_ARGUMENTS_CHARS_MAX} characters at most.")
         runner = self.runner(tool)
@@ -122,9 +122,9 @@ def late(name: str, seconds: float) -> ToolResult:
     )
 
 
-def captured(name: str, design: AgentDesign) -> BaseTool | None:
+def captured(name: str, design: AgentDesign) -> HeldTool | None:
     """The tool of this name among those that the agent holds."""
-    return next((tool for tool in tools_of(design.tool_ids) if tool.name == name), None)
+    return next((tool for tool in design.held if tool.name == name), None)
 
 
 def shortened(result: ToolResult, chars_max: int) -> ToolResult:

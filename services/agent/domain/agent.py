@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from libs.contracts.agent import (
     AgentAbandoned,
@@ -22,6 +22,7 @@ from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Even
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
+from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 from services.agent.domain.tools.definition import tool_ids_of
 
 AGENT_BLOCKS_MAX = 500
@@ -30,7 +31,8 @@ Phase = Literal["unknown", "requested", "abandoned", "present", "deleted"]
 
 
 class AgentDesign(BaseModel):
-    """What an agent is to be, or is. `tools` are the names of the tools of `tool_ids`."""
+    """What an agent is to be, or is. `tools` are the names of the tools of `tool_ids`, and
+    `custom_tools` those of them that clients made, where they were read: nobody records them."""
 
     config: AgentConfig
     tools: list[str]
@@ -39,10 +41,16 @@ class AgentDesign(BaseModel):
     block_ids: list[str]
     new_blocks: list[BlockState] = []
     first_messages: list[Message] = []
+    custom_tools: list[CustomTool] = Field(default_factory=list, exclude=True)
 
     def model_post_init(self, context: object, /) -> None:
         """Derive the ids that were not recorded."""
         self.tool_ids = tool_ids_of(self.tools, self.tool_ids)
+
+    @property
+    def held(self) -> list[HeldTool]:
+        """The tools that it has now."""
+        return held_tools(self.tool_ids, self.custom_tools)
 
 
 class AgentState(BaseModel):

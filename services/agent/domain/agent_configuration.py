@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -21,19 +21,21 @@ from services.agent.domain.agent_names import made_up_name
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.model_config import compaction_settings, created_config, updated_config
 from services.agent.domain.tool_rules import given_arguments, unfit_arguments
-from services.agent.domain.tools.catalogue import BASE_TOOLS, CATALOGUE, tools_of
-from services.agent.domain.tools.definition import BaseTool
+from services.agent.domain.tools.catalogue import BASE_TOOLS, CATALOGUE
+from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the outside knows that a design depends on; None means that there is no such model."""
+    """What the outside knows that a design depends on; None means that there is no such model.
+    `custom` are the clients' tools among those that a request names."""
 
     llm: LLMConfig | None
     embedding: EmbeddingConfig | None
     labels: Mapping[str, str]
     actor: str
     now: datetime
+    custom: Sequence[CustomTool] = ()
 
 
 # Each run remembers the rules that it was accepted under.
@@ -56,7 +58,7 @@ UNBUILT_FIELDS = {
 def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDesign | Rejected:
     """The design of a new agent, or why it cannot be."""
     llm = created_config(request, facts.llm)
-    tools = chosen_tools(request)
+    tools = chosen_tools(request, facts.custom)
     if isinstance(tools, Rejected):
         return tools
     problem = unbuilt(request) or unknown_time_zone(request.timezone)
@@ -125,7 +127,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     )
 
 
-def approval_rules(tools: list[BaseTool], rules: list[JsonObject]) -> list[JsonObject]:
+def approval_rules(tools: Iterable[HeldTool], rules: list[JsonObject]) -> list[JsonObject]:
     """The rules for tools that need an approval by themselves, where there is none yet."""
     wanted = [RequiresApprovalToolRule(tool_name=one.name) for one in tools if one.needs_approval]
     return [rule for one in wanted if (rule := one.model_dump(mode="json")) not in rules]
@@ -179,10 +181,15 @@ def updated_design(
         changes["tool_rules"] = [rule.model_dump(mode="json") for rule in request.tool_rules]
     tools, tool_ids = design.tools, design.tool_ids
     if request.tool_ids is not None:
-        wanted = known_tools(request.tool_ids)
+        wanted = known_tools(request.tool_ids, facts.custom)
         if isinstance(wanted, Rejected):
             return wanted
+        new = [tool for tool in wanted if tool.id not in design.tool_ids]
         tools, tool_ids = [tool.name for tool in wanted], [tool.id for tool in wanted]
+        kept = changes.get("tool_rules", old.tool_rules)
+        assert isinstance(kept, list)
+        if added := approval_rules(new, kept):
+            changes["tool_rules"] = [*kept, *added]
     block_ids = design.block_ids
     if request.block_ids is not None:
         block_ids = list(dict.fromkeys(request.block_ids))
@@ -244,13 +251,16 @@ def says_parallel(request: CreateAgent) -> bool:
     return request.parallel_tool_calls is not None or request.model_settings is not None
 
 
-def chosen_tools(request: CreateAgent) -> list[BaseTool] | Rejected:
+def chosen_tools(
+    request: CreateAgent, custom: Sequence[CustomTool] = ()
+) -> list[HeldTool] | Rejected:
     """A new agent's tools by name: those asked for and those of its type."""
-    by_id = known_tools(request.tool_ids or [])
+    by_id = known_tools(request.tool_ids or [], custom)
     if isinstance(by_id, Rejected):
         return by_id
     wanted = set(request.tools or [])
-    unknown = [name for name in request.tools or [] if name not in BASE_TOOLS]
+    known: dict[str, HeldTool] = {**{tool.name: tool for tool in custom}, **BASE_TOOLS}
+    unknown = [name for name in request.tools or [] if name not in known]
     if unknown:
         reason = f"`tools`: there is no tool named {', '.join(unknown)}: create it first"
         return Rejected(code=NOT_FOUND, reason=reason)
@@ -263,16 +273,26 @@ def chosen_tools(request: CreateAgent) -> list[BaseTool] | Rejected:
             include_multi_agent_tools=request.include_multi_agent_tools,
         )
     )
-    return [BASE_TOOLS[name] for name in sorted(wanted)]
+    return [known[name] for name in sorted(wanted)]
 
 
-def known_tools(tool_ids: list[str]) -> list[BaseTool] | Rejected:
-    """The tools of these ids, in their order."""
-    unknown = [one for one in tool_ids if one not in CATALOGUE]
+def known_tools(
+    tool_ids: list[str], custom: Sequence[CustomTool] = ()
+) -> list[HeldTool] | Rejected:
+    """The tools of these ids, in their order, each once."""
+    there = {tool.id for tool in custom}
+    unknown = [one for one in tool_ids if one not in CATALOGUE and one not in there]
     if unknown:
         reason = f"`tool_ids`: there is no tool {', '.join(unknown)}"
         return Rejected(code=NOT_FOUND, reason=reason)
-    return tools_of(tool_ids)
+    return held_tools(dict.fromkeys(tool_ids), custom)
+
+
+def named_tools(request: CreateAgent | UpdateAgent) -> tuple[list[str], list[str]]:
+    """The ids and the names in a request that are not of tools which come with the server."""
+    ids = [one for one in request.tool_ids or [] if one not in CATALOGUE]
+    names = (request.tools or []) if isinstance(request, CreateAgent) else []
+    return ids, [one for one in names if one not in BASE_TOOLS]
 
 
 def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:

@@ -15,7 +15,6 @@ from services.agent.domain.agent_loop import (
 from services.agent.domain.argument_reader import ArgumentReader
 from services.agent.domain.call_readers import CallReaders, speaking_names
 from services.agent.domain.offered_schemas import schemas_of
-from services.agent.domain.tools.catalogue import tools_of
 
 
 class LettaV1Loop:
@@ -49,7 +48,7 @@ class LettaV1Loop:
             must_call=bool(allowed) and rules.must_call,
             prefilled=prefilled,
             reminder=reminder_of(run, self.reason_to_end(run)),
-            concurrent=frozenset(one.name for one in tools_of(design.tool_ids) if one.parallel),
+            concurrent=frozenset(one.name for one in design.held if one.parallel),
         )
 
     def call_readers(self, run: ActiveRun, offered: OfferedTools) -> CallReaders:

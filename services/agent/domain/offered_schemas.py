@@ -9,13 +9,12 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.prompt_escaping import escaped, quoted
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.tools.catalogue import tools_of
 
 
 def schemas_of(design: AgentDesign, run: ActiveRun) -> dict[str, JsonObject]:
     """The function schemas that a model can be offered, by name: the agent's tools and those of the
     client, which take the place of the agent's where they have the same name."""
-    schemas = {tool.name: tool.json_schema for tool in tools_of(design.tool_ids)}
+    schemas = {tool.name: tool.json_schema for tool in design.held}
     theirs = run.gate.client_tools if run.gate else []
     return {**schemas, **{tool.name: client_schema(tool) for tool in theirs}}
 

@@ -13,8 +13,11 @@ from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.failed_messages.ports import DeadLetter, park
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.active_run import ActiveRun
+from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.run_options import design_of_run
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_stream import RunStreamPublisher
 
@@ -93,6 +96,20 @@ class LeasedConversation:
         """The conversation as the last decision made here left it, if that is still here."""
         cached = self.ports.repository.cached
         return cached(Conversation, self.fence.key, org=self.context.org)
+
+    async def design_of(self, agent_id: str, known: AgentDesign | None) -> AgentDesign | None:
+        """The agent as it is now in this conversation, or as it is known, with those of its tools
+        that clients made; None if it is gone."""
+        org, queries, design = self.context.org, self.ports.queries, known
+        if design is None:
+            load = self.ports.repository.load
+            agent = await self.once_answered(lambda: load(Agent, agent_id, org=org))
+            self.ports.repository.keep(agent)
+            if agent.design is None:
+                return None
+            design = design_of_run(self.conversation.state, agent.design)
+        found = design
+        return await self.once_answered(lambda: with_custom_tools(queries, org, found))
 
     async def once_answered[T](self, ask: Callable[[], Awaitable[T]]) -> T:
         """What the store says, however long it is away: the lease says whether it is still ours

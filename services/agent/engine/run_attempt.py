@@ -35,10 +35,9 @@ from services.agent.domain.active_run import (
     ShowFollowUps,
     StartTools,
 )
-from services.agent.domain.agent import Agent, AgentDesign
+from services.agent.domain.agent import AgentDesign
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.provider_refusals import TOO_LONG
-from services.agent.domain.run_options import design_of_run
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,
@@ -391,10 +390,5 @@ class RunAttempt:
 
     async def design_of(self, agent_id: str) -> AgentDesign | None:
         """The agent as it is now in this conversation; None if it is gone."""
-        if self.fresh_design is not None:
-            design, self.fresh_design = self.fresh_design, None
-            return design
-        load, org = self.ports.repository.load, self.context.org
-        agent = await self.leased.once_answered(lambda: load(Agent, agent_id, org=org))
-        self.ports.repository.keep(agent)
-        return agent.design and design_of_run(self.leased.conversation.state, agent.design)
+        known, self.fresh_design = self.fresh_design, None
+        return await self.leased.design_of(agent_id, known)

@@ -17,6 +17,7 @@ from libs.bus.unknown_version_backoff import LEFT_ALONE_SECONDS
 from libs.contracts.bus_messages import Context
 from libs.contracts.stream_chunks import NUMBER_MAX
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.conversation import Conversation
 from services.agent.engine.model_step import StepRequest, step_request
@@ -79,7 +80,9 @@ class RunEngine:
         """What the model is asked now; the commit goes first, which whoever asked waits for.
         Raises VersionConflict if the conversation has gone on meanwhile."""
         await asyncio.sleep(0)
-        blocks = await self.ports.queries.seen_blocks(conversation.org, design.block_ids)
+        queries, org = self.ports.queries, conversation.org
+        blocks = await queries.seen_blocks(org, design.block_ids)
+        design = await with_custom_tools(queries, org, design)
         if conversation.version != version:
             raise VersionConflict(conversation.id)
         return step_request(conversation, design, blocks, at=self.ports.clock.now())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
+from services.agent.handlers.agent_tools import AgentToolHandlers
 from services.agent.handlers.agents import AgentHandlers
 from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.completions import CompletionHandlers
@@ -24,6 +25,7 @@ class Handlers:
 
     ports: HandlerPorts
     agents: AgentHandlers = field(init=False)
+    agent_tools: AgentToolHandlers = field(init=False)
     conversations: ConversationHandlers = field(init=False)
     runs: RunHandlers = field(init=False)
     steps: StepHandlers = field(init=False)
@@ -34,6 +36,7 @@ class Handlers:
 
     def __post_init__(self) -> None:
         self.agents = AgentHandlers(self.ports)
+        self.agent_tools = AgentToolHandlers(self.ports)
         self.conversations = ConversationHandlers(self.ports)
         self.runs = RunHandlers(self.ports)
         self.steps = StepHandlers(self.ports)
@@ -46,6 +49,7 @@ class Handlers:
         """Which command goes where."""
         kinds = (
             self.agents,
+            self.agent_tools,
             self.conversations,
             self.runs,
             self.steps,

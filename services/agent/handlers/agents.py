@@ -27,9 +27,15 @@ from libs.eventstore import failpoints
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, AgentDesign, missing
-from services.agent.domain.agent_configuration import Facts, created_design, updated_design
+from services.agent.domain.agent_configuration import (
+    Facts,
+    created_design,
+    named_tools,
+    updated_design,
+)
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import first_version, system_prompt
+from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.handlers.conversations import delete
 from services.agent.handlers.ports import HandlerPorts
 
@@ -111,7 +117,22 @@ class AgentHandlers:
         if unroutable:
             return unroutable
         labels = await self.ports.queries.labels(context.org, block_ids) if block_ids else {}
-        return Facts(llm, embedding, labels, context.actor, self.ports.clock.now())
+        now = self.ports.clock.now()
+        return Facts(
+            llm, embedding, labels, context.actor, now, await self.custom_tools(request, context)
+        )
+
+    async def custom_tools(
+        self,
+        request: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent,
+        context: Context,
+    ) -> list[CustomTool]:
+        """The clients' tools that a request names, by id or by name."""
+        ids, names = named_tools(request)
+        by_id = await self.ports.queries.custom_tools(context.org, ids) if ids else []
+        if not names:
+            return by_id
+        return by_id + await self.ports.queries.custom_tools_named(context.org, names)
 
     async def make_blocks(
         self, agent: Agent, design: AgentDesign, context: Context

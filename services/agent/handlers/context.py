@@ -13,6 +13,7 @@ from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
 from libs.contracts.compaction import ClearContext, PreviewModelRequest
 from libs.contracts.conversation import Message, RunCommand
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.compaction import cannot_clear, clear
@@ -46,7 +47,9 @@ class ContextHandlers:
             return loaded
         design, conversation = loaded
         inside = design_in(conversation.state, design)
-        blocks = await self.ports.queries.seen_blocks(work.context.org, inside.block_ids)
+        queries, org = self.ports.queries, work.context.org
+        inside = await with_custom_tools(queries, org, inside)
+        blocks = await queries.seen_blocks(org, inside.block_ids)
         at = self.ports.clock.now()
         asked = as_if_asked(conversation, inside, command, at)
         if not conversation.state.window:

@@ -18,6 +18,7 @@ from libs.contracts.conversation import main_conversation
 from libs.contracts.letta.agent_state import AgentConfig, agent_state
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.catalogue import tool_state, tools_of
+from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.domain.tools.definition import tool_ids_of
 from services.agent.projections.tables import AGENT_TAGS, AGENTS, CREATIONS, listed
 
@@ -87,7 +88,8 @@ def write_tags(event: AgentCreated | AgentUpdated, org: str, rows: RowWrites) ->
 def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
     """The columns that follow from an agent's design."""
     config = event.config
-    tools = tools_of(tool_ids_of(event.tools, event.tool_ids))
+    tool_ids = tool_ids_of(event.tools, event.tool_ids)
+    tools = tools_of(tool_ids)
     return {
         "id": config.id,
         "updated_at": config.updated_at.isoformat(),
@@ -96,6 +98,7 @@ def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
         "tags": listed(event.tags),
         "hidden": bool(config.hidden),
         "tools": [tool_state(tool, created_by_id=config.created_by_id) for tool in tools],
+        "custom_tool_ids": listed(custom_ids(tool_ids)),
         **agent_documents(config),
     }
 

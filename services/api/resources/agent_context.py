@@ -21,14 +21,14 @@ from services.api.http.handler_helpers import ORG, api_of, document_of, raw, ret
 from services.api.http.message_request import Addressee, MessageRequest, read_request
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
-from services.api.resources.agents import AGENTS
+from services.api.resources.agents import AGENTS, TOOLS
 
 IMMUTABLE = (
     "Messages cannot be changed: the history of a conversation stays as it was, and other "
     "conversations may share it. Send another message, or reset what the model is shown with "
     "PATCH /v1/agents/{agent_id}/reset-messages."
 )
-AGENT_AND_TOOLS = "'{' || v.body || ', \"tools\": ' || v.tools::text || '}'"
+AGENT_AND_TOOLS = f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || '}}'"
 
 
 class ContextQuery(Query):

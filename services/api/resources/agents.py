@@ -1,4 +1,4 @@
-"""Agents, and the tools that each of them has."""
+"""Agents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from litestar import Response, delete, get, patch, post
 from pydantic import Field
-from pydantic_core import from_json, to_json
 
 from libs.contracts.agent import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
@@ -19,7 +18,6 @@ from services.api.adapters.resource_query_builder import (
     Where,
     contains,
     filter_of,
-    slice_of_items,
 )
 from services.api.http.client_versions import is_legacy
 from services.api.http.error_responses import Problem
@@ -27,11 +25,8 @@ from services.api.http.handler_helpers import (
     ORG,
     api_of,
     counted,
-    document_of,
     listed,
-    raw,
     retrieved,
-    slice_of,
 )
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
@@ -82,9 +77,16 @@ PENDING_APPROVAL = (
     " where a.conversation_id = v.conversation_id and a.org = v.org"
     " and d.value->>'message_type' = 'approval_request_message' limit 1)"
 )
+# What clients made is read where it is, by its ids, only for an agent that has any of it.
+TOOLS = (
+    "(case when v.custom_tool_ids = '{}' then v.tools else v.tools || coalesce((select"
+    " jsonb_agg(t.document::jsonb order by array_position(v.custom_tool_ids, t.id))"
+    " from (select id, org, document from tools.tool_view where id = any(v.custom_tool_ids)"
+    " offset 0) t where t.org = v.org), '[]') end)"
+)
 RELATIONSHIPS = {
     "agent.pending_approval": f"'pending_approval', {PENDING_APPROVAL}",
-    "agent.tools": "'tools', v.tools",
+    "agent.tools": f"'tools', {TOOLS}",
     "agent.tags": "'tags', to_jsonb(v.tags)",
 }
 ALL_RELATIONSHIPS = frozenset({"agent.blocks", *RELATIONSHIPS})
@@ -170,13 +172,6 @@ class AgentPage(Page, Including, AgentFilters):
     order_by: Literal["created_at", "updated_at", "last_run_completion"] = "created_at"
 
 
-class ToolPage(Page):
-    """A page of an agent's tools."""
-
-    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
-    order: Literal["asc", "desc"] = "asc"
-
-
 @post("/v1/agents", status_code=200, opt=returns("agent", body=all_request_bodies.CreateAgent))
 async def create_agent(request: AnyRequest) -> Response[bytes]:
     """Create an agent."""
@@ -243,14 +238,6 @@ async def delete_agent(request: AnyRequest, agent_id: str) -> JsonObject:
     """Delete an agent with its messages, its runs, and the blocks that only it has."""
     await api_of(request).send(request, DeleteAgent(agent_id=valid_id("agent", agent_id)))
     return {"message": f"Agent id={agent_id} successfully deleted"}
-
-
-@get("/v1/agents/{agent_id:str}/tools", opt=returns("tools", query=ToolPage))
-async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """List the tools of an agent."""
-    page = query_of(request, ToolPage)
-    tools = from_json(await document_of(request, AGENTS, agent_id, document="v.tools"))
-    return raw(to_json(slice_of_items(tools, slice_of(page))))
 
 
 def relationships(request: AnyRequest, asked: Including) -> Iterable[str]:

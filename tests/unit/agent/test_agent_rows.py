@@ -107,6 +107,7 @@ def patched(rows: RowWrites, table: Table) -> dict[str, Any]:
 class TestAgents:
     DESIGN = {  # noqa: RUF012
         "hidden": False,
+        "custom_tool_ids": [],
         "id": AGENT,
         "updated_at": NOW.isoformat(),
         "name": "QuietHeron",

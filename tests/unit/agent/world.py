@@ -56,6 +56,7 @@ from services.agent.domain.active_run import ModelReply, ToolResult
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
+from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
@@ -162,6 +163,8 @@ class TwinQueries:
 
     def __init__(self, database: InMemoryDatabase) -> None:
         self.database = database
+        self.tools: dict[tuple[str, str], CustomTool] = {}
+        self.tools_read = 0
 
     def rows(self, table: str, service: str = "agent") -> list[Any]:
         return self.database.schema(service).rows(table)
@@ -177,6 +180,13 @@ class TwinQueries:
             for one in block_ids
             if one in blocks
         ]
+
+    async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
+        self.tools_read += 1
+        return [self.tools[org, one] for one in tool_ids if (org, one) in self.tools]
+
+    async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
+        return [one for (whose, _), one in self.tools.items() if whose == org and one.name in names]
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         rows = [row for row in self.rows("blocks", "memory") if row["org"] == org]
@@ -468,6 +478,7 @@ class World:
         block_ids: list[str] | None = None,
         parallel: bool = True,
         tools: list[str] | None = None,
+        custom: list[CustomTool] | None = None,
         **fields: Any,
     ) -> None:
         """An agent with its conversation, already there. `fields` are those of its config."""
@@ -478,6 +489,10 @@ class World:
         config = CONFIG.model_copy(update={"llm_config": llm, **fields})
         tools = tools or ["memory_insert", "conversation_search", ASK]
         design = AgentDesign(config=config, tools=tools, tags=[], block_ids=block_ids or [])
+        for tool in custom or []:
+            self.queries.tools["org-1", tool.id] = tool
+            design.tools.append(tool.name)
+            design.tool_ids.append(tool.id)
         work = repository.work(Context("setup", org="org-1"))
         agent = await work.load(Agent, AGENT)
         assert agent.create(design, at=NOW) is None

@@ -1,0 +1,109 @@
+"""The tools that clients made, from the view that the tools service publishes."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from libs.eventstore.connection_pool import Database
+from libs.eventstore.query_batching import Batched
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
+from services.agent.domain.tools.definition import TOOL_RETURN_CHARS_MAX
+
+COLUMNS = (
+    "id, name, tool_type, document::json->'json_schema' as schema,"
+    " doc->>'description' as description,"
+    " (doc->>'enable_parallel_execution')::boolean as parallel,"
+    " (doc->>'default_requires_approval')::boolean as needs_approval,"
+    " (doc->>'return_char_limit')::int as chars_max"
+)
+TOOLS_BY_ID = f"""
+select wanted.list, t.id, t.name, t.tool_type, t.schema, t.description, t.parallel,
+       t.needs_approval, t.chars_max
+from unnest(%(ids)s::text[], %(orgs)s::text[], %(lists)s::int[]) with ordinality
+    as wanted(id, org, list, place)
+cross join lateral (select org, {COLUMNS} from tools.tool_view where id = wanted.id limit 1) t
+where t.org = wanted.org
+order by wanted.list, wanted.place"""
+TOOLS_BY_NAME = (
+    f'select {COLUMNS} from tools.tool_view where org collate "C" = %(org)s'
+    ' and name collate "C" = any(%(names)s) order by name'
+)
+
+
+class ToolQueries(Protocol):
+    """What prompts and handlers read of tools that clients made."""
+
+    async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
+        """These tools as they are now, in this order, without those that are gone."""
+        ...
+
+    async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
+        """The tools of these names that are there."""
+        ...
+
+
+class PostgresToolQueries:
+    """Keeps the contract of `ToolQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tools = Batched(self.tools_of_many, called=lambda _: "SELECT tools.tool_view")
+
+    async def tools_of_many(self, wanted: list[tuple[str, list[str]]]) -> list[list[CustomTool]]:
+        """The tools of several agents, in one query."""
+        asked = [(n, org, one) for n, (org, ids) in enumerate(wanted) for one in ids]
+        rows = await self.database.fetch(
+            TOOLS_BY_ID,
+            {
+                "ids": [one for _, _, one in asked],
+                "orgs": [org for _, org, _ in asked],
+                "lists": f"{{{','.join(str(n) for n, _, _ in asked)}}}",
+            },
+        )
+        found: list[list[CustomTool]] = [[] for _ in wanted]
+        for n, *columns in rows:
+            found[n].append(custom_tool(*columns))
+        return found
+
+    async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
+        """These tools as they are now, in this order, without those that are gone."""
+        return await self.tools.answer((org, tool_ids)) if tool_ids else []
+
+    async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
+        """The tools of these names that are there."""
+        rows = await self.database.fetch(TOOLS_BY_NAME, {"org": org, "names": names})
+        return [custom_tool(*row) for row in rows]
+
+
+async def with_custom_tools(queries: ToolQueries, org: str, design: AgentDesign) -> AgentDesign:
+    """The agent with its custom tools as they are now; nothing is read for one that has none."""
+    ids = custom_ids(design.tool_ids)
+    if not ids:
+        return design
+    return design.model_copy(update={"custom_tools": await queries.custom_tools(org, ids)})
+
+
+def custom_tool(
+    tool_id: str,
+    name: str,
+    tool_type: str,
+    schema: Any,
+    description: str | None,
+    parallel: bool | None,
+    needs_approval: bool | None,
+    chars_max: int | None,
+) -> CustomTool:
+    """A tool as its row says; the schema that a client gave may lack anything."""
+    given = schema if isinstance(schema, dict) else {}
+    parameters, described = given.get("parameters"), given.get("description")
+    return CustomTool(
+        id=tool_id,
+        name=name,
+        tool_type=tool_type,
+        description=described if isinstance(described, str) else description or "",
+        parameters=parameters if isinstance(parameters, dict) else {},
+        parallel=bool(parallel),
+        needs_approval=needs_approval,
+        return_chars_max=TOOL_RETURN_CHARS_MAX if chars_max is None else max(chars_max, 1),
+    )

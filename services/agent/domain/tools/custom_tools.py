@@ -1,0 +1,70 @@
+"""Tools that clients made: the tools service has them, agents hold them by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict
+
+from libs.contracts.letta import JsonObject
+from libs.contracts.letta.enums import ToolType
+from services.agent.domain.tools.catalogue import CATALOGUE
+from services.agent.domain.tools.definition import TOOL_RETURN_CHARS_MAX, BaseTool, Owner
+
+
+class CustomTool(BaseModel):
+    """A tool of a client, as it was when it was read. What it does is not known: a call is never
+    made a second time."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    name: str
+    tool_type: str = ToolType.custom.value
+    description: str = ""
+    parameters: JsonObject = {}
+    parallel: bool = False
+    needs_approval: bool | None = None
+    return_chars_max: int = TOOL_RETURN_CHARS_MAX
+
+    @property
+    def owner(self) -> Owner:
+        """The service that carries its calls out."""
+        return "tools"
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether a call may be made again after a crash."""
+        return False
+
+    @property
+    def deadline_seconds(self) -> float | None:
+        """How long a call may take, if that is less than what the server lets any take."""
+        return None
+
+    @property
+    def json_schema(self) -> JsonObject:
+        """The function schema that a model is shown; its arguments are an object, whatever the
+        client said."""
+        properties, required = (self.parameters.get(key) for key in ("properties", "required"))
+        parameters: JsonObject = {
+            **self.parameters,
+            "type": "object",
+            "properties": properties if isinstance(properties, dict) else {},
+            "required": required if isinstance(required, list) else [],
+        }
+        return {"name": self.name, "description": self.description, "parameters": parameters}
+
+
+type HeldTool = BaseTool | CustomTool
+
+
+def custom_ids(tool_ids: Iterable[str]) -> list[str]:
+    """Those of these ids that are not of tools which come with the server."""
+    return [one for one in tool_ids if one not in CATALOGUE]
+
+
+def held_tools(tool_ids: Iterable[str], custom: Iterable[CustomTool]) -> list[HeldTool]:
+    """The tools of these ids, in their order, without those that are gone."""
+    known: dict[str, HeldTool] = {**CATALOGUE, **{tool.id: tool for tool in custom}}
+    return [known[one] for one in tool_ids if one in known]

@@ -1,0 +1,55 @@
+"""The tools of an agent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, get, patch
+from pydantic import Field
+from pydantic_core import from_json, to_json
+
+from libs.contracts.agent_tools import AttachTool, DetachTool
+from services.api.adapters.resource_query_builder import slice_of_items
+from services.api.http.client_versions import is_legacy
+from services.api.http.handler_helpers import api_of, document_of, raw, retrieved, slice_of
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
+from services.api.resources.agents import AGENTS, TOOLS
+
+PATH = "/v1/agents/{agent_id:str}/tools"
+
+
+class AgentToolPage(Page):
+    """A page of an agent's tools."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
+    order: Literal["asc", "desc"] = "asc"
+
+
+@get(PATH, opt=returns("tools", query=AgentToolPage))
+async def list_agent_tools(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """List the tools of an agent."""
+    page = query_of(request, AgentToolPage)
+    tools = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS))
+    return raw(to_json(slice_of_items(tools, slice_of(page))))
+
+
+@patch(f"{PATH}/attach/{{tool_id:str}}", opt=returns("null, or the agent"))
+async def attach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Response[bytes]:
+    """Attach a tool to an agent."""
+    command = AttachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))
+    await api_of(request).send(request, command)
+    return await changed(request, agent_id)
+
+
+@patch(f"{PATH}/detach/{{tool_id:str}}", opt=returns("null, or the agent"))
+async def detach_tool(request: AnyRequest, agent_id: str, tool_id: str) -> Response[bytes]:
+    """Detach a tool from an agent."""
+    command = DetachTool(agent_id=valid_id("agent", agent_id), tool_id=valid_id("tool", tool_id))
+    await api_of(request).send(request, command)
+    return await changed(request, agent_id)
+
+
+async def changed(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """What clients are answered: nothing, or the agent if they are older than SDK 1.0."""
+    return await retrieved(request, AGENTS, agent_id) if is_legacy(request) else raw(b"null")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from libs.contracts.bus_messages import Command, Event, JsonObject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.tools import ToolState
@@ -17,13 +19,17 @@ def tool_name_id(org: str, name: str) -> str:
 
 
 class CreateTool(Command):
-    """Make a tool. If its name is taken, it is refused; where it `replaces`, the tool of that name
-    gets what is said here, and keeps its id, which is the result."""
+    """Make a tool.
+
+    If its name is taken, that is refused; where it `replaces`, the tool of that name gets the
+    fields that are `given`, and keeps its id. The id is the result.
+    """
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool.create"
     tool: ToolState
     replaces: bool = False
+    given: list[str] = Field(default_factory=list)
 
     @property
     def target(self) -> str:
@@ -53,6 +59,20 @@ class DeleteTool(Command):
     @property
     def target(self) -> str:
         return self.tool_id
+
+
+class DeriveToolSchema(Command):
+    """Say what the schema of a tool of this Python source would be."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_schema.derive"
+    keeps_reply: ClassVar[bool] = False
+    asker: str
+    source_code: str
+
+    @property
+    def target(self) -> str:
+        return self.asker
 
 
 class ToolCreated(Event):

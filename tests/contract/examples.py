@@ -119,6 +119,7 @@ from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnota
 from libs.contracts.tools import (
     CreateTool,
     DeleteTool,
+    DeriveToolSchema,
     ToolChanged,
     ToolCreated,
     ToolDeleted,
@@ -379,7 +380,8 @@ COMMANDS: list[Command] = [
         prompt="Which colour has the sky?",
         response_schema={"type": "object", "properties": {"colour": {"type": "string"}}},
     ),
-    CreateTool(tool=ROLL_DICE, replaces=True),
+    CreateTool(tool=ROLL_DICE, replaces=True, given=["source_code", "tags"]),
+    DeriveToolSchema(asker="schema-1", source_code="def roll_dice() -> int:\n    return 4\n"),
     UpdateTool(tool_id=TOOL, changes={"tags": ["games"], "return_char_limit": 100}),
     DeleteTool(tool_id=TOOL),
     CreateBlocks(blocks=[HUMAN]),

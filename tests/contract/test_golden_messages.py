@@ -55,6 +55,7 @@ SUBJECTS = {
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
     "CreateTool": f"tools.command.tool.create.org-1.{TOOL}",
     "UpdateTool": f"tools.command.tool.update.org-1.{TOOL}",
+    "DeriveToolSchema": "tools.command.tool_schema.derive.org-1.schema-1",
     "DeleteTool": f"tools.command.tool.delete.org-1.{TOOL}",
     "ToolCreated": f"tools.event.tool.created.org-1.{TOOL}",
     "ToolChanged": f"tools.event.tool.changed.org-1.{TOOL}",

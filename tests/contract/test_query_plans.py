@@ -46,6 +46,7 @@ from services.api.adapters.step_documents import (
     STEP_TRACE,
 )
 from services.api.adapters.tag_queries import TagQueries, TagSlice
+from services.api.adapters.tool_queries import TOOLS, ToolQueries
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS
@@ -53,6 +54,7 @@ from services.api.resources.blocks import BLOCKS
 from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.steps import STEPS, StepPage
+from services.api.resources.tools import ToolPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP, TOOL
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
@@ -64,7 +66,9 @@ SIZES = (0, 20, 2_000)
 UNCOUNTED = -2_000  # as many rows, which Postgres has not counted yet
 TABLES = {
     "memory.blocks": "'block-' || n, '{org}', now(), 1, 'human', '{{}}'",
-    "tools.tools": "'tool-' || n, '{org}', now(), now(), 'tool_' || n, 'custom', '{{}}', '{{}}'",
+    "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
+    "tools.events": "n, pg_current_xact_id(), 'tool-' || n, 1, 'tool.created', 1, '{org}',"
+    " 'tool-' || n, '{{}}', '{{}}', now()",
     "agent.agents": "'agent-' || n, '{org}', now(), now(), 'Ada', 'conv-' || n,"
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
     "agent.agent_tags": "'agent-' || n, 'tag-' || n % 7, '{org}'",
@@ -215,6 +219,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "conversation": (CONVERSATIONS, BESIDE),
     "run": (RUNS, RUN),
     "step": (STEPS, STEP),
+    "tool": (TOOLS, TOOL),
 }
 READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
     "one": lambda reads, resource, key: reads.one(resource, ORG, key),
@@ -280,6 +285,14 @@ async def resources_have_keys(explained: Explained) -> None:
     ):
         explained.scans = []
         await reads.page(STEPS, filter_of(asked, ORG), Slice())
+        assert explained.without_key() == []
+    queries, page = ToolQueries(reads), ToolPage(name="roll_1")
+    for tools in (
+        queries.page(filter_of(page, ORG), page.fits, Slice()),
+        queries.search(["dice"], filter_of(ToolPage(), ORG), page.fits, 10),
+    ):
+        explained.scans = []
+        await tools
         assert explained.without_key() == []
     explained.scans = []
     attached = filter_of(Page(), ORG).by_key(IS_ATTACHED, agent=AGENT).add("v.label = 'human'")

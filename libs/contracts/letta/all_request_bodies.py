@@ -33,6 +33,12 @@ from libs.contracts.letta.model_requests import (
 )
 from libs.contracts.letta.search_requests import MessageSearchRequest, SearchAllMessagesRequest
 from libs.contracts.letta.step_requests import ModifyFeedbackRequest
+from libs.contracts.letta.tool_requests import (
+    GenerateSchemaRequest,
+    ToolCreate,
+    ToolSearchRequest,
+    ToolUpdate,
+)
 
 __all__ = [
     "AnyModelSettings",
@@ -49,6 +55,7 @@ __all__ = [
     "CreateConversation",
     "EmbeddingConfig",
     "GenerateRequest",
+    "GenerateSchemaRequest",
     "LLMConfig",
     "LettaAsyncRequest",
     "LettaBatchRequest",
@@ -61,8 +68,11 @@ __all__ = [
     "RecompileRequest",
     "RetrieveStreamRequest",
     "SearchAllMessagesRequest",
+    "ToolCreate",
     "ToolReturn",
     "ToolReturnCreate",
+    "ToolSearchRequest",
+    "ToolUpdate",
     "UpdateAgent",
     "UpdateConversation",
 ]

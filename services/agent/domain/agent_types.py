@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from libs.contracts.base_tools.builtin_tools import MULTI_AGENT_TOOLS
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import AgentType
 from services.agent.domain import prompts
 from services.agent.domain.agent_loop import AgentLoop
 from services.agent.domain.heartbeat_loop import HeartbeatLoop
 from services.agent.domain.letta_v1_loop import LettaV1Loop
-from services.agent.domain.tools.builtin_tools import MULTI_AGENT_TOOLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

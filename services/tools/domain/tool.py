@@ -17,6 +17,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools import ToolChanged, ToolCreated, ToolDeleted
+from services.tools.domain.tool_definition import with_changes
 
 UNCHANGEABLE = {"id", "tool_type", "created_by_id", "project_id"}
 
@@ -55,13 +56,13 @@ class Tool(Aggregate[StoredToolState]):
         tool = self.present
         if tool is None:
             return missing(self.id)
-        allowed = {
+        allowed: JsonObject = {
             name: value
             for name, value in changes.items()
             if name not in UNCHANGEABLE and name in ToolState.model_fields
         }
         try:
-            return ToolState.model_validate({**tool.model_dump(), **allowed})
+            return with_changes(tool, allowed)
         except ValidationError as invalid:
             return Rejected(code=INVALID, reason=f"Tool {self.id}: {why(invalid)}")
 
@@ -110,4 +111,4 @@ def why(invalid: ValidationError) -> str:
 
 def missing(tool_id: str) -> Rejected:
     """The refusal for a tool that is not there."""
-    return Rejected(code=NOT_FOUND, reason=f"Tool with id '{tool_id}' not found")
+    return Rejected(code=NOT_FOUND, reason=f"Tool with ID {tool_id} not found")

@@ -2,30 +2,118 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 
-from libs.contracts.bus_messages import UNPROCESSABLE, JsonObject, Rejected
+from libs.contracts.bus_messages import INVALID, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.state_size import oversize
+from services.tools.domain.schema_from_source import (
+    NAME_CHARS_MAX,
+    UnfitSource,
+    documentation,
+    function_of,
+    schema_from_source,
+)
 
 HASH_CHARS = 12
+TOOL_BYTES_MAX = 1 << 20
+NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
+PYTHON, TYPESCRIPT = "python", "typescript"
+# What a schema is derived from, if none is given.
+SCHEMA_FOLLOWS = {"source_code", "source_type", "args_json_schema"}
+
+
+class UnfitTool(Exception):
+    """A definition of which no tool can be made; the text names the field and the fix."""
 
 
 def completed(tool: ToolState) -> ToolState | Rejected:
     """The tool with all that follows from its source and its schema."""
-    schema = tool.json_schema
-    if schema is None:
-        return Rejected(code=UNPROCESSABLE, reason="`json_schema`: give the schema of the tool")
-    name, description = schema.get("name"), schema.get("description")
-    if not isinstance(name, str) or not name:
-        return Rejected(code=UNPROCESSABLE, reason="`json_schema.name`: give the tool a name")
-    text = description if isinstance(description, str) else None
-    return tool.model_copy(
+    try:
+        schema = checked_schema(tool)
+    except UnfitTool as unfit:
+        return Rejected(code=INVALID, reason=str(unfit))
+    name, description = str(schema["name"]), schema.get("description")
+    whole = tool.model_copy(
         update={
             "name": name,
-            "description": tool.description or text,
+            "json_schema": schema,
+            "description": tool.description
+            or (description if isinstance(description, str) else None),
+            "args_json_schema": {} if tool.args_json_schema is None else tool.args_json_schema,
             "metadata_": {**(tool.metadata_ or {}), **hashed(tool.source_code)},
         }
     )
+    large = oversize("A tool", whole.model_dump(mode="json"), TOOL_BYTES_MAX)
+    return Rejected(code=INVALID, reason=large) if large else whole
+
+
+def with_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
+    """The tool after a change; its schema follows its source, unless the change brings one."""
+    follows = SCHEMA_FOLLOWS & changes.keys() and changes.get("json_schema") is None
+    fields = dict(changes)
+    if follows:
+        fields["json_schema"] = None
+    if (follows or "json_schema" in changes) and changes.get("description") is None:
+        fields["description"] = None
+    if "source_code" in changes and tool.args_json_schema and "args_json_schema" not in changes:
+        fields["args_json_schema"] = None
+    return completed(ToolState.model_validate({**tool.model_dump(), **fields}))
+
+
+def checked_schema(tool: ToolState) -> JsonObject:
+    """The schema of a tool: the given one, or what follows from its source. Raises UnfitTool."""
+    if tool.source_type == TYPESCRIPT:
+        if tool.json_schema is None:
+            raise UnfitTool("`json_schema`: give the schema, it is not derived from TypeScript")
+        return named(tool.json_schema)
+    if tool.source_type != PYTHON:
+        raise UnfitTool(f"`source_type`: {PYTHON} or {TYPESCRIPT}, not '{tool.source_type}'")
+    if not tool.source_code:
+        raise UnfitTool("`source_code`: give the Python function that the tool is")
+    try:
+        return schema_of_python(tool, tool.source_code)
+    except UnfitSource as unfit:
+        raise UnfitTool(f"`source_code`: {unfit}") from None
+
+
+def schema_of_python(tool: ToolState, source: str) -> JsonObject:
+    """The schema of a tool in Python. Raises UnfitTool and UnfitSource."""
+    if tool.json_schema is not None:
+        schema, function = named(tool.json_schema), function_of(source)
+        if schema["name"] != function.name:
+            raise UnfitTool(
+                f"`json_schema.name` is '{schema['name']}', but the last function in `source_code`"
+                f" is '{function.name}': give both the same name"
+            )
+        return schema
+    if not tool.args_json_schema:
+        return named(schema_from_source(source))
+    function = function_of(source)
+    return named(
+        {
+            "name": function.name,
+            "description": tool.description or documentation(function).description,
+            "parameters": {**tool.args_json_schema, "type": "object"},
+        }
+    )
+
+
+def named(schema: JsonObject) -> JsonObject:
+    """A schema that a model can be shown. Raises UnfitTool."""
+    name, parameters = schema.get("name"), schema.get("parameters", {})
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise UnfitTool(
+            f"`json_schema.name`: give a name of letters of a to z, digits, _ and -, of at most"
+            f" {NAME_CHARS_MAX} characters, not '{str(name)[:NAME_CHARS_MAX]}'"
+        )
+    if not isinstance(parameters, dict) or not isinstance(parameters.get("properties", {}), dict):
+        raise UnfitTool(
+            "`json_schema.parameters`: give an object schema, such as"
+            ' {"type": "object", "properties": {...}, "required": [...]}'
+        )
+    return schema
 
 
 def hashed(source_code: str | None) -> JsonObject:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.bus_messages import CONFLICT, Event, Rejected
 from libs.contracts.tools import ToolNameFreed, ToolNameTaken
 
@@ -48,6 +49,14 @@ class ToolName(Aggregate[ToolNameState]):
                 self.state.tool_id = event.tool_id
             case ToolNameFreed():
                 self.state.tool_id = None
+
+
+def reserved(name: str) -> Rejected | None:
+    """The refusal of a name that a tool of the server has, in every organisation."""
+    if name not in BASE_TOOLS:
+        return None
+    reason = f"A tool with the name '{name}' comes with the server: choose another name"
+    return Rejected(code=CONFLICT, reason=reason)
 
 
 def taken(name: str) -> Rejected:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tools import CreateTool, DeleteTool, UpdateTool, tool_name_id
+from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool, tool_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.tools.domain.tool import Tool
+from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
-from services.tools.domain.tool_name import ToolName, taken
+from services.tools.domain.tool_name import ToolName, reserved, taken
 
 
 class ToolHandlers:
@@ -27,6 +27,7 @@ class ToolHandlers:
             CreateTool: self.create_tool,
             UpdateTool: self.update_tool,
             DeleteTool: self.delete_tool,
+            DeriveToolSchema: self.derive_tool_schema,
         }
 
     async def create_tool(self, command: CreateTool, work: UnitOfWork) -> Accepted | Rejected:
@@ -38,26 +39,32 @@ class ToolHandlers:
         if name.tool_id is not None:
             if not command.replaces:
                 return taken(wanted.name)
-            tool = await work.load(Tool, name.tool_id)
-            refused = tool.become(wanted, at=self.clock.now())
-            return refused or Accepted(result={"tool_id": tool.id})
+            fields = command.tool.model_dump(mode="json")
+            changes = {one: fields[one] for one in command.given if one in fields}
+            refused = await self.changed(name.tool_id, changes, work)
+            return refused or Accepted(result={"tool_id": name.tool_id})
         tool = await work.load_new(Tool, wanted.id)
         by = {"created_by_id": work.context.actor, "last_updated_by_id": work.context.actor}
-        refused = tool.create(wanted.model_copy(update=by), at=self.clock.now())
-        refused = refused or name.take(wanted.name, tool.id, at=self.clock.now())
+        refused = (
+            reserved(wanted.name)
+            or tool.create(wanted.model_copy(update=by), at=self.clock.now())
+            or name.take(wanted.name, tool.id, at=self.clock.now())
+        )
         return refused or Accepted(result={"tool_id": tool.id})
 
     async def update_tool(self, command: UpdateTool, work: UnitOfWork) -> Accepted | Rejected:
         """Change the given fields of a tool."""
-        tool = await work.load(Tool, command.tool_id)
-        before, after = tool.present, tool.changed(command.changes)
-        after = after if isinstance(after, Rejected) else completed(after)
+        return await self.changed(command.tool_id, command.changes, work) or Accepted()
+
+    async def changed(self, tool_id: str, changes: JsonObject, work: UnitOfWork) -> Rejected | None:
+        """Change fields of a tool, and its name if that follows."""
+        tool = await work.load(Tool, tool_id)
+        before, after = tool.present, tool.changed(changes)
         if before is None or isinstance(after, Rejected):
-            assert isinstance(after, Rejected), "what is not there has no changes"
-            return after
+            return missing(tool_id) if isinstance(after, ToolState) else after
         refused = await self.renamed(before, after, work)
         after = after.model_copy(update={"last_updated_by_id": work.context.actor})
-        return refused or tool.become(after, at=self.clock.now()) or Accepted()
+        return refused or tool.become(after, at=self.clock.now())
 
     async def renamed(
         self, before: ToolState, after: ToolState, work: UnitOfWork
@@ -66,7 +73,7 @@ class ToolHandlers:
         if before.name == after.name:
             return None
         new = await self.name(after.name, work)
-        refused = new.take(after.name, after.id, at=self.clock.now())
+        refused = reserved(after.name) or new.take(after.name, after.id, at=self.clock.now())
         if refused is None:
             old = await self.name(before.name, work)
             old.free(before.name, before.id, at=self.clock.now())
@@ -81,6 +88,16 @@ class ToolHandlers:
             name = await self.name(gone.name, work)
             name.free(gone.name, gone.id, at=self.clock.now())
         return refused or Accepted()
+
+    async def derive_tool_schema(
+        self, command: DeriveToolSchema, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """The schema that a tool of this source would have is the result."""
+        wanted = completed(ToolState(id=command.asker, source_code=command.source_code))
+        if isinstance(wanted, Rejected):
+            return wanted
+        assert wanted.json_schema is not None, "a tool that is complete has a schema"
+        return Accepted(result=wanted.json_schema)
 
     async def name(self, name: str, work: UnitOfWork) -> ToolName:
         """Who guards a name in the organisation that a command came from."""

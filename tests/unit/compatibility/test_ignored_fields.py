@@ -30,6 +30,7 @@ CONVERSATIONS = [
 ]
 
 # Where a body's fields are read. A field counts as read where its name is an attribute or a text.
+TOOLS = ["services/api/resources/tools.py", "services/tools/domain", "services/agent"]
 READERS: dict[str, list[str]] = {
     "CreateAgent": AGENTS,
     "UpdateAgent": AGENTS,
@@ -55,6 +56,10 @@ READERS: dict[str, list[str]] = {
     "EmbeddingConfig": [],
     "CompactionSettings": ["services/agent/domain", "services/agent/engine"],
     "GenerateRequest": ["services/api/resources/completions.py"],
+    "ToolCreate": TOOLS,
+    "ToolUpdate": TOOLS,
+    "ToolSearchRequest": ["services/api/resources/tools.py"],
+    "GenerateSchemaRequest": ["services/api/resources/tools.py"],
 }
 # Read by the body itself, or in SQL.
 OWN = {

@@ -1,8 +1,6 @@
 """The base tools for other agents, code, the web, files and voice."""
 
-from libs.contracts.letta import JsonObject
-from libs.contracts.letta.enums import ToolType
-from services.agent.domain.tools.definition import (
+from libs.contracts.base_tools.definition import (
     BOOLEAN,
     INTEGER,
     TEXTS,
@@ -11,6 +9,8 @@ from services.agent.domain.tools.definition import (
     one_of,
     optional,
 )
+from libs.contracts.letta import JsonObject
+from libs.contracts.letta.enums import ToolType
 
 _FILE_REQUESTS: JsonObject = {
     "type": "array",

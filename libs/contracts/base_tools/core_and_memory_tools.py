@@ -1,8 +1,6 @@
 """The base tools for messages and memory: names and arguments are the V1 API's."""
 
-from libs.contracts.letta import JsonObject
-from libs.contracts.letta.enums import ToolType
-from services.agent.domain.tools.definition import (
+from libs.contracts.base_tools.definition import (
     INTEGER,
     TEXTS,
     Argument,
@@ -10,6 +8,8 @@ from services.agent.domain.tools.definition import (
     one_of,
     optional,
 )
+from libs.contracts.letta import JsonObject
+from libs.contracts.letta.enums import ToolType
 
 _ROLES: JsonObject = {
     "type": "array",

@@ -1,0 +1,88 @@
+"""The bodies that make, change, search and describe tools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, JsonValue
+
+from libs.contracts.letta.limits import JsonLimit, Metadata, Name, Names, SearchText, Text
+from libs.contracts.letta.tools import RETURN_CHARS_MAX
+
+SOURCE_CHARS_MAX = 200_000
+SCHEMA_BYTES_MAX = 100_000
+SCHEMA_DEPTH_MAX = 24
+REQUIREMENTS_MAX = 100
+RETURN_CHAR_LIMIT_MAX = 1_000_000
+FOUND_MAX = 100
+
+type Source = Annotated[str, Field(max_length=SOURCE_CHARS_MAX)]
+type Schema = Annotated[
+    dict[str, JsonValue], JsonLimit(bytes_max=SCHEMA_BYTES_MAX, depth_max=SCHEMA_DEPTH_MAX)
+]
+type ReturnCharLimit = Annotated[int, Field(ge=1, le=RETURN_CHAR_LIMIT_MAX)]
+type SourceType = Literal["python", "typescript"]
+
+
+class PipRequirement(BaseModel):
+    """A package of Python that a tool imports."""
+
+    name: Name
+    version: Name | None = None
+
+
+class NpmRequirement(BaseModel):
+    """A package of Node that a tool imports."""
+
+    name: Name
+    version: Name | None = None
+
+
+class _ToolFields(BaseModel):
+    description: Text | None = None
+    tags: Names | None = None
+    json_schema: Schema | None = None
+    args_json_schema: Schema | None = None
+    pip_requirements: Annotated[list[PipRequirement] | None, Field(max_length=REQUIREMENTS_MAX)] = (
+        None
+    )
+    npm_requirements: Annotated[list[NpmRequirement] | None, Field(max_length=REQUIREMENTS_MAX)] = (
+        None
+    )
+    default_requires_approval: bool | None = None
+    enable_parallel_execution: bool | None = None
+
+
+class ToolCreate(_ToolFields):
+    """A new tool: source, and a schema where none can be derived from it."""
+
+    source_code: Source
+    source_type: SourceType = "python"
+    return_char_limit: ReturnCharLimit = RETURN_CHARS_MAX
+
+
+class ToolUpdate(_ToolFields):
+    """A change to a tool: only the fields that are not null count, as in V1."""
+
+    source_code: Source | None = None
+    source_type: SourceType | None = None
+    return_char_limit: ReturnCharLimit | None = None
+    metadata: Metadata | None = None
+    metadata_: Metadata | None = None
+
+
+class ToolSearchRequest(BaseModel):
+    """The words to look for in names, descriptions and tags; `vector` needs what is not built."""
+
+    query: SearchText | None = None
+    search_mode: Literal["vector", "fts", "hybrid"] = "hybrid"
+    tool_types: Names | None = None
+    tags: Names | None = None
+    limit: Annotated[int, Field(ge=1, le=FOUND_MAX)] = 50
+
+
+class GenerateSchemaRequest(BaseModel):
+    """Source whose schema somebody wants to see."""
+
+    code: Source
+    source_type: SourceType | None = "python"

@@ -1,0 +1,149 @@
+"""Tools as the api lists them: those that come with the server, and behind them, as if they had
+always been there, those that clients made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic_core import to_json
+
+from libs.contracts.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
+from libs.contracts.base_tools.definition import BaseTool
+from libs.contracts.bus_messages import DEFAULT_USER
+from services.api.adapters.resource_query_builder import (
+    OTHER_ORDER,
+    PLACE_OF_ID,
+    Filter,
+    Resource,
+    ResourceQueries,
+    Slice,
+    pattern_of,
+)
+
+TOOLS = Resource(
+    kind="tool",
+    view="tools.tool_view",
+    document="v.document",
+    created_view="tools.created_tool_view",
+)
+# What the words of a search are looked for in.
+SEARCHED = (
+    "v.name || ' ' || coalesce(v.doc->>'description', '') || ' ' || array_to_string(v.tags, ' ')"
+)
+
+type Fits = Callable[[BaseTool], bool]
+
+
+def base_document(tool: BaseTool) -> bytes:
+    """A tool that comes with the server as clients read it."""
+    return to_json(base_tool_state(tool, created_by_id=DEFAULT_USER))
+
+
+def base_tool(tool_id: str) -> BaseTool | None:
+    """The tool of this id, if it comes with the server."""
+    return CATALOGUE.get(tool_id)
+
+
+def all_base_tools() -> bytes:
+    """All tools that come with the server as a JSON array."""
+    return joined([base_document(tool) for tool in BASE_TOOLS.values()])
+
+
+def joined(documents: Sequence[bytes]) -> bytes:
+    """Documents as a JSON array."""
+    return b"[%b]" % b",".join(documents)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTool:
+    """A tool that a search found, as clients read it, and the text that the words stand in."""
+
+    document: bytes
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolQueries:
+    """Lists and counts the tools that an organisation can use."""
+
+    reads: ResourceQueries
+
+    async def count(self, found: Filter, fits: Fits) -> int:
+        """How many tools there are."""
+        own = sum(fits(tool) for tool in BASE_TOOLS.values())
+        return own + await self.reads.count(TOOLS, found)
+
+    async def page(self, found: Filter, fits: Fits, part: Slice) -> bytes:
+        """A page of tools as a JSON array, cut as every list is. Raises UnknownCursor."""
+        ours = base_part(fits, part)
+        # What clients made stands last in one order and first in the other.
+        beyond = part.before if part.order == "asc" else part.after
+        theirs = [] if beyond in CATALOGUE else await self.made(found, part)
+        documents = [*ours, *theirs] if part.order == "asc" else [*theirs, *ours]
+        if part.limit is None:
+            return joined(documents)
+        backwards = part.before is not None and part.after is None
+        start = max(len(documents) - part.limit, 0) if backwards else 0
+        return joined(documents[start : start + part.limit])
+
+    async def search(
+        self, words: Sequence[str], found: Filter, fits: Fits, count_max: int
+    ) -> list[FoundTool]:
+        """Tools in whose name, description or tags all of these words stand, those first that
+        clients made, the newest before the others."""
+        for number, word in enumerate(words):
+            condition = f"({SEARCHED}) ilike %(word_{number})s"
+            found.add(condition, **{f"word_{number}": pattern_of(word)})
+        rows = await self.reads.database.fetch(
+            f"select {TOOLS.document}, {SEARCHED} from {TOOLS.view} v where {found.sql}"
+            f" order by v.created_at desc, {PLACE_OF_ID} desc limit %(limit)s",
+            {**found.values, "limit": count_max},
+        )
+        theirs = [FoundTool(str(document).encode(), text) for document, text in rows]
+        ours = [
+            FoundTool(base_document(tool), searched_text(tool))
+            for tool in BASE_TOOLS.values()
+            if fits(tool)
+            and all(word.casefold() in searched_text(tool).casefold() for word in words)
+        ]
+        return [*theirs, *ours][:count_max]
+
+    async def made(self, found: Filter, part: Slice) -> list[bytes]:
+        """The tools that clients made, of a slice whose cursors may be anything's."""
+        own = replace(
+            part,
+            before=None if part.before in CATALOGUE else part.before,
+            after=None if part.after in CATALOGUE else part.after,
+        )
+        await self.reads.place_cursors(TOOLS, found, own, "created_at")
+        backwards = part.before is not None and part.after is None
+        order = OTHER_ORDER[part.order] if backwards else part.order
+        rows = await self.reads.database.fetch(
+            f"select {TOOLS.document} from {TOOLS.view} v where {found.sql}"
+            f" order by v.created_at {order}, {PLACE_OF_ID} {order} limit %(limit)s",
+            {**found.values, "limit": part.limit},
+        )
+        documents = [str(row[0]).encode() for row in rows]
+        return documents[::-1] if backwards else documents
+
+
+def searched_text(tool: BaseTool) -> str:
+    """What the words of a search are looked for in."""
+    return f"{tool.name} {tool.description} {tool.tool_type.value}"
+
+
+def has_all(text: str, words: Sequence[str]) -> bool:
+    """Whether all of these words stand in a text, in any case of letters."""
+    return all(word.casefold() in text.casefold() for word in words)
+
+
+def base_part(fits: Fits, part: Slice) -> list[bytes]:
+    """The tools that come with the server between the cursors, in the order of the list."""
+    tools = list(BASE_TOOLS.values()) if part.order == "asc" else list(BASE_TOOLS.values())[::-1]
+    places = {tool.id: place for place, tool in enumerate(tools)}
+    # How many of them stand before any tool that a client made.
+    first = len(tools) if part.order == "asc" else 0
+    start = 0 if part.after is None else places.get(part.after, first - 1) + 1
+    end = len(tools) if part.before is None else places.get(part.before, first)
+    return [base_document(tool) for tool in tools[start:end] if fits(tool)]

@@ -1,0 +1,117 @@
+"""The schema of a tool from its Python source: from the docstring and the annotations of its
+function. The source is parsed, and never imported or executed."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+import docstring_parser
+
+from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.letta.tool_requests import SOURCE_CHARS_MAX
+from services.tools.domain.source_annotations import UnknownAnnotation, schema_of
+
+ARGUMENTS_MAX = 100
+NAME_CHARS_MAX = 64  # what providers take
+GIVEN_BY_THE_SERVER = ("self", "agent_state")  # arguments that no model fills in
+
+type Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class UnfitSource(Exception):
+    """Source that is no tool; the text says what to change in it."""
+
+
+def schema_from_source(source: str) -> JsonObject:
+    """The function schema that models are shown. Raises UnfitSource."""
+    function = function_of(source)
+    documented = documentation(function)
+    description = (documented.description or "").strip()
+    if not description:
+        raise UnfitSource(
+            f"function `{function.name}` has no docstring: its first lines tell models what it does"
+        )
+    about = {one.arg_name: one.description for one in documented.params}
+    properties: JsonObject = {
+        one.arg: argument_schema(one, function, about) for one in arguments_of(function)
+    }
+    required: list[Json] = [*required_of(function)]
+    return {
+        "name": function.name,
+        "description": description,
+        "parameters": {"type": "object", "properties": properties, "required": required},
+    }
+
+
+def function_of(source: str) -> Function:
+    """The last function of the source, which is the tool. Raises UnfitSource."""
+    if len(source) > SOURCE_CHARS_MAX:
+        raise UnfitSource(f"it has {len(source)} characters, and may have {SOURCE_CHARS_MAX}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes in the source of somebody else
+            module = ast.parse(source)
+    except SyntaxError as wrong:
+        raise UnfitSource(f"{wrong.msg} (line {wrong.lineno})") from None
+    except (RecursionError, MemoryError):
+        raise UnfitSource("it is nested too deeply") from None
+    except ValueError as wrong:
+        raise UnfitSource(str(wrong)) from None
+    functions = [
+        one for one in module.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    if not functions:
+        raise UnfitSource("it has no function: define one at the top level")
+    if len(functions[-1].name) > NAME_CHARS_MAX:
+        raise UnfitSource(f"the name of its function has more than {NAME_CHARS_MAX} characters")
+    return functions[-1]
+
+
+def documentation(function: Function) -> docstring_parser.Docstring:
+    """What the docstring says of a function and of its arguments."""
+    try:
+        return docstring_parser.parse(ast.get_docstring(function) or "")
+    except docstring_parser.ParseError as wrong:
+        raise UnfitSource(f"the docstring of `{function.name}`: {wrong}") from None
+
+
+def arguments_of(function: Function) -> list[ast.arg]:
+    """The arguments that a model fills in, in their order."""
+    given = function.args
+    if given.vararg or given.kwarg:
+        raise UnfitSource(
+            f"function `{function.name}` takes any arguments (`*` or `**`): name each of them"
+        )
+    if given.posonlyargs:
+        raise UnfitSource(
+            f"function `{function.name}`: tools are called by name, leave out the `/`"
+        )
+    named = [one for one in (*given.args, *given.kwonlyargs) if one.arg not in GIVEN_BY_THE_SERVER]
+    if len(named) > ARGUMENTS_MAX:
+        raise UnfitSource(f"function `{function.name}` has more than {ARGUMENTS_MAX} arguments")
+    return named
+
+
+def argument_schema(one: ast.arg, function: Function, about: dict[str, str | None]) -> JsonObject:
+    """The schema of one argument."""
+    where = f"argument `{one.arg}` of `{function.name}`"
+    if one.annotation is None:
+        raise UnfitSource(f"{where} has no type: annotate it")
+    description = about.get(one.arg)
+    if not description:
+        raise UnfitSource(f"{where} is not described: add it under `Args:` in the docstring")
+    try:
+        return {**schema_of(one.annotation), "description": description}
+    except UnknownAnnotation as unknown:
+        why = f"{unknown}; or give the schema in `json_schema`"
+        raise UnfitSource(f"{where} has a type that has no JSON schema: {why}") from None
+
+
+def required_of(function: Function) -> list[str]:
+    """The names of the arguments that have no default."""
+    given = function.args
+    without = given.args[: len(given.args) - len(given.defaults)]
+    keywords = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    named = [*without, *(one for one, default in keywords if default is None)]
+    return [one.arg for one in named if one.arg not in GIVEN_BY_THE_SERVER]

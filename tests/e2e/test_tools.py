@@ -1,0 +1,258 @@
+"""Tools: made from source, listed beside those of the server, changed, found and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import APIStatusError, ConflictError, Letta, NotFoundError
+
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from tests.e2e.asking import is_id, unique
+
+SOURCE = '''
+def {name}(sides: int, times: int = 1) -> str:
+    """Roll a die.
+
+    Args:
+        sides (int): how many sides it has
+        times: how often
+    """
+    return "4"
+'''
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "sides": {"type": "integer", "description": "how many sides it has"},
+        "times": {"type": "integer", "description": "how often"},
+    },
+    "required": ["sides"],
+}
+FIELDS: dict[str, Any] = {
+    "tags": ["dice", "games"],
+    "return_char_limit": 1234,
+    "pip_requirements": [{"name": "numpy", "version": "2.0.0"}, {"name": "rich", "version": None}],
+    "npm_requirements": [{"name": "left-pad", "version": None}],
+    "default_requires_approval": True,
+    "enable_parallel_execution": True,
+}
+USER = "user-00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def name(http: httpx.Client) -> Iterator[str]:
+    """The name of tools that are gone when the test is over."""
+    name = unique("roll")
+    name = "".join(letter if letter.isalnum() else "_" for letter in name)
+    yield name
+    for tool in http.get("/v1/tools/", params={"search": name}).json():
+        http.delete(f"/v1/tools/{tool['id']}")
+
+
+@pytest.mark.operation("POST /v1/tools/")
+def test_a_tool_is_made_from_its_source_changed_and_deleted(
+    letta: Letta, http: httpx.Client, name: str
+) -> None:
+    created = letta.tools.create(source_code=SOURCE.format(name=name), **FIELDS)
+    path = f"/v1/tools/{created.id}"
+    known = http.get(path).json()
+
+    tool_hash = known["metadata_"].pop("tool_hash")
+    assert is_id("tool", created.id)
+    assert known == {
+        "id": created.id,
+        "tool_type": "custom",
+        "description": "Roll a die.",
+        "source_type": "python",
+        "name": name,
+        "source_code": SOURCE.format(name=name),
+        "json_schema": {"name": name, "description": "Roll a die.", "parameters": SCHEMA},
+        "args_json_schema": {},
+        "created_by_id": USER,
+        "last_updated_by_id": USER,
+        "metadata_": {},
+        "project_id": None,
+        **FIELDS,
+    }
+    assert letta.tools.retrieve(created.id).to_dict() == created.to_dict()
+
+    changes: dict[str, Any] = {
+        "tags": ["one"],
+        "return_char_limit": 5,
+        "pip_requirements": [],
+        "default_requires_approval": False,
+        "enable_parallel_execution": False,
+        "description": "Rolls.",
+        "metadata": {"large": 1e308, "b": 1, "a": 2},
+    }
+    for field, value in changes.items():
+        letta.tools.update(created.id, **{field: value})
+        shown = http.get(path).json()
+        if field == "metadata":
+            assert shown["metadata_"] == {**value, "tool_hash": tool_hash}
+        else:
+            assert shown[field] == value, field
+    assert http.get(path).text.index('"large"') < http.get(path).text.index('"b"')
+
+    assert http.delete(path).content == b"null"
+    for method in ("GET", "PATCH", "DELETE"):
+        answer = http.request(method, path, json={"tags": []} if method == "PATCH" else None)
+        assert (answer.status_code, answer.json()) == (
+            404,
+            {"detail": f"Tool with ID {created.id} not found"},
+        )
+    assert letta.tools.list(name=name).items == []
+    with pytest.raises(NotFoundError):
+        letta.tools.retrieve(created.id)
+
+
+@pytest.mark.operation("PUT /v1/tools/")
+def test_a_name_is_one_tools_until_it_is_renamed_or_deleted(letta: Letta, name: str) -> None:
+    first = letta.tools.create(source_code=SOURCE.format(name=name), tags=["kept"])
+    with pytest.raises(ConflictError, match="exists already"):
+        letta.tools.create(source_code=SOURCE.format(name=name))
+
+    again = letta.tools.upsert(
+        source_code=SOURCE.format(name=name).replace("a die", "two dice"), return_char_limit=9
+    )
+    assert (again.id, again.description, again.return_char_limit, again.tags) == (
+        first.id,
+        "Roll two dice.",
+        9,
+        ["kept"],
+    )
+
+    renamed = letta.tools.update(first.id, source_code=SOURCE.format(name=f"{name}_2"))
+    assert (renamed.id, renamed.name) == (first.id, f"{name}_2")
+    second = letta.tools.upsert(source_code=SOURCE.format(name=name))
+    assert second.id != first.id
+    with pytest.raises(ConflictError):
+        letta.tools.update(first.id, source_code=SOURCE.format(name=name))
+
+    letta.tools.delete(second.id)
+    assert letta.tools.update(first.id, source_code=SOURCE.format(name=name)).name == name
+    with pytest.raises(ConflictError, match="comes with the server"):
+        letta.tools.upsert(source_code=SOURCE.format(name="send_message"))
+
+
+def test_of_many_that_make_a_tool_of_one_name_at_once_one_does(
+    http: httpx.Client, name: str
+) -> None:
+    body = {"source_code": SOURCE.format(name=name)}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: http.post("/v1/tools/", json=body), range(8)))
+
+    assert sorted(one.status_code for one in answers) == [200, *[409] * 7]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: http.put("/v1/tools/", json=body), range(8)))
+    [tool] = http.get("/v1/tools/", params={"name": name}).json()
+    assert {one.json()["id"] for one in answers} == {tool["id"]}
+
+
+@pytest.mark.operation("GET /v1/tools/")
+@pytest.mark.operation("GET /v1/tools/count")
+@pytest.mark.operation("POST /v1/tools/add-base-tools")
+def test_lists_hold_the_servers_tools_once_and_what_clients_made(
+    letta: Letta, http: httpx.Client, name: str
+) -> None:
+    made = [
+        letta.tools.create(source_code=SOURCE.format(name=f"{name}_{number}"), tags=[name]).id
+        for number in range(3)
+    ]
+    base = [tool.id for tool in BASE_TOOLS.values()]
+
+    def ids(**asked: Any) -> list[str]:
+        answer = http.get("/v1/tools/", params={"limit": 1000, **asked})
+        assert answer.status_code == 200, answer.text
+        return [one["id"] for one in answer.json()]
+
+    everything = ids(order="asc")
+    assert everything[: len(base)] == base
+    assert everything[-3:] == made
+    assert len(set(everything)) == len(everything)
+    assert ids() == everything[::-1]
+    assert http.get("/v1/tools/count").json() == len(everything)
+    assert http.get("/v1/tools/count", params={"exclude_letta_tools": True}).json() == len(
+        everything
+    ) - len(base)
+    assert [one["id"] for one in http.post("/v1/tools/add-base-tools").json()] == base
+    assert ids(order="asc") == everything
+
+    for order, whole in (("asc", everything), ("desc", everything[::-1])):
+        for place in (0, len(base) - 1, len(base), len(whole) - len(base), len(whole) - 1):
+            cursor = whole[place]
+            for limit in (2, len(base)):
+                part = {"order": order, "limit": limit}
+                assert ids(**part, after=cursor) == whole[place + 1 : place + 1 + limit]
+                assert ids(**part, before=cursor) == whole[max(place - limit, 0) : place]
+        assert ids(order=order, after=whole[1], before=whole[-2]) == whole[2:-2]
+    assert [one.id for one in letta.tools.list(limit=7)] == everything[::-1]
+
+    one = http.get(f"/v1/tools/{base[0]}").json()
+    assert (one["id"], one["name"]) == (base[0], next(iter(BASE_TOOLS)))
+    assert ids(name=f"{name}_1") == [made[1]]
+    assert ids(names=[f"{name}_1", "memory_insert"]) == [made[1], BASE_TOOLS["memory_insert"].id]
+    assert ids(tool_ids=f"{made[0]},{base[3]}") == [made[0], base[3]]
+    assert ids(search=name.upper()) == made[::-1]
+    assert ids(tags=name, tool_types="custom") == made[::-1]
+    assert set(ids(exclude_tool_types="custom")) == set(base)
+    assert ids(return_only_letta_tools=True, order="asc") == base
+    refused = http.get("/v1/tools/", params={"after": "tool-00000000-0000-4000-8000-000000000000"})
+    assert refused.status_code == 400
+
+
+@pytest.mark.operation("POST /v1/tools/search")
+def test_tools_are_found_by_their_words(letta: Letta, http: httpx.Client, name: str) -> None:
+    made = letta.tools.create(source_code=SOURCE.format(name=name), tags=["Spiele 100%_"])
+
+    [found] = letta.tools.search(query=f"{name.upper()} die 100%_", tool_types=["custom"])
+    assert (found.tool.id, found.vector_rank) == (made.id, None)
+    assert letta.tools.search(query=f"{name} nowhere") == []
+    inserts = [one.tool.name for one in letta.tools.search(query="archival insert")]
+    assert inserts == ["archival_memory_insert"]
+    refused = http.post("/v1/tools/search", json={"query": "x", "search_mode": "vector"})
+    assert refused.status_code == 501
+    long = http.post("/v1/tools/search", json={"query": "a " * 40})
+    assert long.status_code == 422
+
+
+@pytest.mark.operation("POST /v1/tools/generate-schema")
+@pytest.mark.operation("PATCH /v1/tools/{tool_id}")
+@pytest.mark.operation("DELETE /v1/tools/{tool_id}")
+@pytest.mark.operation("GET /v1/tools/{tool_id}")
+def test_what_is_no_tool_is_refused_with_the_field_and_the_fix(
+    letta: Letta, http: httpx.Client, name: str
+) -> None:
+    source = SOURCE.format(name=name)
+    shown = http.post("/v1/tools/generate-schema", json={"code": source})
+    assert shown.json() == {"name": name, "description": "Roll a die.", "parameters": SCHEMA}
+    given = {"name": name, "description": "Mine.", "parameters": {"type": "object"}}
+    for body, word in (
+        ({"source_code": "def x(:"}, "invalid syntax"),
+        ({"source_code": "x = 1"}, "no function"),
+        ({"source_code": source, "json_schema": {**given, "name": "other"}}, "json_schema.name"),
+        ({"source_code": "() => 1", "source_type": "typescript"}, "`json_schema`"),
+    ):
+        answer = http.post("/v1/tools/", json=body)
+        assert (answer.status_code, word in answer.json()["detail"]) == (400, True), answer.text
+    for body in ({}, {"source_code": "x" * 200_001}, {"source_code": source, "source_type": "c"}):
+        assert http.post("/v1/tools/", json=body).status_code == 422
+    deep: Any = {}
+    for _ in range(30):
+        deep = {"items": deep}
+    answer = http.post("/v1/tools/", json={"source_code": source, "json_schema": deep})
+    assert answer.status_code == 422
+    assert http.get("/v1/tools/count", params={"search": name}).json() == 0
+
+    typed = letta.tools.create(source_code="() => 1", source_type="typescript", json_schema=given)
+    assert (typed.name, typed.description, typed.json_schema) == (name, "Mine.", given)
+    assert http.get("/v1/tools/nonsense").status_code == 422
+    base = BASE_TOOLS["send_message"].id
+    for method in ("PATCH", "DELETE"):
+        answer = http.request(method, f"/v1/tools/{base}", json={"tags": ["mine"]})
+        assert (answer.status_code, "comes with the server" in answer.text) == (400, True)
+    with pytest.raises(APIStatusError, match="not built"):
+        letta.mcp_servers.list()

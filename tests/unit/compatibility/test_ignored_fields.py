@@ -61,6 +61,9 @@ READERS: dict[str, list[str]] = {
     "ToolSearchRequest": ["services/api/resources/tools.py"],
     "GenerateSchemaRequest": ["services/api/resources/tools.py"],
 }
+SHOWN_TO_AGENTS = (
+    "default_requires_approval", "enable_parallel_execution", "return_char_limit",
+)  # fmt: skip
 # Read by the body itself, or in SQL.
 OWN = {
     "LettaStreamingRequest": {"input"},
@@ -69,6 +72,8 @@ OWN = {
     "MessageCreate": {"type"},
     "CreateBlock": {"template_name"},
     "BlockUpdate": {"template_name"},
+    "ToolCreate": {*SHOWN_TO_AGENTS},
+    "ToolUpdate": {*SHOWN_TO_AGENTS},
 }
 # Bodies of operations that are not built: they are refused as a whole.
 REFUSED = {

@@ -1,0 +1,237 @@
+"""The tools service on the twins: commands in, events, rows and replies out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from libs.bus.clock_and_ids import SystemClock
+from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    Accepted,
+    Command,
+    Context,
+    Rejected,
+)
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.unit_of_work import Repository
+from services.tools.domain.tool_definition import TOOL_BYTES_MAX
+from services.tools.handlers.tools import ToolHandlers
+from services.tools.projections import project
+
+SOURCE = 'def {name}(sides: int):\n    """Roll.\n\n    Args:\n        sides: how many\n    """\n'
+ORG, OTHER_ORG = "org-1", "org-2"
+
+
+class Tools:
+    """The service, asked over the bus."""
+
+    def __init__(self) -> None:
+        database = InMemoryDatabase(lambda: 0.0)
+        self.schema = database.schema("tools")
+        repository = Repository(InMemoryEventStore(database, "tools", "tools-1"), "tools", project)
+        self.shell = CommandDispatcher(repository, ToolHandlers(SystemClock()).table())
+        self.bus = InMemoryBus(InMemoryNetwork())
+        self.asked = 0
+
+    async def start(self) -> Tools:
+        await self.bus.serve("tools", self.shell.answer)
+        return self
+
+    async def ask(self, command: Command, org: str = ORG) -> Accepted | Rejected:
+        self.asked += 1
+        return await self.bus.request(command, Context(f"m-{self.asked}", org, "user-1"))
+
+    def rows(self) -> dict[Any, Any]:
+        return {row["id"]: row for row in self.schema.rows("tools")}
+
+    def names(self) -> list[tuple[Any, Any]]:
+        return sorted((row["org"], row["name"]) for row in self.schema.rows("tools"))
+
+
+def tool(tool_id: str, name: str, **fields: Any) -> ToolState:
+    return ToolState(id=tool_id, source_code=SOURCE.format(name=name), **fields)
+
+
+def create(tool_id: str, name: str, **fields: Any) -> CreateTool:
+    return CreateTool(tool=tool(tool_id, name, **fields))
+
+
+def upsert(tool_id: str, name: str, **fields: Any) -> CreateTool:
+    given = ["source_code", *fields]
+    return CreateTool(tool=tool(tool_id, name, **fields), replaces=True, given=given)
+
+
+def refusal(reply: Accepted | Rejected, code: str, *words: str) -> None:
+    """The reply is a refusal with this code, whose reason has these words."""
+    assert isinstance(reply, Rejected), reply
+    assert reply.code == code
+    assert all(word in reply.reason for word in words), reply.reason
+
+
+async def test_a_tool_gets_name_schema_and_description_from_its_source() -> None:
+    tools = await Tools().start()
+    reply = await tools.ask(create("tool-1", "roll", tags=["dice"], metadata_={"mine": 1}))
+    assert reply == Accepted(result={"tool_id": "tool-1"})
+    row = tools.rows()["tool-1"]
+    assert (row["name"], row["tags"], row["tool_type"]) == ("roll", ["dice"], "custom")
+    assert row["json_schema"]["parameters"]["required"] == ["sides"]
+    assert row["metadata_"] == {"mine": 1, "tool_hash": row["metadata_"]["tool_hash"]}
+    assert (row["doc"]["description"], row["doc"]["created_by_id"]) == ("Roll.", "user-1")
+    assert "json_schema" not in row["doc"]
+
+
+async def test_a_changed_source_changes_name_schema_and_description_unless_they_are_given() -> None:
+    tools = await Tools().start()
+    await tools.ask(create("tool-1", "roll", description="Mine."))
+    changed = SOURCE.format(name="throw").replace("Roll", "Throw").replace("sides", "dice")
+    await tools.ask(UpdateTool(tool_id="tool-1", changes={"source_code": changed}))
+    row = tools.rows()["tool-1"]
+    assert (row["name"], row["doc"]["description"]) == ("throw", "Throw.")
+    assert row["json_schema"]["parameters"]["required"] == ["dice"]
+
+    schema = {**row["json_schema"], "description": "Given."}
+    await tools.ask(UpdateTool(tool_id="tool-1", changes={"json_schema": schema}))
+    assert tools.rows()["tool-1"]["doc"]["description"] == "Given."
+    await tools.ask(UpdateTool(tool_id="tool-1", changes={"tags": ["x"]}))
+    assert tools.rows()["tool-1"]["json_schema"] == schema
+    arguments = {"properties": {"faces": {"type": "integer"}}, "required": ["faces"]}
+    await tools.ask(UpdateTool(tool_id="tool-1", changes={"args_json_schema": arguments}))
+    parameters = tools.rows()["tool-1"]["json_schema"]["parameters"]
+    assert parameters == {**arguments, "type": "object"}
+    other = {"json_schema": {**schema, "name": "other"}}
+    refusal(
+        await tools.ask(UpdateTool(tool_id="tool-1", changes=other)), INVALID, "json_schema.name"
+    )
+
+
+async def test_what_changes_nothing_is_no_event() -> None:
+    tools = await Tools().start()
+    await tools.ask(create("tool-1", "roll", tags=["dice"]))
+    for changes in ({}, {"tags": ["dice"]}, {"source_code": SOURCE.format(name="roll")}):
+        reply = await tools.ask(UpdateTool(tool_id="tool-1", changes=changes))
+        assert isinstance(reply, Accepted)
+    await tools.ask(UpdateTool(tool_id="tool-1", changes={"id": "tool-2", "no_field": 1}))
+    assert len(tools.schema.streams["tool-1"]) == 1
+
+
+async def test_what_cannot_be_a_tool_names_the_field_and_the_fix() -> None:
+    tools = await Tools().start()
+    good = {"name": "roll", "parameters": {"type": "object", "properties": {}}}
+    for unfit, words in (
+        (ToolState(id="tool-1"), "`source_code`: give"),
+        (ToolState(id="tool-1", source_code="def x(:"), "`source_code`: invalid syntax"),
+        (ToolState(id="tool-1", source_type="json", source_code="1"), "`source_type`: python or"),
+        (ToolState(id="tool-1", source_type="typescript"), "`json_schema`: give"),
+        (tool("tool-1", "roll", json_schema={}), "`json_schema.name`"),
+        (tool("tool-1", "roll", json_schema={**good, "name": "a b"}), "`json_schema.name`"),
+        (tool("tool-1", "roll", json_schema={**good, "name": "other"}), "is 'roll'"),
+        (tool("tool-1", "roll", json_schema={**good, "parameters": []}), "an object schema"),
+        (tool("tool-1", "würfle"), "`json_schema.name`"),
+        (tool("tool-1", "roll", metadata_={"x": "x" * TOOL_BYTES_MAX}), "`metadata_`"),
+    ):
+        refusal(await tools.ask(CreateTool(tool=unfit)), INVALID, words)
+    assert tools.schema.committed == []
+    refusal(await tools.ask(DeriveToolSchema(asker="schema-1", source_code="1")), INVALID)
+    shown = await tools.ask(DeriveToolSchema(asker="schema-1", source_code=SOURCE.format(name="a")))
+    assert isinstance(shown, Accepted)
+    assert (shown.result["name"], tools.schema.committed) == ("a", [])
+
+
+async def test_a_name_is_taken_until_its_tool_is_renamed_or_deleted() -> None:
+    tools = await Tools().start()
+    await tools.ask(create("tool-1", "roll"))
+    refusal(await tools.ask(create("tool-2", "roll")), CONFLICT, "'roll' exists already", "PUT")
+    rename = UpdateTool(tool_id="tool-1", changes={"source_code": SOURCE.format(name="throw")})
+    assert isinstance(await tools.ask(rename), Accepted)
+    assert isinstance(await tools.ask(create("tool-2", "roll")), Accepted)
+    back = UpdateTool(tool_id="tool-1", changes={"source_code": SOURCE.format(name="roll")})
+    refusal(await tools.ask(back), CONFLICT)
+    assert tools.rows()["tool-1"]["name"] == "throw"
+    await tools.ask(DeleteTool(tool_id="tool-2"))
+    assert isinstance(await tools.ask(back), Accepted)
+    for command in (DeleteTool(tool_id="tool-2"), UpdateTool(tool_id="tool-2", changes={})):
+        refusal(await tools.ask(command), NOT_FOUND, "tool-2")
+    assert tools.names() == [(ORG, "roll")]
+
+
+@pytest.mark.parametrize("name", ["send_message", "memory_insert", "run_code"])
+async def test_a_name_of_the_server_is_no_clients(name: str) -> None:
+    tools = await Tools().start()
+    for command in (create("tool-1", name), upsert("tool-1", name)):
+        refusal(await tools.ask(command), CONFLICT, "comes with the server")
+    await tools.ask(create("tool-1", "roll"))
+    rename = UpdateTool(tool_id="tool-1", changes={"source_code": SOURCE.format(name=name)})
+    refusal(await tools.ask(rename), CONFLICT, "comes with the server")
+
+
+async def test_an_upsert_changes_what_is_given_and_keeps_the_rest_and_the_id() -> None:
+    tools = await Tools().start()
+    assert isinstance(await tools.ask(upsert("tool-1", "roll", tags=["a"])), Accepted)
+    reply = await tools.ask(upsert("tool-2", "roll", return_char_limit=7))
+    assert reply == Accepted(result={"tool_id": "tool-1"})
+    [row] = tools.rows().values()
+    assert (row["id"], row["tags"], row["doc"]["return_char_limit"]) == ("tool-1", ["a"], 7)
+
+
+async def test_another_organisation_has_names_of_its_own_and_sees_no_tool() -> None:
+    tools = await Tools().start()
+    await tools.ask(create("tool-1", "roll"))
+    refusal(await tools.ask(DeleteTool(tool_id="tool-1"), OTHER_ORG), NOT_FOUND)
+    change = UpdateTool(tool_id="tool-1", changes={"tags": ["theirs"]})
+    refusal(await tools.ask(change, OTHER_ORG), NOT_FOUND)
+    assert isinstance(await tools.ask(create("tool-2", "roll"), OTHER_ORG), Accepted)
+    reply = await tools.ask(upsert("tool-3", "roll"), OTHER_ORG)
+    assert reply == Accepted(result={"tool_id": "tool-2"})
+    assert tools.rows()["tool-1"]["tags"] == []
+    assert tools.names() == [(ORG, "roll"), (OTHER_ORG, "roll")]
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+ASKED = st.lists(
+    st.tuples(
+        st.sampled_from(["create", "upsert", "rename", "delete"]),
+        NAMES,
+        st.integers(0, 4),
+        st.sampled_from([ORG, OTHER_ORG]),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ASKED)
+async def test_after_any_history_each_name_is_one_tools(asked: list[Any]) -> None:
+    tools, held = await Tools().start(), dict[tuple[str, str], str]()
+    for number, (what, name, which, org) in enumerate(asked):
+        new, old = f"tool-{number}", [*held.values()][which] if which < len(held) else "tool-no"
+        owner = next((key for key, value in held.items() if value == old), ("", ""))
+        if what in ("create", "upsert"):
+            reply = await tools.ask((create if what == "create" else upsert)(new, name), org)
+            expected = what == "upsert" or (org, name) not in held
+            if expected:
+                held.setdefault((org, name), new)
+        elif what == "rename":
+            changes = {"source_code": SOURCE.format(name=name)}
+            reply = await tools.ask(UpdateTool(tool_id=old, changes=changes), org)
+            expected = owner[0] == org and held.get((org, name), old) == old
+            if expected:
+                del held[owner]
+                held[(org, name)] = old
+        else:
+            reply = await tools.ask(DeleteTool(tool_id=old), org)
+            expected = owner[0] == org
+            if expected:
+                del held[owner]
+        assert isinstance(reply, Accepted) == expected, (what, reply)
+        assert {(row["org"], row["name"]): row["id"] for row in tools.rows().values()} == held

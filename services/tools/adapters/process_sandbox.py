@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic_core import to_json
 
 from services.tools.adapters.sandbox_execution import Execution
-from services.tools.adapters.sandbox_pool import SandboxPool
+from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN, SandboxPool
 from services.tools.adapters.sandbox_spawner import SpawnerFailed
 from services.tools.sandbox.confinement import (
     Confinement,
@@ -43,7 +43,16 @@ HOW_TO_WEAKEN = (
 class ProcessSandbox:
     """Runs programs in processes. `refusal` says why none can run here, if so."""
 
-    def __init__(self, mode: str = CONFINED, *, places: Places | None = None) -> None:
+    def __init__(
+        self,
+        mode: str = CONFINED,
+        *,
+        places: Places | None = None,
+        idle_min: int = IDLE_MIN,
+        idle_max: int = IDLE_MAX,
+    ) -> None:
+        self.idle_min = idle_min
+        self.idle_max = idle_max
         self.mode = mode
         self.places = places or Places()
         self.runtimes: Runtimes = runtimes()
@@ -55,7 +64,7 @@ class ProcessSandbox:
         """Find out what the machine grants; say so in the log; never raises for what it lacks."""
         tried: list[str] = []
         for confinement in self.candidates(tried):
-            pool = SandboxPool(confinement)
+            pool = SandboxPool(confinement, idle_min=self.idle_min, idle_max=self.idle_max)
             try:
                 await pool.start()
             except (SpawnerFailed, OSError) as failed:

@@ -42,7 +42,10 @@ class SandboxPool:
         """Begin; raises SpawnerFailed where the machine does not grant this confinement."""
         first = await self.cold()
         self.used.discard(first)
-        self.idle.append(first)
+        if self.idle_max > 0:
+            self.idle.append(first)
+        else:
+            await self.end(first)
         self.balance()
 
     async def take(self) -> SandboxProcess:

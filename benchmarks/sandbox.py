@@ -7,7 +7,6 @@ any more; the code is a function that gives back its argument.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import time
 from math import ceil
@@ -16,6 +15,7 @@ import uvloop
 
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.sandbox.ports import Program
+from tests.waiting import wait_for
 
 CALLS = 200
 WARM_P99_MS_MAX = 50.0
@@ -39,10 +39,9 @@ async def call(sandbox: ProcessSandbox) -> float:
 
 async def full(sandbox: ProcessSandbox) -> None:
     """Until as many wait as are kept in any case."""
-    assert sandbox.pool is not None
-    async with asyncio.timeout(FULL_SECONDS_MAX):
-        while len(sandbox.pool.idle) < sandbox.pool.idle_min:
-            await asyncio.sleep(0.001)
+    pool = sandbox.pool
+    assert pool is not None
+    await wait_for("idle sandboxes", lambda: len(pool.idle) >= pool.idle_min, FULL_SECONDS_MAX)
 
 
 async def measured(calls: int, *, warm: bool) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 import sys
 import tempfile
@@ -35,8 +36,8 @@ CONFINED, UNCONFINED, OFF = "process", "process-unconfined", "off"
 LANGUAGES = ("python", "shell", "javascript")
 HOW_TO_WEAKEN = (
     f"Whoever runs the server may allow the weaker mode by {VARIABLE}={UNCONFINED}: there the code"
-    " of tools has limits and an empty environment, but sees the files and the network that the"
-    " server sees."
+    " of tools has limits and an empty environment, but the network of the server, and where the"
+    " kernel has no Landlock its files"
 )
 
 
@@ -83,7 +84,8 @@ class ProcessSandbox:
             return []
         if self.mode == UNCONFINED:
             self.folder = tempfile.mkdtemp(prefix="heeler-sandbox-")
-            return [unconfined(self.runtimes, self.folder)]
+            os.chmod(self.folder, 0o711)
+            return unconfined(self.runtimes, self.folder)
         if self.mode != CONFINED:
             return []
         bwrap = bubblewrap()
@@ -111,12 +113,18 @@ class ProcessSandbox:
         """What holds the programs, for the operator."""
         assert self.pool is not None
         confinement = self.pool.confinement
-        if not confinement.namespaces:
-            return f"{UNCONFINED}: limits and an empty environment, but no wall around it"
         user = "another user" if confinement.first_uid is not None else "the user of the server"
+        if not confinement.namespaces:
+            files = "not the files" if self.pool.locked else "the files"
+            return (
+                f"{UNCONFINED}, as {user}: with limits and an empty environment, no wall: it has"
+                f" the network and {files} of the machine"
+            )
+        landlock = "Landlock" if self.pool.locked else "no Landlock"
         return (
-            "bubblewrap: namespaces of its own without a network, a filter of system calls, limits;"
-            f" to the machine it is {user}; memory and processes are watched, not by a cgroup"
+            "bubblewrap: namespaces of its own without a network, a filter of system calls,"
+            f" {landlock}, limits; to the machine it is {user}; memory and processes are watched,"
+            " not by a cgroup"
         )
 
     async def run(self, program: Program) -> Outcome:
@@ -161,6 +169,8 @@ class ProcessSandbox:
     def told(self, program: Program) -> Mapping[str, object]:
         """A program as the process inside reads it."""
         limits = program.limits
+        assert self.pool is not None
+        counted = self.pool.confinement.counts_processes
         return {
             "language": program.language,
             "source": program.source,
@@ -172,7 +182,7 @@ class ProcessSandbox:
             "limits": {
                 "cpu_seconds": limits.cpu_seconds,
                 "memory_bytes": limits.memory_bytes,
-                "processes": limits.processes,
+                "processes": limits.processes if counted else None,
                 "file_bytes": limits.file_bytes,
             },
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
@@ -15,7 +15,7 @@ PROCESSES_MAX = 4_096
 class Usage:
     """Of a tree of processes: memory that is resident, CPU also of those that were waited for."""
 
-    processes: int = 0
+    pids: list[int] = field(default_factory=list)
     threads: int = 0
     memory_bytes: int = 0
     cpu_seconds: float = 0.0
@@ -25,7 +25,7 @@ def usage_of(pid: int) -> Usage:
     """What a process and its descendants use now; nothing of those that ended meanwhile."""
     usage = Usage()
     waiting = [pid]
-    while waiting and usage.processes < PROCESSES_MAX:
+    while waiting and len(usage.pids) < PROCESSES_MAX:
         one = waiting.pop()
         try:
             add(usage, one)
@@ -41,7 +41,7 @@ def add(usage: Usage, pid: int) -> None:
     with open(f"/proc/{pid}/stat", "rb") as file:
         # The name stands in parentheses and may contain anything.
         fields = file.read().rpartition(b")")[2].split()
-    usage.processes += 1
+    usage.pids.append(pid)
     usage.cpu_seconds += sum(map(int, fields[11:15])) / TICKS_A_SECOND
     usage.threads += int(fields[17])
     with open(f"/proc/{pid}/statm", "rb") as file:

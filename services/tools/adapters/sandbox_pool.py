@@ -37,10 +37,12 @@ class SandboxPool:
         self.spawner: Spawner | None = None
         self.lock = asyncio.Lock()
         self.closed = False
+        self.locked = False  # by Landlock; known after the start
 
     async def start(self) -> None:
         """Begin; raises SpawnerFailed where the machine does not grant this confinement."""
         first = await self.cold()
+        self.locked = first.locked
         self.used.discard(first)
         if self.idle_max > 0:
             self.idle.append(first)
@@ -86,7 +88,7 @@ class SandboxPool:
 
     def forget_the_dead(self) -> None:
         """Idle sandboxes that ended by themselves are not handed out."""
-        dead = [sandbox for sandbox in self.idle if not sandbox.is_ready]
+        dead = [sandbox for sandbox in self.idle if sandbox.died]
         for sandbox in dead:
             self.idle.remove(sandbox)
             self.begin(self.end(sandbox))

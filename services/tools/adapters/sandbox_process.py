@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
+import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 
+from services.tools.adapters.process_usage import usage_of
 from services.tools.adapters.sandbox_spawner import Ended, Spawner, SpawnerFailed, close_all
-from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, READY, RESULT_BYTES_MAX
+from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, LOCKED, READY, RESULT_BYTES_MAX
 
 READ_BYTES = 1 << 16
 STATUS_BYTES_MAX = 4_096
@@ -90,7 +93,12 @@ class SandboxProcess:
         finally:
             close_all(theirs)
         os.set_blocking(self.program, False)
-        bounds = (0, 0, LENGTH_BYTES + RESULT_BYTES_MAX + len(READY), STATUS_BYTES_MAX)
+        bounds = (
+            0,
+            STATUS_BYTES_MAX,
+            LENGTH_BYTES + RESULT_BYTES_MAX + len(READY),
+            STATUS_BYTES_MAX,
+        )
         streams = [
             Stream(file, bound, self.notice) for file, bound in zip(ours, bounds, strict=True)
         ]
@@ -109,7 +117,22 @@ class SandboxProcess:
     @property
     def is_ready(self) -> bool:
         """Whether it waits for a program."""
-        return self.init is not None and self.result.kept[:1] == READY and not self.ended
+        told = bytes(self.result.kept[:1])
+        return self.init is not None and told in (READY, LOCKED) and not self.ended
+
+    @property
+    def died(self) -> bool:
+        """Whether its first process has ended, also if nobody has been told yet."""
+        if self.ended or self.handle is None:
+            return True
+        poll = select.poll()
+        poll.register(self.handle, select.POLLIN)
+        return bool(poll.poll(0))
+
+    @property
+    def locked(self) -> bool:
+        """Whether Landlock keeps it from other files; told before there is any program."""
+        return bytes(self.result.kept[:1]) == LOCKED
 
     async def ready(self) -> None:
         """Until it waits for a program; raises SpawnerFailed with what the machine said."""
@@ -145,13 +168,15 @@ class SandboxProcess:
 
     def stderr_for_operator(self) -> str:
         """What it printed before there was any program."""
-        self.stderr.kept_bytes = STATUS_BYTES_MAX
         self.stderr.read_rest()
-        return self.stderr.kept.decode("utf-8", "replace").strip() or "it ended at once"
+        printed = self.stderr.kept.decode("utf-8", "replace").strip()
+        return printed or f"it ended at once, with status {self.started.ended.result().code}"
 
     def keep_output(self, count: int) -> None:
         """From now on keep so much of what it prints."""
-        self.stdout.kept_bytes = self.stderr.kept_bytes = count
+        for stream in (self.stdout, self.stderr):
+            stream.kept_bytes = count
+            stream.kept.clear()
 
     async def send(self, data: bytes) -> None:
         """Give it its program; it closes its end when it has read all."""
@@ -201,10 +226,10 @@ class SandboxProcess:
         pid = self.started.pid
         if self.ended or not pid.done() or pid.exception() is not None:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            if not self.spawner.confinement.namespaces:
-                os.killpg(pid.result(), signal.SIGKILL)
-            elif self.handle is None:
+        if not self.spawner.confinement.namespaces:
+            kill_tree(pid.result())
+        elif self.handle is None:
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid.result(), signal.SIGKILL)
 
     async def close(self) -> Ended:
@@ -225,3 +250,21 @@ class SandboxProcess:
             if self.handle is not None:
                 close_all([self.handle])
                 self.handle = None
+            await self.remove_folder()
+
+    async def remove_folder(self) -> None:
+        """Nothing that it wrote stays, where it wrote into a folder of the machine."""
+        folder = self.spawner.confinement.folder
+        if folder:
+            path = os.path.join(folder, str(self.started.name))
+            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process group and what descends from it, where there is no namespace to end. What has
+    left both, as daemons do, lives on."""
+    for one in usage_of(pid).pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGKILL)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

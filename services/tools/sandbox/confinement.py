@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shutil
 import sys
@@ -17,11 +18,19 @@ INSIDE = Path(__file__).with_name("inside.py")
 SCRATCH_BYTES = 64 << 20
 SHARED_MEMORY_BYTES = 16 << 20
 NOBODY = "65534"
+LINUX_THAT_COUNTS = (5, 14)
 # Where a server runs as root its sandboxes are these users of the machine, each another one; no
 # distribution gives them to anybody.
 FIRST_UID = 1_900_000_000
 SYSTEM_FOLDERS = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
 SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# Of the weaker mode: what programs read to find libraries, names and certificates.
+SYSTEM_FILES = (
+    *("/etc/ld.so.cache", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf"),
+    *("/etc/nsswitch.conf", "/etc/localtime", "/etc/alternatives", "/etc/ssl", "/usr/share"),
+    "/proc/self",
+)
 PASSWD = b"nobody:x:65534:65534:nobody:/tmp:/bin/sh\n"
 GROUP = b"nogroup:x:65534:\n"
 
@@ -46,6 +55,13 @@ class Confinement:
     first_uid: int | None = None
     folder: str = ""
     namespaces: bool = True
+
+    @property
+    def counts_processes(self) -> bool:
+        """Whether the kernel counts the processes of a sandbox apart from all others: for a user of
+        its own always, for a user namespace since Linux 5.14. Elsewhere they are only watched."""
+        release = tuple(int(part) for part in os.uname().release.split(".")[:2])
+        return self.first_uid is not None or (self.namespaces and release >= LINUX_THAT_COUNTS)
 
     def setup(self) -> dict[str, object]:
         """What the spawner is told."""
@@ -120,7 +136,8 @@ def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
         *("--remount-ro", "/", "--chdir", "/tmp"),
     ]
     told = b"\0".join(argument.encode() for argument in arguments) + b"\0"
-    argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH)
+    rules = files(["/"], ["/dev/shm", *DEVICES])
+    argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH, rules)
     return Confinement("bubblewrap", argv, (told, *data))
 
 
@@ -142,8 +159,17 @@ def of_system(path: str) -> bool:
     return path == "/usr" or any(Path(path).is_relative_to(folder) for folder in SYSTEM_FOLDERS)
 
 
-def unconfined(found: Runtimes, folder: str) -> Confinement:
-    """The weaker mode: a process group of its own, limits, an empty environment; no wall."""
-    argv = (found.python, "-I", "-S", "/dev/fd/5")
+def files(readable: list[str], writable: list[str]) -> str:
+    """What Landlock leaves a program of the files, besides its own folder."""
+    return json.dumps({"read": readable, "write": writable})
+
+
+def unconfined(found: Runtimes, folder: str) -> list[Confinement]:
+    """The weaker mode: a process group of its own, limits, an empty environment, and no wall but
+    what Landlock keeps it from. For a server of root each program is another user, if that user
+    can reach the interpreter."""
+    seen = [*SYSTEM_FOLDERS, *SYSTEM_LINKS, *SYSTEM_FILES, found.python_prefix, found.node or ""]
+    argv = (found.python, "-I", "-S", "/dev/fd/5", files(seen, list(DEVICES)))
     data = (INSIDE.read_bytes(),)
-    return Confinement("process-unconfined", argv, data, folder=folder, namespaces=False)
+    plain = Confinement("process-unconfined", argv, data, folder=folder, namespaces=False)
+    return [plain] if os.geteuid() != 0 else [replace(plain, first_uid=FIRST_UID), plain]

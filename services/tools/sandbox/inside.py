@@ -5,17 +5,21 @@ result (a length, then JSON) to a pipe of its own. Nothing of Heeler can be impo
 code does to this process can only spoil its own result: who reads it trusts none of it.
 """
 
-import contextlib
-import io
+from __future__ import annotations
+
+# What takes long to import is imported where it is needed: all of it is paid by each cold call.
+import ctypes
 import json
-import linecache
 import os
 import resource
-import subprocess
+import stat
+import struct
 import sys
-import traceback
-import types
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
 
 RESULT = 3
 NAME = "tool.py"
@@ -23,6 +27,7 @@ LENGTH_BYTES = 4
 OPEN_FILES_MAX = 128
 # Already counted when the code begins: this process, and the first one of the sandbox.
 OWN_PROCESSES = 3
+REPORT_BYTES = 32 << 20  # to say that the memory was used up
 SHELL_ARGUMENTS = "ARGUMENTS"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 JAVASCRIPT = """
@@ -34,6 +39,44 @@ JAVASCRIPT = """
   require("fs").writeFileSync(program.result, text ?? JSON.stringify(String(value)));
 })().catch((error) => { console.error(error); process.exit(1); });
 """
+
+
+# Landlock: the rights on files that each version of it can take away, and what is left.
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
+VERSION_ONLY, PATH_BENEATH, NO_NEW_PRIVILEGES = 1, 1, 38
+FILE_RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}
+READ_RIGHTS, RIGHTS_OF_A_FILE = 0b1101, 0x4000 | 0x8000 | 0b111
+SCOPED_SINCE, SIGNALS_AND_ABSTRACT_SOCKETS = 6, 0b11
+
+
+def lock_files(readable: list[str], writable: list[str]) -> bool:
+    """Whether the kernel keeps this process, and all that come of it, from other files, and from
+    other processes and their sockets."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = libc.syscall(LANDLOCK_CREATE, None, ctypes.c_size_t(0), VERSION_ONLY)
+    if version < 1:
+        return False
+    rights = max(bits for since, bits in FILE_RIGHTS.items() if since <= version)
+    attributes = struct.pack("QQQ", rights, 0, SIGNALS_AND_ABSTRACT_SOCKETS)
+    size = ctypes.c_size_t(24 if version >= SCOPED_SINCE else 8)
+    rules = libc.syscall(LANDLOCK_CREATE, attributes, size, 0)
+    if rules < 0:
+        return False
+    for path in [*readable, *writable]:
+        allowed = rights if path in writable else READ_RIGHTS
+        try:
+            beneath = os.open(path, os.O_PATH)
+        except OSError:
+            continue
+        if not stat.S_ISDIR(os.fstat(beneath).st_mode):
+            allowed &= RIGHTS_OF_A_FILE
+        rule = struct.pack("=Qi", allowed & rights, beneath)
+        libc.syscall(LANDLOCK_ADD, rules, PATH_BENEATH, rule, 0)
+        os.close(beneath)
+    libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    locked: bool = libc.syscall(LANDLOCK_RESTRICT, rules, 0) == 0
+    os.close(rules)
+    return locked
 
 
 def read_exactly(count: int) -> bytes:
@@ -63,12 +106,16 @@ def limit(limits: dict[str, Any], language: str) -> None:
         resource.RLIMIT_CPU: (seconds, seconds + 1),
         resource.RLIMIT_FSIZE: (limits["file_bytes"],) * 2,
         resource.RLIMIT_NOFILE: (OPEN_FILES_MAX,) * 2,
-        resource.RLIMIT_NPROC: (limits["processes"] + OWN_PROCESSES,) * 2,
         resource.RLIMIT_MEMLOCK: (0, 0),
         resource.RLIMIT_MSGQUEUE: (0, 0),
     }
+    if limits["processes"] is not None:
+        bounds[resource.RLIMIT_NPROC] = (limits["processes"] + OWN_PROCESSES,) * 2
     if language != "javascript":  # its engine sets aside far more addresses than it uses
-        bounds[resource.RLIMIT_AS] = (limits["memory_bytes"],) * 2
+        bounds[resource.RLIMIT_AS] = (
+            limits["memory_bytes"],
+            limits["memory_bytes"] + REPORT_BYTES,
+        )
     for name, bound in bounds.items():
         resource.setrlimit(name, bound)
 
@@ -88,8 +135,13 @@ def as_json(value: Any) -> Any:
     return f"<a {type(value).__name__} that cannot be shown>"
 
 
-def failure(error: BaseException) -> dict[str, Any]:
+def failure(error: BaseException, source: str) -> dict[str, Any]:
     """The traceback from the program's first line on."""
+    resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
+    import linecache
+    import traceback
+
+    linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
     shown = traceback.TracebackException.from_exception(error)
     seen: set[int] = set()
     part: traceback.TracebackException | None = shown
@@ -105,8 +157,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 def run_python(program: dict[str, Any]) -> dict[str, Any]:
     """Execute the source, then call the function."""
     source = program["source"]
-    linecache.cache[NAME] = (len(source), None, source.splitlines(True), NAME)
-    module = types.ModuleType("__main__")
+    module = type(sys)("__main__")
     module.__dict__["__file__"] = NAME
     sys.modules["__main__"] = module
     try:
@@ -117,10 +168,10 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
             return {"status": "success", "value": None}
         return {"status": "error", "reason": f"The code ended itself with {stop.code!r}"}
     except BaseException as error:
-        return failure(error)
+        return failure(error, source)
 
 
-def called(module: types.ModuleType, program: dict[str, Any]) -> Any:
+def called(module: ModuleType, program: dict[str, Any]) -> Any:
     """What the function gives back; async ones are awaited."""
     if not program["function"]:
         return None
@@ -140,13 +191,14 @@ def called(module: types.ModuleType, program: dict[str, Any]) -> Any:
 
 def run_other(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
     """Execute another interpreter, and wait for it."""
-    child = subprocess.run(command, env={**os.environ, **environment}, close_fds=True, check=False)
-    if child.returncode == 0:
+    child = os.posix_spawn(command[0], command, {**os.environ, **environment})
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == 0:
         return {"status": "success", "value": None}
-    if child.returncode < 0:
-        reason = f"The program was ended by signal {-child.returncode}"
+    if code < 0:
+        reason = f"The program was ended by signal {-code}"
     else:
-        reason = f"The program ended with exit status {child.returncode}"
+        reason = f"The program ended with exit status {code}"
     return {"status": "error", "reason": reason}
 
 
@@ -193,26 +245,37 @@ def receive() -> dict[str, Any]:
 def prepare(program: dict[str, Any]) -> None:
     """Everything that must be so before the first line of the program."""
     os.environ.clear()
-    os.environ.update({"PATH": PATH, "HOME": os.getcwd(), "LANG": "C.UTF-8"})
+    os.environ.update({"PATH": PATH, "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "LANG": "C.UTF-8"})
     os.environ.update(program["environment"])
     os.set_inheritable(RESULT, False)
     for stream in (sys.stdout, sys.stderr):
-        assert isinstance(stream, io.TextIOWrapper)
-        stream.reconfigure(encoding="utf-8", errors="replace")
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+        stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     limit(program["limits"], program["language"])
+
+
+def be_first_to_go() -> None:
+    """When the machine has no memory left, this process pays, not a service."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        return
 
 
 def main() -> None:
     """Wait, execute, tell."""
-    os.write(RESULT, b"R")
+    be_first_to_go()
+    rules = json.loads(sys.argv[1])
+    locked = lock_files(rules["read"], [*rules["write"], os.getcwd()])
+    os.write(RESULT, b"L" if locked else b"R")
     program = receive()
     prepare(program)
     outcome = RUNNERS[program["language"]](program)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        try:
             stream.flush()
+        except (OSError, ValueError):
+            continue
     try:
         size = len(json.dumps(outcome, ensure_ascii=False).encode("utf-8", "replace"))
         if size > program["result_bytes_max"]:

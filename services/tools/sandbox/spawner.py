@@ -23,6 +23,7 @@ FILES = 5  # stdin, stdout, stderr, result, status
 FIRST_DATA_FILE = 5
 PARKED_FILES = 64  # where files wait until their places are free
 STAGE = "/mnt"
+USERS = 4096
 PR_SET_PDEATHSIG = 1
 MS_BIND, MS_REC, MS_PRIVATE, MS_RDONLY, MS_REMOUNT = 4096, 16384, 1 << 18, 1, 32
 
@@ -91,14 +92,17 @@ class Spawner:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.place(files)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        folder = os.path.join(self.folder, str(name)) if self.folder else ""
         if self.first_uid is not None:
-            uid = self.first_uid + name % 4096
+            uid = self.first_uid + name % USERS
+            if folder:
+                os.chown(folder, uid, uid)
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if self.folder:
-            os.chdir(os.path.join(self.folder, str(name)))
+        if folder:
+            os.chdir(folder)
         os.execve(self.argv[0], self.argv, {})
 
     def place(self, files: list[int]) -> None:

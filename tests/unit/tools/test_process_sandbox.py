@@ -144,6 +144,7 @@ class TestPrograms:
         assert outcome.value == {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": "/tmp",
+            "TMPDIR": "/tmp",
             "LANG": "C.UTF-8",
         }
         given = Program("python", program.source, "f", environment={"KEY": "secret"})

@@ -49,6 +49,22 @@ BLOCK: dict[str, Any] = {
     "metadata": {"a": 1},
     "tags": ["x"],
 }
+TOOL_SOURCE = 'def roll(sides: int):\n    """Roll.\n\n    Args:\n        sides: how many\n    """\n'
+TOOL: dict[str, Any] = {
+    "source_code": TOOL_SOURCE,
+    "source_type": "python",
+    "description": "Rolls",
+    "tags": ["dice"],
+    "json_schema": {
+        "name": "roll",
+        "description": "Roll.",
+        "parameters": {"type": "object", "properties": {"sides": {"type": "integer"}}},
+    },
+    "args_json_schema": {"properties": {"sides": {"type": "integer"}}},
+    "pip_requirements": [{"name": "numpy", "version": "2.0.0"}],
+    "return_char_limit": 100,
+    "default_requires_approval": False,
+}
 BODIES: dict[str, list[Any]] = {
     "create_agent": [
         AGENT,
@@ -78,6 +94,11 @@ BODIES: dict[str, list[Any]] = {
     "search_all_messages": [{"query": "hi"}],
     "search_messages": [{"query": "hi"}],
     "rate_step": [{"feedback": "positive"}],
+    "create_tool": [TOOL, {"source_code": TOOL_SOURCE}],
+    "upsert_tool": [TOOL, {"source_code": TOOL_SOURCE}],
+    "update_tool": [{"source_code": TOOL_SOURCE, "metadata": {"a": 1}}, {"tags": ["b"]}],
+    "search_tools": [{"query": "roll dice", "tool_types": ["custom"], "tags": ["dice"]}],
+    "generate_json_schema": [{"code": TOOL_SOURCE}],
     "reset_messages": [{"add_default_initial_messages": False}],
 }
 # What would take away what the others ask about, and what is 503 on a machine that is busy.
@@ -86,6 +107,7 @@ NOT_ASKED = (
     "delete_block",
     "delete_conversation",
     "delete_run",
+    "delete_tool",
     "discard_dead_letter",
     "health",
 )
@@ -143,13 +165,14 @@ async def things(base_url: str) -> dict[str, str]:
     """Something of each kind to ask about: the ids by the names of path parameters."""
     async with httpx.AsyncClient(base_url=base_url, timeout=30) as client:
 
-        async def made(path: str, body: Any) -> Any:
-            answer = await client.post(path, json=body)
+        async def made(path: str, body: Any, method: str = "POST") -> Any:
+            answer = await client.request(method, path, json=body)
             assert answer.status_code == 200, answer.text
             return answer.json()
 
         agent = await made("/v1/agents", AGENT)
         block = await made("/v1/blocks", BLOCK)
+        tool = await made("/v1/tools", TOOL, "PUT")
         conversation = await made(f"/v1/conversations?agent_id={agent['id']}", {})
         answer = await made(f"/v1/agents/{agent['id']}/messages", {"input": "hi"})
         said = answer["messages"][-1]
@@ -166,6 +189,7 @@ async def things(base_url: str) -> dict[str, str]:
         "message_id": said["id"],
         "step_id": said["step_id"],
         "job_id": "job-00000000-0000-4000-8000-000000000000",  # there are none
+        "tool_id": tool["id"],
         "tool_name": "memory_insert",
         "transaction_id": "transaction-1",
     }

@@ -64,7 +64,12 @@ class ProcessSandbox:
     async def start(self) -> None:
         """Find out what the machine grants; say so in the log; never raises for what it lacks."""
         tried: list[str] = []
-        for confinement in self.candidates(tried):
+        try:
+            candidates = self.candidates(tried)
+        except OSError as failed:
+            candidates = []
+            tried.append(str(failed))
+        for confinement in candidates:
             pool = SandboxPool(confinement, idle_min=self.idle_min, idle_max=self.idle_max)
             try:
                 await pool.start()

@@ -25,6 +25,7 @@ RESULT = 3
 NAME = "tool.py"
 LENGTH_BYTES = 4
 OPEN_FILES_MAX = 128
+LESS_IMPORTANT = 5  # than the services, when the processors are busy
 # Already counted when the code begins: this process, and the first one of the sandbox.
 OWN_PROCESSES = 3
 REPORT_BYTES = 32 << 20  # to say that the memory was used up
@@ -250,6 +251,7 @@ def prepare(program: dict[str, Any]) -> None:
     os.set_inheritable(RESULT, False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    os.nice(LESS_IMPORTANT)
     limit(program["limits"], program["language"])
 
 

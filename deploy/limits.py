@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from libs.contracts.letta import limits
+from libs.contracts.state_size import TOOL_BYTES_MAX
 from services.agent.domain.agent import AGENT_BLOCKS_MAX
 from services.api.app import HANDLERS
 from services.api.http.error_responses import BODY_BYTES_MAX
@@ -28,7 +29,7 @@ keep every row, index entry and event storable. What is over one is refused with
 A body as a whole has at most {BODY_BYTES_MAX:,} bytes (else 413), {limits.BODY_DEPTH_MAX} levels
 and {limits.BODY_VALUES_MAX:,} keys and items; a number is finite and, if it is whole, has at most
 {limits.INTEGER_DIGITS_MAX} digits. The `value` of a block is no longer than its `limit`, and an
-agent sees at most {AGENT_BLOCKS_MAX} blocks.
+agent sees at most {AGENT_BLOCKS_MAX} blocks. A tool as a whole has at most {TOOL_BYTES_MAX:,} bytes.
 
 | at most | fields of bodies | query parameters |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""How large agents and blocks may be, in bytes of their JSON: what is decoded and written again,
+"""How large agents, blocks and tools may be, in bytes of their JSON: what is decoded and written again,
 since a number of five characters may be one of eighteen then.
 
 All that is made in one request has to fit into one message on the bus (`MESSAGE_BYTES_MAX`), and
@@ -15,6 +15,7 @@ from libs.contracts.stream_definitions import MESSAGE_BYTES_MAX
 
 AGENT_BYTES_MAX = 1 << 20  # its configuration; without its blocks and messages
 BLOCK_BYTES_MAX = 1 << 20
+TOOL_BYTES_MAX = 1 << 20
 NEW_BLOCKS_BYTES_MAX = 4 << 20  # all that are made with an agent
 FIRST_MESSAGES_BYTES_MAX = 1 << 20
 assert AGENT_BYTES_MAX + NEW_BLOCKS_BYTES_MAX + FIRST_MESSAGES_BYTES_MAX < MESSAGE_BYTES_MAX
@@ -46,6 +47,11 @@ def oversize_agent(fields: Mapping[str, object]) -> str | None:
 def oversize_block(fields: Mapping[str, object]) -> str | None:
     """Why a block is too large, if it is."""
     return oversize("A block", fields, BLOCK_BYTES_MAX)
+
+
+def oversize_tool(fields: Mapping[str, object]) -> str | None:
+    """Why a tool is too large, if it is."""
+    return oversize("A tool", fields, TOOL_BYTES_MAX)
 
 
 def oversize_creation(request: Mapping[str, object]) -> str | None:

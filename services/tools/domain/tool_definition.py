@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from libs.contracts.bus_messages import INVALID, JsonObject, Rejected
+from libs.contracts.bus_messages import INVALID, UNPROCESSABLE, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.state_size import oversize
+from libs.contracts.state_size import oversize_tool
 from services.tools.domain.schema_from_source import (
     NAME_CHARS_MAX,
     UnfitSource,
@@ -17,7 +17,6 @@ from services.tools.domain.schema_from_source import (
 )
 
 HASH_CHARS = 12
-TOOL_BYTES_MAX = 1 << 20
 NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
 PYTHON, TYPESCRIPT = "python", "typescript"
 # What a schema is derived from, if none is given.
@@ -45,8 +44,8 @@ def completed(tool: ToolState) -> ToolState | Rejected:
             "metadata_": {**(tool.metadata_ or {}), **hashed(tool.source_code)},
         }
     )
-    large = oversize("A tool", whole.model_dump(mode="json"), TOOL_BYTES_MAX)
-    return Rejected(code=INVALID, reason=large) if large else whole
+    large = oversize_tool(whole.model_dump(mode="json"))
+    return Rejected(code=UNPROCESSABLE, reason=large) if large else whole
 
 
 def with_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:

@@ -15,17 +15,18 @@ from libs.contracts.bus_messages import (
     CONFLICT,
     INVALID,
     NOT_FOUND,
+    UNPROCESSABLE,
     Accepted,
     Command,
     Context,
     Rejected,
 )
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.state_size import TOOL_BYTES_MAX
 from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
-from services.tools.domain.tool_definition import TOOL_BYTES_MAX
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.projections import project
 
@@ -138,9 +139,10 @@ async def test_what_cannot_be_a_tool_names_the_field_and_the_fix() -> None:
         (tool("tool-1", "roll", json_schema={**good, "name": "other"}), "is 'roll'"),
         (tool("tool-1", "roll", json_schema={**good, "parameters": []}), "an object schema"),
         (tool("tool-1", "würfle"), "`json_schema.name`"),
-        (tool("tool-1", "roll", metadata_={"x": "x" * TOOL_BYTES_MAX}), "`metadata_`"),
     ):
         refusal(await tools.ask(CreateTool(tool=unfit)), INVALID, words)
+    large = tool("tool-1", "roll", metadata_={"x": "x" * TOOL_BYTES_MAX})
+    refusal(await tools.ask(CreateTool(tool=large)), UNPROCESSABLE, "`metadata_`")
     assert tools.schema.committed == []
     refusal(await tools.ask(DeriveToolSchema(asker="schema-1", source_code="1")), INVALID)
     shown = await tools.ask(DeriveToolSchema(asker="schema-1", source_code=SOURCE.format(name="a")))

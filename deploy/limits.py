@@ -29,7 +29,8 @@ keep every row, index entry and event storable. What is over one is refused with
 A body as a whole has at most {BODY_BYTES_MAX:,} bytes (else 413), {limits.BODY_DEPTH_MAX} levels
 and {limits.BODY_VALUES_MAX:,} keys and items; a number is finite and, if it is whole, has at most
 {limits.INTEGER_DIGITS_MAX} digits. The `value` of a block is no longer than its `limit`, and an
-agent sees at most {AGENT_BLOCKS_MAX} blocks. A tool as a whole has at most {TOOL_BYTES_MAX:,} bytes.
+agent sees at most {AGENT_BLOCKS_MAX} blocks. A tool as a whole has at most {TOOL_BYTES_MAX:,}
+bytes.
 
 | at most | fields of bodies | query parameters |
 |---|---|---|

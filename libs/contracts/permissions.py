@@ -82,6 +82,7 @@ def worker(service: Service) -> Permissions:
             f"{inbox_prefix(name)}.>",
             DELIVERIES_OF_COMMANDS.format(service=name),
             *(f"{upstream}.event.>" for upstream in service.follows),
+            *(f"{told}.delta.>" for told in service.hears),
             f"{name}.metrics",
             *("$SRV.*", f"$SRV.*.{name}", f"$SRV.*.{name}.*"),
         ),

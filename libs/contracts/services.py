@@ -23,7 +23,8 @@ class Service:
 
     `contracts` are the modules with its messages: below `libs.contracts` or, where no other service
     needs them, `services.<name>.contracts`. `aggregates` are the classes of its domain. `sends`
-    names the services whose commands it sends, `follows` those whose events it hears.
+    names the services whose commands it sends, `follows` those whose events it hears, `hears` those
+    whose deltas it is told.
     `environment` are patterns of the variables that it reads besides those that each service
     reads. `events_bytes_max` bounds its event stream, which holds what Postgres has anyhow.
     `connections_shared` is the size of its pool where one process is all services. Who
@@ -35,6 +36,7 @@ class Service:
     aggregates: tuple[str, ...] = ()
     sends: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
+    hears: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     events_bytes_max: int = 128 << 20
     connections_shared: int = 2
@@ -58,8 +60,10 @@ SERVICES = (
     ),
     Service(
         name="tools",
-        contracts=("libs.contracts.tools",),
-        aggregates=("Tool", "ToolName"),
+        contracts=("libs.contracts.tools", "libs.contracts.tool_runs"),
+        aggregates=("Tool", "ToolName", "ToolRun"),
+        follows=("tools",),
+        environment=("HEELER_SANDBOX",),
     ),
     Service(
         name="agent",
@@ -77,8 +81,9 @@ SERVICES = (
             "libs.contracts.completions",
         ),
         aggregates=("Agent", "Conversation"),
-        sends=("agent", "memory"),
+        sends=("agent", "memory", "tools"),
         follows=("agent", "memory"),
+        hears=("tools",),
         environment=(
             *("OPENAI_*", "ANTHROPIC_*", "HOME"),  # below the home is .netrc, for proxies
             *PROXIES,

@@ -18,6 +18,7 @@ from services.agent.adapters.address_guard import AddressGuard
 from services.agent.adapters.agent_tools import AgentTools
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.client_poster import ClientPoster
+from services.agent.adapters.custom_tools import CustomTools
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_catalogue import Catalogue
@@ -129,6 +130,7 @@ def tool_router(
     owners: Mapping[Owner, ToolOwner] = {
         "agent": AgentTools(queries),
         "memory": MemoryTools(bus, queries),
+        "tools": CustomTools(bus, queries, clock, seconds_max=seconds_max),
     }
     return ToolRouter(owners, clock, seconds_max=seconds_max)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.tools import tool_state
+from libs.contracts.tool_runs import ToolRunBegun, ToolRunEnded, ToolRunLost, ToolRunStopped
 from libs.contracts.tools import ToolChanged, ToolCreated, ToolDeleted
 from libs.eventstore.read_model_rows import RowWrites, Table
 
 TOOLS = Table("tools")
-READ_MODELS = (TOOLS,)
+TOOL_RUNS = Table("tool_runs")
+READ_MODELS = (TOOLS, TOOL_RUNS)
 SEARCHED = ("name", "tool_type", "tags")  # columns of their own besides their place in the document
 AS_THEY_CAME = (
     "json_schema", "args_json_schema", "pip_requirements", "npm_requirements", "metadata_",
@@ -29,6 +31,29 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             )
         case ToolDeleted():
             rows.delete(TOOLS, "id", event.originator_id)
+        case ToolRunBegun():
+            rows.upsert(
+                TOOL_RUNS,
+                {
+                    "id": event.originator_id,
+                    "org": org,
+                    "created_at": at,
+                    "tool_id": event.tool_id,
+                    "name": event.name,
+                    "agent_id": event.agent_id,
+                    "run_id": event.run_id,
+                    "tool_call_id": event.tool_call_id,
+                    "status": "running",
+                },
+            )
+        case ToolRunEnded():
+            result = event.result.model_dump(mode="json")
+            ended: JsonObject = {"id": event.originator_id, "status": event.result.status}
+            rows.patch(TOOL_RUNS, {**ended, "result": result})
+        case ToolRunStopped():
+            rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "stopped"})
+        case ToolRunLost():
+            rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "lost"})
 
 
 def columns_of(fields: JsonObject) -> JsonObject:

@@ -116,6 +116,15 @@ from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.services import names
 from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
+from libs.contracts.tool_runs import (
+    RunTool,
+    StopToolRun,
+    ToolRunBegun,
+    ToolRunEnded,
+    ToolRunLost,
+    ToolRunResult,
+    ToolRunStopped,
+)
 from libs.contracts.tools import (
     CreateTool,
     DeleteTool,
@@ -142,6 +151,7 @@ CONVERSATION = main_conversation(AGENT)
 BESIDE = "conv-88888888-8888-4888-8888-888888888888"
 COPY = "block-99999999-9999-4999-8999-999999999999"
 TOOL = "tool-66666666-6666-4666-8666-666666666666"
+TOOL_RUN = "tool_run-77777777-7777-4777-8777-777777777777"
 
 LLM = llm_config(
     "openai/gpt-4o-mini",
@@ -384,6 +394,17 @@ COMMANDS: list[Command] = [
     DeriveToolSchema(asker="schema-1", source_code="def roll_dice() -> int:\n    return 4\n"),
     UpdateTool(tool_id=TOOL, changes={"tags": ["games"], "return_char_limit": 100}),
     DeleteTool(tool_id=TOOL),
+    RunTool(
+        tool_run_id=TOOL_RUN,
+        tool_id=TOOL,
+        arguments={"sides": 6},
+        agent_id=AGENT,
+        run_id=RUN,
+        step_id=STEP,
+        tool_call_id="call_1",
+        seconds_max=108.0,
+    ),
+    StopToolRun(tool_run_id=TOOL_RUN),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
@@ -427,6 +448,10 @@ def of_tool(kind: type[Event], **fields: Any) -> Event:
 def of_tool_name(kind: type[Event], name: str) -> Event:
     name_id = tool_name_id("org-1", name)
     return kind(originator_id=name_id, originator_version=1, timestamp=AT, name=name, tool_id=TOOL)
+
+
+def of_tool_run(kind: type[Event], **fields: Any) -> Event:
+    return kind(originator_id=TOOL_RUN, originator_version=1, timestamp=AT, **fields)
 
 
 EVENTS: list[Event] = [
@@ -659,4 +684,29 @@ EVENTS: list[Event] = [
     of_tool(ToolDeleted),
     of_tool_name(ToolNameTaken, "roll_dice"),
     of_tool_name(ToolNameFreed, "roll_dice"),
+    of_tool_run(
+        ToolRunBegun,
+        tool_id=TOOL,
+        name="roll_dice",
+        arguments='{"sides":6}',
+        source_hash="260ef933422d9f1b",
+        agent_id=AGENT,
+        run_id=RUN,
+        step_id=STEP,
+        tool_call_id="call_1",
+        seconds_max=108.0,
+    ),
+    of_tool_run(
+        ToolRunEnded,
+        result=ToolRunResult(
+            status="success",
+            text="4",
+            stdout=["rolling\n"],
+            seconds=0.05,
+            cpu_seconds=0.02,
+            memory_bytes_max=12_000_000,
+        ),
+    ),
+    of_tool_run(ToolRunStopped),
+    of_tool_run(ToolRunLost),
 ]

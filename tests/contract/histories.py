@@ -60,6 +60,7 @@ from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
+from libs.contracts.tool_runs import ToolRunBegun, ToolRunEnded, ToolRunLost, ToolRunStopped
 from libs.contracts.tools import (
     ToolChanged,
     ToolCreated,
@@ -72,6 +73,7 @@ from services.agent.domain.conversation import Conversation
 from services.memory.domain import Block
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_name import ToolName
+from services.tools.domain.tool_run import ToolRun
 from tests.contract.examples import (
     AT,
     CALL,
@@ -230,6 +232,9 @@ AGENT = [
 ABANDONED = [one(AgentRequested), one(AgentAbandoned)]
 TOOL = [one(ToolCreated), one(ToolChanged), one(ToolDeleted)]
 TOOL_NAME = [one(ToolNameTaken), one(ToolNameFreed)]
+TOOL_RUN = [one(ToolRunBegun), one(ToolRunEnded)]
+STOPPED_TOOL_RUN = [one(ToolRunBegun), one(ToolRunStopped)]
+LOST_TOOL_RUN = [one(ToolRunBegun), one(ToolRunLost)]
 BLOCK = [one(BlockCreated), one(BlockChanged), one(BlockDeleted)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
@@ -240,6 +245,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Block": (Block, [*BLOCK]),
     "Tool": (Tool, [*TOOL]),
     "ToolName": (ToolName, [*TOOL_NAME]),
+    "ToolRun": (ToolRun, [*TOOL_RUN]),
+    "ToolRun.stopped": (ToolRun, [*STOPPED_TOOL_RUN]),
+    "ToolRun.lost": (ToolRun, [*LOST_TOOL_RUN]),
 }
 
 

@@ -17,7 +17,7 @@ from tests.contract.golden import text_of as golden_text
 MODULES = (agent, compaction, conversation, conversation_lifecycle, memory, tools)
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
-TOOL = examples.TOOL
+TOOL, TOOL_RUN = examples.TOOL, examples.TOOL_RUN
 CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SUBJECTS = {
@@ -56,10 +56,16 @@ SUBJECTS = {
     "CreateTool": f"tools.command.tool.create.org-1.{TOOL}",
     "UpdateTool": f"tools.command.tool.update.org-1.{TOOL}",
     "DeriveToolSchema": "tools.command.tool_schema.derive.org-1.schema-1",
+    "RunTool": f"tools.command.tool_run.begin.org-1.{TOOL_RUN}",
+    "StopToolRun": f"tools.command.tool_run.stop.org-1.{TOOL_RUN}",
     "DeleteTool": f"tools.command.tool.delete.org-1.{TOOL}",
     "ToolCreated": f"tools.event.tool.created.org-1.{TOOL}",
     "ToolChanged": f"tools.event.tool.changed.org-1.{TOOL}",
     "ToolDeleted": f"tools.event.tool.deleted.org-1.{TOOL}",
+    **{
+        f"ToolRun{verb}": f"tools.event.tool_run.{verb.lower()}.org-1.{TOOL_RUN}"
+        for verb in ("Begun", "Ended", "Stopped", "Lost")
+    },
     "ToolNameTaken": f"tools.event.tool_name.taken.org-1.{TOOL}",
     "ToolNameFreed": f"tools.event.tool_name.freed.org-1.{TOOL}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",

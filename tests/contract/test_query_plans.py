@@ -26,6 +26,7 @@ from services.agent.adapters.past_run_queries import PostgresPastRunQueries
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
 from services.agent.adapters.tool_queries import PostgresToolQueries
+from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
@@ -56,7 +57,7 @@ from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
-from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP, TOOL
+from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP, TOOL, TOOL_RUN
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
 
@@ -69,6 +70,9 @@ TABLES = {
     "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
     "tools.events": "n, pg_current_xact_id(), 'tool-' || n, 1, 'tool.created', 1, '{org}',"
     " 'tool-' || n, '{{}}', '{{}}', now()",
+    "tools.tool_runs": "'tool_run-' || n, '{org}', now(), 'tool-' || n, 'roll_dice',"
+    " 'agent-1', 'run-1', 'call-' || n, 'success', null",
+    "tools.leases": "'tool_run-' || n, 'process-1', n, now()",
     "agent.agents": "'agent-' || n, '{org}', now(), now(), 'Ada', 'conv-' || n,"
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
     "agent.agent_tags": "'agent-' || n, 'tag-' || n % 7, '{org}'",
@@ -165,6 +169,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "custom_tools": lambda queries: queries.custom_tools(ORG, [TOOL]),
         "tools_of_many": lambda queries: queries.tools_of_many([(ORG, [TOOL])]),
         "custom_tools_named": lambda queries: queries.custom_tools_named(ORG, ["roll_dice"]),
+    },
+    PostgresToolRunQueries: {
+        "tool_run": lambda queries: queries.tool_run(ORG, TOOL_RUN),
     },
     PostgresMessageSearch: {
         "search_messages": lambda queries: queries.search_messages(SEARCH),

@@ -33,11 +33,12 @@ from libs.contracts.conversation_lifecycle import ConversationCreated, Conversat
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.memory import BlockChanged, BlockCreated
 from libs.contracts.services import names
+from libs.contracts.tool_runs import ToolRunBegun, ToolRunEnded, ToolRunLost, ToolRunStopped
 from libs.contracts.tools import ToolChanged, ToolCreated
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore
-from tests.contract.examples import AGENT, BLOCK, CONVERSATION, EVENTS, RUN, TOOL
+from tests.contract.examples import AGENT, BLOCK, CONVERSATION, EVENTS, RUN, TOOL, TOOL_RUN
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,14 @@ PASSWORDS = {"memory": "m", "tools": "t", "agent": "a", "api": "p"}
 # What happens to one aggregate after the other, by the examples of the events.
 STORIES: dict[str, list[list[type[Event]]]] = {
     "memory": [[BlockCreated, BlockChanged], [BlockCreated]],
-    "tools": [[ToolCreated, ToolChanged], [ToolCreated]],
+    "tools": [
+        [ToolCreated, ToolChanged],
+        [ToolCreated],
+        [ToolRunBegun, ToolRunEnded],
+        [ToolRunBegun, ToolRunStopped],
+        [ToolRunBegun, ToolRunLost],
+        [ToolRunBegun],
+    ],
     "agent": [
         [AgentRequested, AgentCreated],
         [AgentRequested],
@@ -77,7 +85,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
     for version, kind in enumerate(kinds, 1):
         [example, *_] = [one for one in EVENTS if type(one) is kind]
         text = example.model_dump_json().replace("message-66666666", f"message-6666666{number}")
-        for known in (AGENT, BLOCK, CONVERSATION, RUN, TOOL):
+        for known in (AGENT, BLOCK, CONVERSATION, RUN, TOOL, TOOL_RUN):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(
             update={

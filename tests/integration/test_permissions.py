@@ -52,6 +52,12 @@ FOREIGN_PUBLISH = {
         "agent.command.run.start.org.agent-1",
         "agent.delta.x",
     ],
+    "tools": [
+        *of_others("tools", EVENTS),
+        *of_others("tools", TAKEN),
+        "agent.command.run.start.org.agent-1",
+        "agent.delta.x",
+    ],
     WATCH: [
         *EVENTS.values(),
         *TAKEN.values(),
@@ -63,6 +69,7 @@ FOREIGN_SUBSCRIBE = {
     "api": ["_INBOX.agent.>", "deliver.agent.commands", "agent.command.>", "agent.event.>"],
     "agent": ["_INBOX.api.>", "deliver.memory.commands", "agent.command.>", "$SRV.PING.memory"],
     "memory": ["_INBOX.api.>", "deliver.agent.commands", "memory.command.>", "agent.delta.>"],
+    "tools": ["_INBOX.api.>", "deliver.agent.commands", "tools.command.>", "agent.delta.>"],
     WATCH: ["_INBOX.api.>", "deliver.agent.commands", "$SRV.PING.agent"],
 }
 

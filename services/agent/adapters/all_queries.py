@@ -19,6 +19,7 @@ from services.agent.adapters.pause_queries import PauseQueries, PostgresPauseQue
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries, RunQueries
 from services.agent.adapters.tool_queries import PostgresToolQueries, ToolQueries
+from services.agent.adapters.tool_run_queries import PostgresToolRunQueries, ToolRunQueries
 
 
 class Queries(
@@ -32,6 +33,7 @@ class Queries(
     PauseQueries,
     RunQueries,
     ToolQueries,
+    ToolRunQueries,
     Protocol,
 ):
     """All reads of the agent service."""
@@ -48,6 +50,7 @@ class PostgresQueries(
     PostgresPauseQueries,
     PostgresRunQueries,
     PostgresToolQueries,
+    PostgresToolRunQueries,
 ):
     """Keeps the contract of `Queries`."""
 

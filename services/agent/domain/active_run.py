@@ -286,12 +286,14 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back; `text` is what clients see. With `pause_minutes` it ends the run, and
-    the agent pauses."""
+    """What a tool gave back; `text` is what clients see, beside what it printed if it may print.
+    With `pause_minutes` it ends the run, and the agent pauses."""
 
     status: Literal["success", "error"]
     text: str
     pause_minutes: int | None = None
+    stdout: list[str] | None = None
+    stderr: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +376,8 @@ def result_message(call: ToolCall, result: ToolResult, *, message_id: str, at: d
         name=call.name,
         tool_call_id=call.id,
         tool_status=result.status,
+        stdout=result.stdout,
+        stderr=result.stderr,
         hidden=bool(call.spoken_argument) and result.status == "success",
         created_at=at,
     )

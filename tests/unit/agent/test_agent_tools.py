@@ -244,13 +244,16 @@ class TestCalls:
         assert "not built yet" in result.text
 
     async def test_a_tool_whose_owner_is_not_there_says_so(self) -> None:
-        held = AgentDesign(config=CONFIG, tools=["web_search"], tags=[], block_ids=[])
-        call = ToolCall(id="call_1", name="web_search", arguments="{}")
+        held = AgentDesign(
+            config=CONFIG, tools=["send_message_to_agent_async"], tags=[], block_ids=[]
+        )
+        call = ToolCall(id="call_1", name="send_message_to_agent_async", arguments="{}")
         router = runner()
-        assert BASE_TOOLS["web_search"].owner not in router.owners
+        assert BASE_TOOLS["send_message_to_agent_async"].owner not in router.owners
         result = await router.run(call, held, RUN, STEP, CONTEXT)
         assert result == ToolResult(
-            "error", "The tool 'web_search' is not built yet on this server."
+            "error",
+            "The tool 'send_message_to_agent_async' is not built yet on this server.",
         )
 
     def test_the_catalogue_names_the_owner_that_carries_a_tool_out(self) -> None:

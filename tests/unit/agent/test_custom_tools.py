@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from typing import Any
+
 import pytest
 
+from libs.bus.in_memory import InMemoryBus
+from libs.bus.ports import IncomingCommand
 from libs.contracts.agent import UpdateAgent
 from libs.contracts.agent_tools import AttachTool, DetachTool
-from libs.contracts.approvals import SetToolApproval
-from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
-from libs.contracts.conversation import Usage
-from services.agent.domain.active_run import ModelReply
+from libs.contracts.approvals import CallAnswer, SetToolApproval
+from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
+from libs.contracts.conversation import CancelRuns, ToolCall, Usage
+from libs.contracts.tool_runs import RunTool, tool_run_deltas
+from services.agent.adapters.custom_tools import CustomTools, arguments_of
+from services.agent.adapters.tool_run_queries import ToolRunProgress
+from services.agent.domain.active_run import INTERRUPTED, ModelReply
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.domain.tools.definition import tool_id
 from tests.contract.examples import AGENT
-from tests.unit.agent.world import Process, World
+from tests.unit.agent.world import CONVERSATION, Process, World
+from tests.waiting import wait_for
 
 DICE_ID = "tool-aaaaaaaa-1111-4111-8111-111111111111"
 PARAMETERS: JsonObject = {
@@ -194,3 +204,212 @@ class TestOffering:
 
         assert isinstance(reply, Rejected)
         assert reply.code == NOT_FOUND
+
+
+class ToolsService:
+    """Accepts calls, and tells what comes of them as a test says."""
+
+    def __init__(self, world: World, *ends: dict[str, Any] | None) -> None:
+        self.world = world
+        self.ends = list(ends)
+        self.asked: list[RunTool] = []
+        self.stopped: list[str] = []
+        self.busy = 0
+        self.bus = InMemoryBus(world.network)
+
+    async def start(self) -> None:
+        await self.bus.serve("tools", self.answer)
+
+    async def answer(self, incoming: IncomingCommand) -> Accepted | Rejected:
+        if incoming.name == "tools.tool_run.stop":
+            self.stopped.append(json.loads(incoming.payload)["tool_run_id"])
+            return Accepted()
+        command = RunTool.model_validate_json(incoming.payload)
+        if self.busy:
+            self.busy -= 1
+            return Rejected(code=BUSY, reason="no place")
+        self.asked.append(command)
+        end = self.ends.pop(0) if self.ends else None
+        if end is not None:
+            subject = tool_run_deltas(incoming.context.org, command.tool_run_id)
+            asyncio.get_running_loop().call_soon(
+                lambda: asyncio.ensure_future(
+                    self.bus.publish_delta(subject, json.dumps({"result": end}).encode())
+                )
+            )
+        return Accepted()
+
+
+FOUR = {"status": "success", "text": "4", "stdout": ["rolling\n"], "stderr": []}
+ROLL = ToolCall(id="call_1", name="roll_dice", arguments='{"sides": 6}')
+
+
+def rolls(*asked: ToolCall) -> ModelReply:
+    return ModelReply("", list(asked or [ROLL]), "tool_calls", Usage())
+
+
+def custom_tools(process: Process) -> CustomTools:
+    owner = process.tools.owners["tools"]
+    assert isinstance(owner, CustomTools)
+    return owner
+
+
+def result_of_call(world: World) -> Any:
+    [shown] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
+    return shown["docs"][0]
+
+
+class TestCalling:
+    async def test_a_call_is_carried_out_by_the_tools_service_and_shown(self, world: World) -> None:
+        tools = ToolsService(world, FOUR)
+        await tools.start()
+        await world.agent(custom=[DICE])
+        process = world.process("agent-1", rolls(), words("Four!"))
+        await process.say("run-1")
+        await process.idle()
+
+        [asked] = tools.asked
+        assert (asked.tool_id, asked.arguments, asked.agent_id) == (DICE_ID, {"sides": 6}, AGENT)
+        assert (asked.run_id, asked.tool_call_id) == ("run-1", "call_1")
+        assert asked.seconds_max < 120
+        shown = result_of_call(world)
+        assert (shown["tool_return"], shown["status"]) == ("4", "success")
+        assert shown["stdout"] == ["rolling\n"]
+        assert world.row("runs", "run-1")["status"] == "completed"
+
+    async def test_the_arguments_of_a_loop_do_not_reach_the_tool(self, world: World) -> None:
+        arguments = '{"sides": 6, "thinking": "hm", "request_heartbeat": true}'
+        assert arguments_of(DICE, arguments) == {"sides": 6}
+
+    async def test_arguments_that_are_no_object_are_an_error_the_model_sees(
+        self, world: World
+    ) -> None:
+        tools = ToolsService(world)
+        await tools.start()
+        await world.agent(custom=[DICE])
+        wrong = ROLL.model_copy(update={"arguments": "[6]"})
+        process = world.process("agent-1", rolls(wrong), words())
+        await process.say("run-1")
+        await process.idle()
+
+        assert tools.asked == []
+        assert "do not fit 'roll_dice'" in result_of_call(world)["tool_return"]
+
+    async def test_a_busy_service_is_asked_again(self, world: World) -> None:
+        tools = ToolsService(world, FOUR)
+        tools.busy = 3
+        await tools.start()
+        await world.agent(custom=[DICE])
+        process = world.process("agent-1", rolls(), words())
+        await process.say("run-1")
+        await process.idle()
+
+        assert result_of_call(world)["tool_return"] == "4"
+        assert len(tools.asked) == 1
+
+    async def test_a_result_that_was_told_to_nobody_is_read(self, world: World) -> None:
+        tools = ToolsService(world)
+        await tools.start()
+        await world.agent(custom=[DICE])
+        process = world.process("agent-1", rolls(), words())
+        custom_tools(process).silence_seconds = 0.01
+        run_id = "run-1"
+        world.queries.every_tool_run = ToolRunProgress(FOUR, alive=False)
+        await process.say(run_id)
+        await process.idle()
+
+        assert result_of_call(world)["tool_return"] == "4"
+
+    async def test_a_call_whose_process_died_may_or_may_not_have_worked(self, world: World) -> None:
+        tools = ToolsService(world)
+        await tools.start()
+        await world.agent(custom=[DICE])
+        process = world.process("agent-1", rolls(), words())
+        custom_tools(process).silence_seconds = 0.01
+        world.queries.every_tool_run = ToolRunProgress(None, alive=False)
+        await process.say("run-1")
+        await process.idle()
+
+        shown = result_of_call(world)
+        assert (shown["tool_return"], shown["status"]) == (INTERRUPTED, "error")
+        assert len(tools.asked) == 1
+        assert world.row("runs", "run-1")["status"] == "completed"
+
+    async def test_a_cancelled_run_stops_its_call(self, world: World) -> None:
+        tools = ToolsService(world)
+        await tools.start()
+        await world.agent(custom=[DICE])
+        process = world.process("agent-1", rolls())
+        await process.say("run-1")
+        await wait_for("the call", lambda: tools.asked)
+        await process.tell(
+            CancelRuns(conversation_id=CONVERSATION, agent_id=AGENT, run_ids=["run-1"]), "cancel"
+        )
+        await process.idle()
+        await wait_for("the stop", lambda: tools.stopped)
+
+        assert tools.stopped == [tools.asked[0].tool_run_id]
+        assert world.row("runs", "run-1")["status"] == "cancelled"
+
+    async def test_a_call_that_a_dead_agent_process_began_is_not_made_again(
+        self, world: World
+    ) -> None:
+        tools = ToolsService(world)
+        await tools.start()
+        await world.agent(custom=[DICE])
+        first = world.process("agent-1", rolls())
+        await first.say("run-1")
+        await wait_for("the call", lambda: tools.asked)
+        world.lease_expires()
+        second = world.process("agent-2", words("It may have rolled."))
+        await second.drivers.sweep()
+        await second.idle()
+
+        assert len(tools.asked) == 1
+        shown = result_of_call(world)
+        assert (shown["tool_return"], shown["status"]) == (INTERRUPTED, "error")
+        assert world.row("runs", "run-1")["status"] == "completed"
+        await first.drivers.drain()
+
+    async def test_a_call_of_a_tool_that_was_deleted_before_is_an_error(self, world: World) -> None:
+        tools = ToolsService(world)
+        await tools.start()
+        await world.agent(custom=[DICE])
+
+        async def deleted_meanwhile() -> ModelReply:
+            world.queries.tools.clear()
+            return rolls()
+
+        process = world.process("agent-1", deleted_meanwhile, words())
+        await process.say("run-1")
+        await process.idle()
+
+        assert tools.asked == []
+        assert "There is no tool named 'roll_dice'" in result_of_call(world)["tool_return"]
+
+    async def test_a_long_result_is_cut_by_the_tools_own_limit(self, world: World) -> None:
+        tools = ToolsService(world, {**FOUR, "text": "x" * 100})
+        await tools.start()
+        await world.agent(custom=[DICE.model_copy(update={"return_chars_max": 10})])
+        process = world.process("agent-1", rolls(), words())
+        await process.say("run-1")
+        await process.idle()
+
+        assert result_of_call(world)["tool_return"].startswith("x" * 10 + "...")
+
+    async def test_a_call_that_needs_an_approval_waits_for_it(self, world: World) -> None:
+        tools = ToolsService(world, FOUR)
+        await tools.start()
+        await world.agent()
+        process = world.process("agent-1", rolls(), words())
+        made(world, DICE.model_copy(update={"needs_approval": True}))
+        await process.tell(AttachTool(agent_id=AGENT, tool_id=DICE_ID), "attach")
+        await process.say("run-1")
+        await process.idle()
+        assert tools.asked == []
+
+        await process.answer("run-2", CallAnswer(tool_call_id="call_1", kind="approved"))
+        await process.idle()
+
+        assert [one.tool_call_id for one in tools.asked] == ["call_1"]
+        assert result_of_call(world)["tool_return"] == "4"

@@ -51,6 +51,7 @@ from services.agent.adapters.reconciliation_queries import (
     Orphan,
 )
 from services.agent.adapters.tool_owner_port import Calling
+from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.app import tool_router
 from services.agent.domain.active_run import ModelReply, ToolResult
 from services.agent.domain.agent import Agent, AgentDesign
@@ -165,6 +166,7 @@ class TwinQueries:
         self.database = database
         self.tools: dict[tuple[str, str], CustomTool] = {}
         self.tools_read = 0
+        self.every_tool_run: ToolRunProgress | None = None
 
     def rows(self, table: str, service: str = "agent") -> list[Any]:
         return self.database.schema(service).rows(table)
@@ -187,6 +189,9 @@ class TwinQueries:
 
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
         return [one for (whose, _), one in self.tools.items() if whose == org and one.name in names]
+
+    async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
+        return self.every_tool_run
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         rows = [row for row in self.rows("blocks", "memory") if row["org"] == org]

@@ -1,0 +1,115 @@
+"""The language of the tools service about calls: the code of a tool is run once, in a sandbox.
+
+Who has a tool run is told of its end by a delta; whoever missed that reads its row."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta_subject
+from libs.contracts.letta.tools import ToolState
+
+SERVICE = "tools"
+
+# How often whoever waits is told that a tool still runs, and after which silence they read its row.
+KEEP_ALIVE_SECONDS = 2.0
+SILENCE_SECONDS_MAX = 5.0
+# How much of a call's arguments stays in the history, as JSON; and of what a tool printed.
+ARGUMENTS_KEPT_CHARS_MAX = 10_000
+PRINTED_CHARS_MAX = 50_000
+
+RunStatus = Literal["success", "error", "timeout", "killed"]
+
+
+class RunTool(Command):
+    """Call a tool by its id, or the one that `source` describes.
+
+    It is accepted when it is durable that the call was begun."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.begin"
+    tool_run_id: str
+    tool_id: str = ""
+    source: ToolState | None = None
+    arguments: JsonObject
+    agent_id: str = ""
+    run_id: str = ""
+    step_id: str = ""
+    tool_call_id: str = ""
+    seconds_max: float
+
+    @property
+    def target(self) -> str:
+        """Each call is one of its own: none waits for another."""
+        return self.tool_run_id
+
+
+class StopToolRun(Command):
+    """End a call that nobody waits for any more; nothing happens if it has ended."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.stop"
+    tool_run_id: str
+
+    @property
+    def target(self) -> str:
+        return self.tool_run_id
+
+
+class ToolRunBegun(Event):
+    """A tool is about to be called.
+
+    `arguments` are JSON, cut where they are long."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.begun"
+    tool_id: str
+    name: str
+    arguments: str
+    source_hash: str
+    agent_id: str
+    run_id: str
+    step_id: str
+    tool_call_id: str
+    seconds_max: float
+
+
+class ToolRunResult(Value):
+    """What came of a call: what the model is told, what was printed, and what it took."""
+
+    status: RunStatus
+    text: str
+    stdout: list[str] = Field(default_factory=list)
+    stderr: list[str] = Field(default_factory=list)
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    memory_bytes_max: int = 0
+
+
+class ToolRunEnded(Event):
+    """A call has a result."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.ended"
+    result: ToolRunResult
+
+
+class ToolRunStopped(Event):
+    """A call was ended because nobody waits for it any more; it may have taken effect."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.stopped"
+
+
+class ToolRunLost(Event):
+    """The process that made a call has died: nobody knows what came of it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.lost"
+
+
+def tool_run_deltas(org: str, tool_run_id: str) -> str:
+    """The subject of what whoever waits is told: `{}` while a tool runs, then its `result`."""
+    return delta_subject(SERVICE, "tool_run", "progress", org, tool_run_id)

@@ -1,0 +1,147 @@
+"""The tools that clients made: the tools service runs them, each call once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter
+from pydantic_core import from_json
+
+from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
+from libs.contracts.conversation import ToolStatus
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.enums import ToolType
+from libs.contracts.tool_runs import (
+    SILENCE_SECONDS_MAX,
+    RunTool,
+    StopToolRun,
+    ToolRunResult,
+    tool_run_deltas,
+)
+from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.adapters.tool_run_queries import ToolRunQueries
+from services.agent.domain.active_run import INTERRUPTED, ToolResult
+from services.agent.domain.heartbeat_loop import HEARTBEAT, THOUGHTS
+from services.agent.domain.tools.custom_tools import CustomTool, HeldTool
+from services.agent.settings import TOOL_SECONDS_MAX
+
+BUSY_RETRY_SECONDS = 0.5
+# The sandbox stops a tool a little before nobody waits for it any more, and says so.
+SANDBOX_PART_OF_DEADLINE = 0.9
+
+_ARGUMENTS = TypeAdapter(dict[str, JsonValue])
+
+
+class CustomTools:
+    """Keeps the contract of `ToolOwner`. `seconds_max` is how long a call is waited for."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        queries: ToolRunQueries,
+        clock: Clock,
+        *,
+        seconds_max: float = TOOL_SECONDS_MAX,
+        silence_seconds: float = SILENCE_SECONDS_MAX,
+    ) -> None:
+        self.bus = bus
+        self.queries = queries
+        self.clock = clock
+        self.seconds_max = seconds_max
+        self.silence_seconds = silence_seconds
+        self.stops: set[asyncio.Task[None]] = set()
+
+    def runner(self, tool: HeldTool) -> Runner | None:
+        """What carries out calls of a tool; None for those that come with the server."""
+        if isinstance(tool, CustomTool) and tool.tool_type == ToolType.custom.value:
+            return partial(self.run, tool)
+        return None
+
+    async def run(self, tool: CustomTool, calling: Calling) -> ToolResult:
+        """Have a tool called, and wait for what comes of it. Cancelled, it has the call stopped."""
+        org, call = calling.context.org, calling.call
+        command = RunTool(
+            tool_run_id=derived_id("tool_run", calling.run_id, calling.step_id, call.id),
+            tool_id=tool.id,
+            arguments=arguments_of(tool, call.arguments),
+            agent_id=calling.design.config.id,
+            run_id=calling.run_id,
+            step_id=calling.step_id,
+            tool_call_id=call.id,
+            seconds_max=self.seconds_max * SANDBOX_PART_OF_DEADLINE,
+        )
+        context = calling.context.caused(command.tool_run_id)
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+        subscription = await self.bus.subscribe_deltas(
+            tool_run_deltas(org, command.tool_run_id),
+            lambda _, payload: heard.put_nowait(payload),
+        )
+        try:
+            refused = await self.begin(command, context)
+            if refused is not None:
+                return error(refused.reason)
+            return await self.result(org, command.tool_run_id, heard)
+        except asyncio.CancelledError:
+            self.stop_later(command.tool_run_id, context)
+            raise
+        finally:
+            await subscription.end()
+
+    async def begin(self, command: RunTool, context: Context) -> Rejected | None:
+        """Have a call begun, once there is room for it; returns why not, if it cannot be."""
+        while True:
+            reply = await self.bus.request(command, context)
+            if not isinstance(reply, Rejected):
+                return None
+            if reply.code != BUSY:
+                return reply
+            await self.clock.sleep(BUSY_RETRY_SECONDS)
+
+    async def result(self, org: str, tool_run_id: str, heard: asyncio.Queue[bytes]) -> ToolResult:
+        """What came of a call: as it is told, or, where nobody tells, as its row says."""
+        while True:
+            told: dict[str, Any] = {}
+            try:
+                async with asyncio.timeout(self.silence_seconds):
+                    told = from_json(await heard.get())
+            except TimeoutError:
+                seen = await self.queries.tool_run(org, tool_run_id)
+                if seen is None or (seen.result is None and not seen.alive):
+                    return error(INTERRUPTED)
+                told = {"result": seen.result} if seen.result else {}
+            if "result" in told:
+                return tool_result(ToolRunResult.model_validate(told["result"]))
+
+    def stop_later(self, tool_run_id: str, context: Context) -> None:
+        """Have a call stopped, without anybody waiting for that."""
+        task = asyncio.create_task(self.stop(tool_run_id, context))
+        self.stops.add(task)
+        task.add_done_callback(self.stops.discard)
+
+    async def stop(self, tool_run_id: str, context: Context) -> None:
+        """Have a call stopped; if nobody can be told, its deadline stops it."""
+        command = StopToolRun(tool_run_id=tool_run_id)
+        with contextlib.suppress(BusUnavailable):
+            await self.bus.request(command, context.caused(derived_id("stop", tool_run_id)))
+
+
+def arguments_of(tool: CustomTool, arguments: str) -> JsonObject:
+    """The arguments of a call, without what a loop adds to them that the tool does not know.
+    Raises ValidationError for what is no object."""
+    properties = tool.json_schema["parameters"]["properties"]  # type: ignore[index, call-overload]
+    given = _ARGUMENTS.validate_json(arguments or "{}")
+    return {
+        name: value
+        for name, value in given.items()
+        if name in properties or name not in (HEARTBEAT, THOUGHTS)  # type: ignore[operator]
+    }
+
+
+def tool_result(result: ToolRunResult) -> ToolResult:
+    """What the model is told of it, and clients see."""
+    status: ToolStatus = "success" if result.status == "success" else "error"
+    return ToolResult(status, result.text, stdout=result.stdout, stderr=result.stderr)

@@ -1,0 +1,62 @@
+"""Calls that nobody makes any more, and calls that were stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+
+SWEPT_MAX = 100
+ORPHANED_RUNS = """
+(select l.key, coalesce(e.org, '') from tools.leases l left join lateral (
+    select org from tools.events where aggregate_id = l.key limit 1) e on true
+ where l.expires_at < now() and l.key like 'tool\\_run-%%'
+ order by l.expires_at limit %(limit)s)
+union all
+(select r.id, r.org from tools.tool_runs r
+ where r.status = 'running'
+   and not exists (select from tools.leases l where l.key = r.id)
+ limit %(limit)s)"""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanedRun:
+    """A call, and whose it is."""
+
+    id: str
+    org: str
+
+
+class ToolRunQueries(Protocol):
+    """What the engine reads of calls."""
+
+    async def orphaned_runs(self) -> list[OrphanedRun]:
+        """Calls that have not ended and have no live lease, and what died processes left of
+        others."""
+        ...
+
+    async def stopped_runs(self, tool_run_ids: list[str]) -> list[str]:
+        """Those of these calls that have ended; they are this process's own."""
+        ...
+
+
+class PostgresToolRunQueries:
+    """Keeps the contract of `ToolRunQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def orphaned_runs(self) -> list[OrphanedRun]:
+        """Calls that have not ended and have no live lease, and what died processes left of
+        others."""
+        rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX})
+        return [OrphanedRun(*row) for row in rows]
+
+    async def stopped_runs(self, tool_run_ids: list[str]) -> list[str]:
+        """Those of these calls that have ended; they are this process's own."""
+        rows = await self.database.fetch(
+            "select id from tools.tool_runs where id = any(%s) and status = 'stopped'",
+            [tool_run_ids],
+        )
+        return [one for (one,) in rows]

@@ -1,0 +1,111 @@
+"""One call of a tool: begun, and ended once, whatever came of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Literal
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import CONFLICT, Event, Json, Rejected
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tool_runs import (
+    ARGUMENTS_KEPT_CHARS_MAX,
+    PRINTED_CHARS_MAX,
+    RunTool,
+    ToolRunBegun,
+    ToolRunEnded,
+    ToolRunLost,
+    ToolRunResult,
+    ToolRunStopped,
+)
+
+Phase = Literal["unknown", "running", "ended"]
+
+HASH_CHARS = 16
+
+
+class ToolRunState(BaseModel):
+    """How far a call is."""
+
+    phase: Phase = "unknown"
+
+
+class ToolRun(Aggregate[ToolRunState]):
+    """One call."""
+
+    State = ToolRunState
+
+    @property
+    def deleted(self) -> bool:
+        """Whether nothing will happen to it any more."""
+        return self.state.phase == "ended"
+
+    @property
+    def running(self) -> bool:
+        """Whether its result is still to come."""
+        return self.state.phase == "running"
+
+    def begin(self, command: RunTool, tool: ToolState, *, at: datetime) -> Rejected | None:
+        """Be about to be called."""
+        if self.exists:
+            return Rejected(code=CONFLICT, reason=f"{self.id} was begun before")
+        arguments = to_json(command.arguments).decode()
+        self.happened(
+            ToolRunBegun,
+            at=at,
+            tool_id=command.tool_id,
+            name=tool.name,
+            arguments=arguments[:ARGUMENTS_KEPT_CHARS_MAX],
+            source_hash=sha256((tool.source_code or "").encode()).hexdigest()[:HASH_CHARS],
+            agent_id=command.agent_id,
+            run_id=command.run_id,
+            step_id=command.step_id,
+            tool_call_id=command.tool_call_id,
+            seconds_max=command.seconds_max,
+        )
+        return None
+
+    def end(self, result: ToolRunResult, *, at: datetime) -> None:
+        """Have a result; nothing happens if it has ended otherwise."""
+        if self.running:
+            self.happened(ToolRunEnded, at=at, result=result)
+
+    def stop(self, *, at: datetime) -> None:
+        """End without one, because nobody waits for it."""
+        if self.running:
+            self.happened(ToolRunStopped, at=at)
+
+    def lose(self, *, at: datetime) -> None:
+        """End without one, because its process has died."""
+        if self.running:
+            self.happened(ToolRunLost, at=at)
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        match event:
+            case ToolRunBegun():
+                self.state.phase = "running"
+            case ToolRunEnded() | ToolRunStopped() | ToolRunLost():
+                self.state.phase = "ended"
+
+
+def text_of(value: Json) -> str:
+    """What a tool returned, as the model reads it: the way Python writes it, objects as JSON."""
+    match value:
+        case str():
+            return value
+        case dict():
+            return to_json(value).decode()
+    return str(value)
+
+
+def printed(text: str) -> list[str]:
+    """What a tool printed, within a limit, as clients read it."""
+    if len(text) <= PRINTED_CHARS_MAX:
+        return [text] if text else []
+    left_out = len(text) - PRINTED_CHARS_MAX
+    return [f"{text[:PRINTED_CHARS_MAX]}... [{left_out} characters left out]"]

@@ -1,0 +1,81 @@
+"""From a tool to the program that a sandbox runs, and from what came of it to a result."""
+
+from __future__ import annotations
+
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tool_runs import RunTool, ToolRunResult
+from services.tools.domain.tool_run import printed, text_of
+from services.tools.sandbox.ports import Limits, Outcome, Program
+
+# What one call may take; `seconds` is said with the call.
+CPU_SECONDS_MAX = 60
+MEMORY_BYTES_MAX = 512 << 20
+PROCESSES_MAX = 64
+OUTPUT_BYTES_MAX = 128 << 10
+FILE_BYTES_MAX = 32 << 20
+
+
+def program_of(tool: ToolState, command: RunTool, org: str) -> Program:
+    """The program that calls a tool. It knows nothing of the server but its arguments."""
+    return Program(
+        language=tool.source_type or "python",
+        source=tool.source_code or "",
+        function=tool.name,
+        arguments=command.arguments,
+        requirements=tuple(requirements_of(tool)),
+        limits=Limits(
+            seconds=command.seconds_max,
+            cpu_seconds=CPU_SECONDS_MAX,
+            memory_bytes=MEMORY_BYTES_MAX,
+            processes=PROCESSES_MAX,
+            output_bytes=OUTPUT_BYTES_MAX,
+            file_bytes=FILE_BYTES_MAX,
+        ),
+        org=org,
+        agent_id=command.agent_id,
+    )
+
+
+def requirements_of(tool: ToolState) -> list[str]:
+    """The packages that a tool wants, as its package manager reads them."""
+    typescript = tool.source_type == "typescript"
+    wanted = (tool.npm_requirements if typescript else tool.pip_requirements) or []
+    separator = "@" if typescript else "=="
+    return [
+        separator.join(str(part) for part in (one.get("name"), one.get("version")) if part)
+        for one in wanted
+    ]
+
+
+def result_of(name: str, outcome: Outcome, *, chars_max: int) -> ToolRunResult:
+    """What is recorded of a program that has ended."""
+    match outcome.status:
+        case "success":
+            text = text_of(outcome.value)
+        case "error":
+            what = outcome.reason.strip().rpartition("\n")[2]  # the last line of a traceback
+            text = f"Error executing function {name}: {what}"
+        case "timeout":
+            text = (
+                f"'{name}' took too long and was stopped after {outcome.seconds:.1f} seconds. It "
+                "may have taken effect in part: check before you call it again."
+            )
+        case "killed":
+            text = f"'{name}' was stopped: {outcome.reason}. It may have taken effect in part."
+    return ToolRunResult(
+        status=outcome.status,
+        text=shortened(text, chars_max),
+        stdout=printed(outcome.stdout),
+        stderr=printed(outcome.stderr) or printed(outcome.reason),
+        seconds=outcome.seconds,
+        cpu_seconds=outcome.cpu_seconds,
+        memory_bytes_max=outcome.memory_bytes_max,
+    )
+
+
+def shortened(text: str, chars_max: int) -> str:
+    """A text within a limit; where it is longer, its end says how much is left out."""
+    if len(text) <= chars_max:
+        return text
+    left_out = len(text) - chars_max
+    return f"{text[:chars_max]}... [{left_out} of {len(text)} characters left out]"

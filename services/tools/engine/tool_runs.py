@@ -1,0 +1,221 @@
+"""Run the code of tools in a sandbox, each call once, under a lease.
+
+That a call is begun is durable before its code runs, and its end before anybody is told. Where the
+process dies between, the lease of the call runs out, and a sweeper ends the call as lost: nobody
+knows what the code has done, so it is never run a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic_core import to_json
+
+from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.unknown_version_backoff import log_once
+from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
+from libs.contracts.tool_runs import KEEP_ALIVE_SECONDS, ToolRunResult, tool_run_deltas
+from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import Repository
+from services.tools.adapters.tool_run_queries import ToolRunQueries
+from services.tools.domain.tool_run import ToolRun
+from services.tools.engine.programs import result_of
+from services.tools.sandbox.places import WAIT_SECONDS_MAX
+from services.tools.sandbox.ports import Program, Sandbox
+
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS_MAX = 5.0
+STORE_RETRY_SECONDS = 1.0
+# How much longer a sandbox is waited for than it may run and its place may take: it has to start,
+# and to be cleared away.
+SANDBOX_GRACE_SECONDS = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolRunPorts:
+    """What the calls of a process need. `refused` says why a program cannot run here, empty if it
+    can; `committed` is called after each commit."""
+
+    repository: Repository
+    sandbox: Sandbox
+    refused: Callable[[Program], str]
+    queries: ToolRunQueries
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    committed: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunRun:
+    """A call that was begun here: the code, and what may become of its result."""
+
+    id: str
+    name: str
+    program: Program
+    return_chars_max: int
+    context: Context
+
+
+class ToolRuns:
+    """The calls that this process makes."""
+
+    def __init__(self, ports: ToolRunPorts) -> None:
+        self.ports = ports
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.asides: set[asyncio.Task[None]] = set()
+        self.missing: set[str] = set()
+        self.stopping = False
+        self.stopped_unseen = False
+        self.looking = False
+
+    def begin(self, run: BegunRun, epoch: int | None) -> None:
+        """Run the code of a call whose begin was just committed, with its lease."""
+        if epoch is None:  # somebody else has it, and will see to its end
+            return
+        task = asyncio.create_task(self.run(run, Fence(run.id, epoch)))
+        self.tasks[run.id] = task
+        task.add_done_callback(lambda _: self.tasks.pop(run.id, None))
+
+    async def run(self, run: BegunRun, fence: Fence) -> None:
+        """Run the code, record what came of it, and tell whoever waits. A process edge: a bug is
+        logged here, once, and the call is ended."""
+        subject = tool_run_deltas(run.context.org, run.id)
+        alive = asyncio.create_task(self.keep_alive(subject))
+        try:
+            result = await self.result(run)
+            if await self.record(run, fence, result):
+                await self.tell(subject, {"result": result.model_dump(mode="json")})
+        except asyncio.CancelledError:
+            with contextlib.suppress(StoreUnavailable):
+                await self.ports.repository.store.release_lease(fence)
+            raise
+        except Exception:
+            log.exception("%s is not recorded as ended", run.id)
+        finally:
+            alive.cancel()
+
+    async def result(self, run: BegunRun) -> ToolRunResult:
+        """What came of the code."""
+        since = self.ports.clock.monotonic()
+        seconds = run.program.limits.seconds + WAIT_SECONDS_MAX + SANDBOX_GRACE_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                outcome = await self.ports.sandbox.run(run.program)
+        except TimeoutError:
+            text = f"'{run.name}' did not end within {run.program.limits.seconds:g} seconds"
+            return ToolRunResult(status="timeout", text=text, seconds=seconds)
+        except Exception:
+            log.exception("the sandbox of %s failed", run.id)
+            took = self.ports.clock.monotonic() - since
+            text = f"'{run.name}' could not be run: the sandbox failed. It may have taken effect."
+            return ToolRunResult(status="error", text=text, seconds=took)
+        return result_of(run.name, outcome, chars_max=run.return_chars_max)
+
+    async def record(self, run: BegunRun, fence: Fence, result: ToolRunResult) -> bool:
+        """Make the end of a call durable, however long the store is away; returns whether it ended
+        so, and not otherwise before."""
+        while True:
+            work = self.ports.repository.work(run.context.caused(self.ports.ids.new("end")))
+            try:
+                call = await work.load(ToolRun, run.id)
+                ends = call.running
+                call.end(result, at=self.ports.clock.now())
+                await work.commit(fence=fence, release_lease=True)
+                self.ports.committed()
+            except VersionConflict:
+                continue
+            except StaleLease:
+                log.info("%s was ended elsewhere", run.id)
+                return False
+            except StoreUnavailable as outage:
+                log.warning("%s waits for the store: %s", run.id, outage)
+                await self.ports.clock.sleep(STORE_RETRY_SECONDS)
+                continue
+            return ends
+
+    async def keep_alive(self, subject: str) -> None:
+        """Tell whoever waits that there is something to wait for."""
+        while True:
+            await self.tell(subject, {})
+            await self.ports.clock.sleep(KEEP_ALIVE_SECONDS)
+
+    async def tell(self, subject: str, told: JsonObject) -> None:
+        """Tell whoever waits."""
+        await self.ports.bus.publish_delta(subject, to_json(told))
+
+    def stopped(self, tool_run_id: str) -> None:
+        """It is recorded that nobody waits for a call any more: end it, if it is one of these."""
+        task = self.tasks.get(tool_run_id)
+        if task is not None:
+            task.cancel()
+
+    def stopped_somewhere(self) -> None:
+        """A call was stopped; if it is made here, end it. However many are stopped while somebody
+        looks, one more look follows."""
+        self.stopped_unseen = True
+        if self.tasks and not self.looking:
+            self.looking = True
+            task = asyncio.create_task(self.stop_ended())
+            self.asides.add(task)
+            task.add_done_callback(self.asides.discard)
+
+    async def stop_ended(self) -> None:
+        """End the calls that were stopped in another process."""
+        try:
+            while self.stopped_unseen:
+                self.stopped_unseen = False
+                with contextlib.suppress(StoreUnavailable):
+                    for gone in await self.ports.queries.stopped_runs(list(self.tasks)):
+                        self.stopped(gone)
+        finally:
+            self.looking = False
+
+    def leases_held(self, held: set[str]) -> None:
+        """End what somebody else has ended as lost. A lease that is missing for the first time may
+        have just been given back."""
+        missing = set(self.tasks) - held
+        for one in missing & self.missing:
+            self.stopped(one)
+        self.missing = missing
+
+    async def sweep(self) -> None:
+        """End the calls whose process has died."""
+        if self.stopping:
+            return
+        for orphan in await self.ports.queries.orphaned_runs():
+            if orphan.id in self.tasks:
+                continue
+            epoch = await self.ports.repository.store.take_lease(orphan.id)
+            if epoch is not None:
+                await self.lose(orphan.id, orphan.org, Fence(orphan.id, epoch))
+
+    async def lose(self, tool_run_id: str, org: str, fence: Fence) -> None:
+        """End a call as lost, if it has not ended, and clear its lease away."""
+        work = self.ports.repository.work(Context(self.ports.ids.new("sweep"), org=org))
+        try:
+            call = await work.load(ToolRun, tool_run_id)
+            if call.running:
+                log.warning("%s is lost: its process has died", tool_run_id)
+            call.lose(at=self.ports.clock.now())
+            await work.commit(fence=fence, release_lease=True)
+            self.ports.committed()
+        except NewerVersion as unknown:
+            log_once(unknown)
+        except (VersionConflict, StaleLease):
+            log.info("%s was ended elsewhere", tool_run_id)
+
+    async def drain(self) -> None:
+        """Let the calls end for a moment, then give them up: the sweeper of another process ends
+        them as lost."""
+        self.stopping = True
+        if self.tasks:
+            await asyncio.wait(self.tasks.values(), timeout=DRAIN_SECONDS_MAX)
+        for task in list(self.tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)

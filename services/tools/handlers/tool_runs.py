@@ -1,0 +1,60 @@
+"""Commands about calls of tools: load, decide, save, reply; the result comes later, by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.bus.ports import Clock
+from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Rejected
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tool_runs import RunTool, StopToolRun
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.tools.domain.tool import Tool, missing
+from services.tools.domain.tool_definition import completed
+from services.tools.domain.tool_run import ToolRun
+from services.tools.engine.programs import program_of
+from services.tools.engine.tool_runs import BegunRun, ToolRuns
+
+
+class ToolRunHandlers:
+    """Begins calls, and ends them before their time."""
+
+    def __init__(self, runs: ToolRuns, clock: Clock) -> None:
+        self.runs = runs
+        self.clock = clock
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {RunTool: self.run_tool, StopToolRun: self.stop_tool_run}
+
+    async def run_tool(self, command: RunTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Begin a call, once that is durable: a copy of the command does not make it again."""
+        call = await work.load_new(ToolRun, command.tool_run_id)
+        tool = await self.tool(command, work)
+        if isinstance(tool, Rejected):
+            return tool
+        program = program_of(tool, command, work.context.org)
+        why = self.runs.ports.refused(program)
+        if why:
+            return Rejected(code=UNAVAILABLE, reason=why)
+        refused = call.begin(command, tool, at=self.clock.now())
+        if refused:
+            return refused
+        run = BegunRun(call.id, tool.name, program, tool.return_char_limit, work.context)
+        work.take_lease = call.id
+        work.after_commit.append(lambda epoch: self.runs.begin(run, epoch))
+        return Accepted()
+
+    async def tool(self, command: RunTool, work: UnitOfWork) -> ToolState | Rejected:
+        """What is called."""
+        if command.source is not None:
+            return completed(command.source)
+        return (await work.load(Tool, command.tool_id)).present or missing(command.tool_id)
+
+    async def stop_tool_run(self, command: StopToolRun, work: UnitOfWork) -> Accepted | Rejected:
+        """End a call; the process that makes it is told."""
+        call = await work.load(ToolRun, command.tool_run_id)
+        call.stop(at=self.clock.now())
+        work.after_commit.append(lambda _: self.runs.stopped(command.tool_run_id))
+        return Accepted()

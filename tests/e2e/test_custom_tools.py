@@ -1,0 +1,197 @@
+"""Tools that clients make: attached to agents, offered to models, run in a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import AsyncLetta, Letta, NotFoundError
+
+from tests.e2e.asking import EMBEDDING, MODEL, says, unique
+from tests.e2e.conftest import NewAgent
+from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance
+from tests.waiting import wait_for
+
+ROLL = '''
+def {name}(sides: int) -> str:
+    """Roll a die.
+
+    Args:
+        sides (int): how many sides it has
+    """
+    {body}
+'''
+NOBODY = "00000000-0000-4000-8000-000000000000"
+NewTool = Callable[..., Any]
+
+
+@pytest.fixture
+def new_tool(letta: Letta, http: httpx.Client) -> Iterator[NewTool]:
+    """Makes a tool whose code is this; it is gone when the test is over."""
+    made: list[str] = []
+
+    def make(body: str, **fields: Any) -> Any:
+        name = unique("roll").replace("-", "_")
+        source = ROLL.format(name=name, body=body.replace("\n", "\n    "))
+        tool = letta.tools.create(source_code=source, **fields)
+        made.append(str(tool.id))
+        return tool
+
+    yield make
+    for tool_id in made:
+        http.delete(f"/v1/tools/{tool_id}")
+
+
+def returned(messages: list[Any]) -> Any:
+    [found] = [one for one in messages if one.message_type == "tool_return_message"]
+    return found
+
+
+def calls(heeler: HeelerInstance, agent_id: str) -> list[str]:
+    """How far the calls of an agent's tools are."""
+    statement = f"select status from tools.tool_runs where agent_id = '{agent_id}'"
+    return [str(status) for (status,) in heeler.psql(statement)]
+
+
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}/tools/attach/{tool_id}")
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}/tools/detach/{tool_id}")
+@pytest.mark.operation("GET /v1/agents/{agent_id}/tools")
+def test_a_tool_is_attached_called_and_detached(
+    letta: Letta, new_agent: NewAgent, new_tool: NewTool, legacy: httpx.Client
+) -> None:
+    agent = new_agent()
+    tool = new_tool('print(f"a die with {sides} sides")\nreturn str(sides - 2)')
+    own = [one.id for one in agent.tools]
+
+    assert letta.agents.tools.attach(tool.id, agent_id=agent.id) is None
+    held = letta.agents.tools.list(agent.id).items
+    assert [one.id for one in held] == [*own, tool.id]
+    assert held[-1].to_dict() == tool.to_dict()
+    answer = letta.agents.messages.create(
+        agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}}')
+    )
+
+    result = returned(answer.messages)
+    assert (result.tool_return, result.status, result.name) == ("4", "success", tool.name)
+    assert (result.stdout, result.stderr) == (["a die with 6 sides\n"], [])
+    assert result.tool_returns[0].stdout == ["a die with 6 sides\n"]
+    assert answer.stop_reason.stop_reason == "end_turn"
+    stored = letta.agents.messages.list(agent.id).items
+    assert returned(stored).to_dict() == result.to_dict()
+
+    detached = legacy.patch(f"/v1/agents/{agent.id}/tools/detach/{tool.id}").json()
+    assert [one["id"] for one in detached["tools"]] == own
+    assert letta.agents.tools.detach(tool.id, agent_id=agent.id) is None
+    assert [one.id for one in letta.agents.tools.list(agent.id)] == own
+    for verb in (letta.agents.tools.attach, letta.agents.tools.detach):
+        with pytest.raises(NotFoundError, match=f"agent-{NOBODY}"):
+            verb(tool.id, agent_id=f"agent-{NOBODY}")
+    with pytest.raises(NotFoundError, match=f"tool-{NOBODY}"):
+        letta.agents.tools.attach(f"tool-{NOBODY}", agent_id=agent.id)
+
+
+async def test_agents_are_made_with_tools_and_see_what_becomes_of_them(
+    letta: Letta, new_agent: NewAgent, new_tool: NewTool, model: ScriptedModelProcess
+) -> None:
+    first, second = new_tool("return 'one'"), new_tool("return 'two'")
+    agent = new_agent(tool_ids=[first.id], tools=[second.name], include_base_tools=False)
+    assert {one.id for one in agent.tools} == {first.id, second.id}
+
+    changed = letta.tools.update(first.id, description="Roll it twice.")
+    assert changed.description == "Roll it twice."
+    letta.tools.delete(second.id)
+    said = unique("hello")
+    answer = letta.agents.messages.create(agent.id, messages=says(f"SAY:{said}"))
+
+    assert answer.messages[-1].content == said
+    [asked] = [one for one in await model.requests(last=5) if said in json.dumps(one)]
+    assert [one["function"]["name"] for one in asked["tools"]] == [first.name]
+    assert [one.id for one in letta.agents.tools.list(agent.id)] == [first.id]
+
+
+def test_an_error_of_a_tool_is_told_to_the_model(
+    letta: Letta, new_agent: NewAgent, new_tool: NewTool
+) -> None:
+    tool = new_tool("return str(sides / 0)")
+    agent = new_agent(tool_ids=[tool.id])
+    answer = letta.agents.messages.create(
+        agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}} SAY:a pity')
+    )
+
+    result = returned(answer.messages)
+    assert result.status == "error"
+    assert result.tool_return.endswith(
+        f"Error executing function {tool.name}: ZeroDivisionError: division by zero"
+    )
+    assert "ZeroDivisionError" in "".join(result.stderr)
+    assert answer.messages[-1].content == "a pity"
+
+
+async def test_twenty_agents_call_at_once_and_a_hog_costs_nobody_an_answer(
+    aletta: AsyncLetta, new_tool: NewTool
+) -> None:
+    tool = new_tool("return str(sides)")
+    hog = new_tool("hoard = []\nwhile True:\n    hoard.append(bytearray(1 << 20))")
+
+    async def one(n: int) -> Any:
+        called = hog if n == 0 else tool
+        agent = await aletta.agents.create(
+            name=unique("agent"), model=MODEL, embedding=EMBEDDING, tool_ids=[called.id]
+        )
+        return returned(
+            (
+                await aletta.agents.messages.create(
+                    agent.id, messages=says(f'CALL:{called.name}:{{"sides": {n}}}')
+                )
+            ).messages
+        )
+
+    hogged, *others = await asyncio.gather(*(one(n) for n in range(20)))
+
+    assert [(one.status, one.tool_return) for one in others] == [
+        ("success", str(n)) for n in range(1, 20)
+    ]
+    assert hogged.status == "error"
+
+
+async def test_a_cancelled_run_stops_the_code(
+    heeler: HeelerInstance, letta: Letta, new_agent: NewAgent, new_tool: NewTool
+) -> None:
+    tool = new_tool("import time\ntime.sleep(3600)")
+    agent = new_agent(tool_ids=[tool.id])
+    run = letta.agents.messages.create_async(
+        agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}}')
+    )
+    await wait_for("the call", lambda: calls(heeler, agent.id) == ["running"])
+    letta.agents.messages.cancel(agent.id)
+    await wait_for("the end of the code", lambda: calls(heeler, agent.id) == ["stopped"])
+
+    assert letta.runs.retrieve(run.id).status == "cancelled"
+    answer = letta.agents.messages.create(agent.id, messages=says("SAY:still here"))
+    assert answer.messages[-1].content == "still here"
+
+
+async def test_a_call_whose_service_is_killed_is_interrupted_and_the_agent_answers(
+    heeler: HeelerInstance, aletta: AsyncLetta, new_agent: NewAgent, new_tool: NewTool
+) -> None:
+    tool = new_tool("import time\ntime.sleep(3600)")
+    agent = new_agent(tool_ids=[tool.id])
+    asked = asyncio.ensure_future(
+        aletta.agents.messages.create(
+            agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}} SAY:what now')
+        )
+    )
+    await wait_for("the call", lambda: calls(heeler, agent.id) == ["running"])
+    heeler.wait_restarted("tools", heeler.kill9("tools"))
+    answer = await asked
+
+    result = returned(answer.messages)
+    assert result.status == "error"
+    assert "whether it took effect is not known" in result.tool_return
+    await wait_for("the sweeper", lambda: calls(heeler, agent.id) == ["lost"])
+    assert answer.messages[-1].content == "what now"

@@ -1,0 +1,423 @@
+"""Calls of tools: begun once, ended once, whatever becomes of their process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+
+from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.bus.ports import IncomingCommand
+from libs.contracts.bus_messages import (
+    NOT_FOUND,
+    UNAVAILABLE,
+    Accepted,
+    Command,
+    Context,
+    JsonObject,
+    Rejected,
+)
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tool_runs import (
+    ARGUMENTS_KEPT_CHARS_MAX,
+    RunTool,
+    StopToolRun,
+    ToolRunBegun,
+    ToolRunEnded,
+    tool_run_deltas,
+)
+from libs.contracts.tools import DeleteTool
+from libs.eventstore.event_decoding import event_of
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.unit_of_work import Repository
+from services.tools import projections
+from services.tools.adapters.tool_run_queries import OrphanedRun
+from services.tools.domain.tool import Tool
+from services.tools.domain.tool_run import printed, text_of
+from services.tools.engine.programs import result_of
+from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
+from services.tools.handlers.tool_runs import ToolRunHandlers
+from services.tools.handlers.tools import ToolHandlers
+from services.tools.sandbox.ports import Outcome, Program
+from tests.unit.given import NOW
+from tests.waiting import wait_for
+
+TOOL = "tool-aaaaaaaa-1111-4111-8111-111111111111"
+CALL = "tool_run-1"
+DICE = ToolState(
+    id=TOOL,
+    name="roll_dice",
+    description="Roll.",
+    source_code="def roll_dice(sides): return 4",
+    json_schema={"name": "roll_dice", "description": "Roll.", "parameters": {}},
+)
+FOUR = Outcome("success", 4, stdout="rolling\n", seconds=0.1, cpu_seconds=0.05)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> object:
+        return NOW + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(3600)
+
+
+class Ids:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def new(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}-{self.count}"
+
+
+class FakeSandbox:
+    """Ends programs as it is told."""
+
+    def __init__(self, run: Callable[[], Awaitable[Outcome]] | None = None) -> None:
+        self.programs: list[Program] = []
+        self.killed = 0
+        self.behave = run
+        self.refusal = ""
+
+    def refused(self, program: Program) -> str:
+        return self.refusal
+
+    async def run(self, program: Program) -> Outcome:
+        self.programs.append(program)
+        try:
+            return await self.behave() if self.behave else FOUR
+        except asyncio.CancelledError:
+            self.killed += 1
+            raise
+
+
+async def for_ever() -> Outcome:
+    await asyncio.sleep(3600)
+    return FOUR
+
+
+class Queries:
+    def __init__(self, database: InMemoryDatabase) -> None:
+        self.schema = database.schema("tools")
+        self.database = database
+
+    async def orphaned_runs(self) -> list[OrphanedRun]:
+        now = self.database.clock()
+        held = {key for key, lease in self.schema.leases.items() if lease.expires_at >= now}
+        return [
+            OrphanedRun(row["id"], row["org"])
+            for row in self.schema.rows("tool_runs")
+            if row["status"] == "running" and row["id"] not in held
+        ]
+
+    async def stopped_runs(self, tool_run_ids: list[str]) -> list[str]:
+        rows = self.schema.rows("tool_runs")
+        return [
+            row["id"] for row in rows if row["id"] in tool_run_ids and row["status"] == "stopped"
+        ]
+
+
+class World:
+    """What the processes share."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.database = InMemoryDatabase(self.clock.monotonic)
+        self.schema = self.database.schema("tools")
+        self.network = InMemoryNetwork()
+        self.ids = Ids()
+        self.told: list[JsonObject] = []
+
+    async def listen(self) -> None:
+        await InMemoryBus(self.network).subscribe_deltas(
+            tool_run_deltas("org-1", CALL), lambda _, sent: self.told.append(json.loads(sent))
+        )
+
+    async def make_tool(self, tool: ToolState = DICE) -> None:
+        repository = Process(self, "setup").repository
+        work = repository.work(Context("setup", org="org-1"))
+        made = await work.load(Tool, tool.id)
+        assert made.create(tool, at=NOW) is None
+        await work.commit()
+
+    def story(self) -> list[str]:
+        return [one.topic for one in self.schema.streams.get(CALL, [])]
+
+    def row(self) -> JsonObject:
+        [row] = self.schema.rows("tool_runs")
+        return row
+
+
+class Process:
+    """One process of the tools service."""
+
+    def __init__(self, world: World, holder: str, sandbox: FakeSandbox | None = None) -> None:
+        self.sandbox = sandbox or FakeSandbox()
+        self.store = InMemoryEventStore(world.database, "tools", holder)
+        self.repository = Repository(self.store, "tools", projections.project)
+        self.runs = ToolRuns(
+            ToolRunPorts(
+                repository=self.repository,
+                sandbox=self.sandbox,
+                refused=self.sandbox.refused,
+                queries=Queries(world.database),
+                bus=InMemoryBus(world.network),
+                clock=world.clock,  # type: ignore[arg-type]
+                ids=world.ids,
+                committed=lambda: None,
+            )
+        )
+        clock = world.clock
+        table = {
+            **ToolHandlers(clock).table(),  # type: ignore[arg-type]
+            **ToolRunHandlers(self.runs, clock).table(),  # type: ignore[arg-type]
+        }
+        self.shell = CommandDispatcher(self.repository, table)
+
+    async def tell(
+        self, command: Command, message_id: str = "m-1", org: str = "org-1"
+    ) -> Accepted | Rejected:
+        name = f"{command.service}.{command.topic}"
+        context = Context(message_id, org=org, actor="user-1")
+        return await self.shell.answer(
+            IncomingCommand(name, command.model_dump_json().encode(), context)
+        )
+
+    async def idle(self) -> None:
+        await wait_for("the end of all calls", lambda: not self.runs.tasks)
+
+
+def call(**fields: object) -> RunTool:
+    asked: dict[str, object] = {
+        "tool_run_id": CALL,
+        "tool_id": TOOL,
+        "arguments": {"sides": 6},
+        "agent_id": "agent-1",
+        "run_id": "run-1",
+        "step_id": "step-1",
+        "tool_call_id": "call_1",
+        "seconds_max": 30.0,
+        **fields,
+    }
+    return RunTool.model_validate(asked)
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.make_tool()
+    await made.listen()
+    return made
+
+
+async def test_a_call_is_begun_run_and_ended_and_everybody_is_told(world: World) -> None:
+    process = Process(world, "tools-1")
+
+    reply = await process.tell(call())
+    await process.idle()
+
+    assert isinstance(reply, Accepted)
+    [program] = process.sandbox.programs
+    assert (program.function, program.arguments) == ("roll_dice", {"sides": 6})
+    assert (program.source, program.limits.seconds) == (DICE.source_code, 30.0)
+    assert (program.org, program.agent_id, dict(program.environment)) == ("org-1", "agent-1", {})
+    assert world.story() == ["tool_run.begun", "tool_run.ended"]
+    begun, ended = (event_of("tools", one) for one in world.schema.streams[CALL])
+    assert isinstance(begun, ToolRunBegun)
+    assert (begun.tool_id, begun.name, begun.arguments) == (TOOL, "roll_dice", '{"sides":6}')
+    assert (begun.run_id, begun.tool_call_id) == ("run-1", "call_1")
+    assert isinstance(ended, ToolRunEnded)
+    assert (ended.result.text, ended.result.stdout) == ("4", ["rolling\n"])
+    assert (ended.result.seconds, ended.result.cpu_seconds) == (0.1, 0.05)
+    assert world.row()["status"] == "success"
+    assert world.row()["result"] == ended.result.model_dump(mode="json")
+    assert world.told[-1] == {"result": ended.result.model_dump(mode="json")}
+    assert CALL not in world.schema.leases or world.schema.leases[CALL].expires_at <= 0
+
+
+async def test_a_command_that_comes_twice_is_one_call(world: World) -> None:
+    process, other = Process(world, "tools-1"), Process(world, "tools-2")
+    await process.tell(call())
+    await process.idle()
+    again = [await one.tell(call()) for one in (process, other)]
+
+    assert all(isinstance(reply, Accepted) for reply in again)
+    assert len(process.sandbox.programs) == 1
+    assert other.sandbox.programs == []
+    assert world.story() == ["tool_run.begun", "tool_run.ended"]
+
+
+async def test_it_is_durable_that_a_call_was_begun_before_its_code_runs(world: World) -> None:
+    async def look() -> Outcome:
+        assert world.story() == ["tool_run.begun"]
+        assert world.row()["status"] == "running"
+        return FOUR
+
+    process = Process(world, "tools-1", FakeSandbox(look))
+    await process.tell(call())
+    await process.idle()
+
+    assert world.row()["status"] == "success"
+
+
+async def test_a_call_whose_process_died_is_lost_and_never_made_again(world: World) -> None:
+    dead, other = Process(world, "tools-1", FakeSandbox(for_ever)), Process(world, "tools-2")
+    await dead.tell(call())
+    await other.runs.sweep()
+    assert world.row()["status"] == "running"
+
+    world.clock.seconds += 11
+    await other.runs.sweep()
+
+    assert world.story() == ["tool_run.begun", "tool_run.lost"]
+    assert world.row()["status"] == "lost"
+    assert other.sandbox.programs == []
+    await dead.runs.drain()
+    assert world.story() == ["tool_run.begun", "tool_run.lost"]
+
+
+async def test_a_late_result_of_a_lost_call_changes_nothing(world: World) -> None:
+    thawed = asyncio.Event()
+
+    async def frozen() -> Outcome:
+        await thawed.wait()
+        return FOUR
+
+    slow, other = Process(world, "tools-1", FakeSandbox(frozen)), Process(world, "tools-2")
+    await slow.tell(call())
+    world.clock.seconds += 11
+    await other.runs.sweep()
+    thawed.set()
+    await slow.idle()
+
+    assert world.story() == ["tool_run.begun", "tool_run.lost"]
+    assert not any("result" in one for one in world.told)
+
+
+async def test_a_process_that_lost_its_lease_kills_the_code(world: World) -> None:
+    process = Process(world, "tools-1", FakeSandbox(for_ever))
+    await process.tell(call())
+    await wait_for("the code", lambda: process.sandbox.programs)
+    for _ in range(2):
+        process.runs.leases_held(set())
+    await process.idle()
+
+    assert process.sandbox.killed == 1
+
+
+async def test_a_stopped_call_is_killed_where_it_runs(world: World) -> None:
+    process, other = Process(world, "tools-1", FakeSandbox(for_ever)), Process(world, "tools-2")
+    await process.tell(call())
+    await wait_for("the code", lambda: process.sandbox.programs)
+
+    reply = await other.tell(StopToolRun(tool_run_id=CALL), "m-2")
+    assert isinstance(reply, Accepted)
+    process.runs.stopped_somewhere()
+    await process.idle()
+
+    assert process.sandbox.killed == 1
+    assert world.story() == ["tool_run.begun", "tool_run.stopped"]
+    assert world.row()["status"] == "stopped"
+    assert not any("result" in one for one in world.told)
+
+
+async def test_stopping_what_has_ended_changes_nothing(world: World) -> None:
+    process = Process(world, "tools-1")
+    await process.tell(call())
+    await process.idle()
+    await process.tell(StopToolRun(tool_run_id=CALL), "m-2")
+    await process.tell(StopToolRun(tool_run_id="tool_run-unknown"), "m-3")
+
+    assert world.story() == ["tool_run.begun", "tool_run.ended"]
+
+
+async def test_without_a_sandbox_nothing_is_begun(world: World) -> None:
+    sandbox = FakeSandbox()
+    sandbox.refusal = "This machine grants no sandbox"
+    process = Process(world, "tools-1", sandbox)
+
+    reply = await process.tell(call())
+
+    assert isinstance(reply, Rejected)
+    assert (reply.code, reply.reason) == (UNAVAILABLE, "This machine grants no sandbox")
+    assert world.story() == []
+
+
+async def test_a_deleted_tool_and_another_organisations_are_not_called(world: World) -> None:
+    process = Process(world, "tools-1")
+    foreign = await process.tell(call(), "m-1", org="org-2")
+    await process.tell(DeleteTool(tool_id=TOOL), "m-2")
+    gone = await process.tell(call(), "m-3")
+
+    for reply in (foreign, gone):
+        assert isinstance(reply, Rejected)
+        assert (reply.code, TOOL in reply.reason) == (NOT_FOUND, True)
+    assert process.sandbox.programs == []
+
+
+async def test_a_broken_sandbox_ends_the_call(world: World) -> None:
+    async def broken() -> Outcome:
+        raise OSError("no pipe")
+
+    process = Process(world, "tools-1", FakeSandbox(broken))
+    await process.tell(call())
+    await process.idle()
+
+    assert world.row()["status"] == "error"
+    assert "no pipe" not in str(world.row()["result"])
+
+
+async def test_long_arguments_are_cut_in_the_history_alone(world: World) -> None:
+    process = Process(world, "tools-1")
+    await process.tell(call(arguments={"text": "x" * 20_000}))
+    await process.idle()
+
+    begun = event_of("tools", world.schema.streams[CALL][0])
+    assert isinstance(begun, ToolRunBegun)
+    assert len(begun.arguments) == ARGUMENTS_KEPT_CHARS_MAX
+    assert process.sandbox.programs[0].arguments == {"text": "x" * 20_000}
+
+
+async def test_source_is_called_without_a_tool_of_its_own(world: World) -> None:
+    process = Process(world, "tools-1")
+    source = DICE.model_copy(update={"id": "", "source_code": "def roll_dice(sides): return 5"})
+    await process.tell(call(tool_id="", source=source, agent_id=""))
+    await process.idle()
+
+    assert process.sandbox.programs[0].source == "def roll_dice(sides): return 5"
+    assert world.row()["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("so", "so"), (4, "4"), (None, "None"), (True, "True"), ({"a": 1}, '{"a":1}'), ([1], "[1]")],
+)
+def test_what_a_tool_returns_is_read_as_text(value: object, text: str) -> None:
+    assert text_of(value) == text  # type: ignore[arg-type]
+
+
+def test_an_exception_is_told_in_a_line_and_printed_whole() -> None:
+    traceback = 'Traceback:\n  File "x"\nZeroDivisionError: division by zero'
+    result = result_of("f", Outcome("error", reason=traceback), chars_max=100)
+
+    assert result.text == "Error executing function f: ZeroDivisionError: division by zero"
+    assert result.stderr == [traceback]
+
+
+def test_what_is_long_is_cut() -> None:
+    assert printed("") == []
+    assert printed("x" * 60_000)[0].endswith("[10000 characters left out]")
+    cut = result_of("f", Outcome("success", "y" * 50), chars_max=10)
+    assert cut.text == "y" * 10 + "... [40 of 50 characters left out]"

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from letta_client import AsyncLetta, Letta, NotFoundError
+from letta_client import APIStatusError, AsyncLetta, Letta, NotFoundError
 
 from tests.e2e.asking import EMBEDDING, MODEL, says, unique
 from tests.e2e.conftest import NewAgent
@@ -56,6 +56,54 @@ def calls(heeler: HeelerInstance, agent_id: str) -> list[str]:
     """How far the calls of an agent's tools are."""
     statement = f"select status from tools.tool_runs where agent_id = '{agent_id}'"
     return [str(status) for (status,) in heeler.psql(statement)]
+
+
+@pytest.mark.operation("POST /v1/tools/run")
+def test_source_is_run_once_without_becoming_a_tool(http: httpx.Client) -> None:
+    source = ROLL.format(name="roll_once", body="print('rolling')\n    return str(sides - 2)")
+    answer = http.post("/v1/tools/run", json={"source_code": source, "args": {"sides": 6}})
+    failed = http.post("/v1/tools/run", json={"source_code": source, "args": {"sides": "six"}})
+
+    assert answer.status_code == 200
+    ran = answer.json()
+    assert (ran["message_type"], ran["id"], ran["tool_call_id"]) == (
+        "tool_return_message",
+        "null",
+        "null",
+    )
+    assert (ran["tool_return"], ran["status"], ran["stdout"], ran["stderr"]) == (
+        "4",
+        "success",
+        ["rolling\n"],
+        [],
+    )
+    assert ran["tool_returns"][0]["tool_return"] == "4"
+    assert failed.json()["status"] == "error"
+    assert "TypeError" in failed.json()["tool_return"]
+    assert http.get("/v1/tools/", params={"name": "roll_once"}).json() == []
+    for wrong, field in (
+        ({"source_code": "nothing"}, "source_code"),
+        ({"source_code": source, "env_vars": {"KEY": "secret"}}, "env_vars"),
+    ):
+        refused = http.post("/v1/tools/run", json={"args": {}, **wrong})
+        assert refused.status_code == 400
+        assert field in refused.text
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/tools/{tool_name}/run")
+def test_a_tool_of_an_agent_is_run_by_name(
+    letta: Letta, new_agent: NewAgent, new_tool: NewTool
+) -> None:
+    tool = new_tool("print(sides)\nreturn str(sides - 2)")
+    agent = new_agent(tool_ids=[tool.id])
+    ran = letta.agents.tools.run(tool.name, agent_id=agent.id, args={"sides": 6})
+
+    assert (ran.status, ran.func_return, ran.stdout, ran.stderr) == ("success", "4", ["6\n"], [])
+    assert [one.message_type for one in letta.agents.messages.list(agent.id)] == ["system_message"]
+    with pytest.raises(NotFoundError, match="no tool named 'unknown'"):
+        letta.agents.tools.run("unknown", agent_id=agent.id)
+    with pytest.raises(APIStatusError, match="comes with the server"):
+        letta.agents.tools.run("memory_insert", agent_id=agent.id)
 
 
 @pytest.mark.operation("PATCH /v1/agents/{agent_id}/tools/attach/{tool_id}")

@@ -36,6 +36,8 @@ from libs.contracts.letta.step_requests import ModifyFeedbackRequest
 from libs.contracts.letta.tool_requests import (
     GenerateSchemaRequest,
     ToolCreate,
+    ToolExecuteRequest,
+    ToolRunFromSource,
     ToolSearchRequest,
     ToolUpdate,
 )
@@ -69,8 +71,10 @@ __all__ = [
     "RetrieveStreamRequest",
     "SearchAllMessagesRequest",
     "ToolCreate",
+    "ToolExecuteRequest",
     "ToolReturn",
     "ToolReturnCreate",
+    "ToolRunFromSource",
     "ToolSearchRequest",
     "ToolUpdate",
     "UpdateAgent",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
+from libs.contracts.letta.agent_requests import Variables
 from libs.contracts.letta.limits import JsonLimit, Metadata, Name, Names, SearchText, Text
 from libs.contracts.letta.tools import RETURN_CHARS_MAX
 
@@ -86,3 +87,27 @@ class GenerateSchemaRequest(BaseModel):
 
     code: Source
     source_type: SourceType | None = "python"
+
+
+class ToolRunFromSource(BaseModel):
+    """Source to be run once, with these arguments."""
+
+    source_code: Source
+    args: Metadata
+    env_vars: Variables | None = None
+    name: Name | None = None
+    source_type: SourceType | None = None
+    args_json_schema: Schema | None = None
+    json_schema: Schema | None = None
+    pip_requirements: Annotated[list[PipRequirement] | None, Field(max_length=REQUIREMENTS_MAX)] = (
+        None
+    )
+    npm_requirements: Annotated[list[NpmRequirement] | None, Field(max_length=REQUIREMENTS_MAX)] = (
+        None
+    )
+
+
+class ToolExecuteRequest(BaseModel):
+    """The arguments for a tool of an agent."""
+
+    args: Metadata = Field(default_factory=dict)

@@ -70,7 +70,7 @@ async def answer(request: AnyRequest, heard: asyncio.Queue[bytes]) -> JsonObject
 
 
 async def until_silence(
-    request: AnyRequest, heard: asyncio.Queue[bytes]
+    request: AnyRequest, heard: asyncio.Queue[bytes], *, seconds: float = SILENCE_SECONDS_MAX
 ) -> AsyncIterator[dict[str, Any]]:
     """What is told, until nothing is any more. Raises the 499 for a client that has gone."""
     leaving = asyncio.ensure_future(hung_up(request))
@@ -79,7 +79,7 @@ async def until_silence(
         while True:
             await asyncio.wait(
                 [hearing, leaving],
-                timeout=SILENCE_SECONDS_MAX,
+                timeout=seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if hearing.done():

@@ -81,12 +81,9 @@ class SandboxPool:
                 if self.spawner is not None:
                     log.warning("The process that starts sandboxes has ended: another one starts")
                     await self.spawner.close()
-                self.spawner = Spawner(self.confinement)
-                try:
-                    await self.spawner.start()
-                except BaseException:
-                    await asyncio.shield(self.spawner.close())
-                    raise
+                spawner = Spawner(self.confinement)
+                await spawner.start()
+                self.spawner = spawner
             return self.spawner
 
     def forget_the_dead(self) -> None:

@@ -10,6 +10,7 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.state_size import oversize_tool
 from services.tools.domain.schema_from_source import (
     NAME_CHARS_MAX,
+    Function,
     UnfitSource,
     documentation,
     function_of,
@@ -21,6 +22,9 @@ NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
 PYTHON, TYPESCRIPT = "python", "typescript"
 # What a schema is derived from, if none is given.
 SCHEMA_FOLLOWS = {"source_code", "source_type", "args_json_schema"}
+
+
+AGENT_STATE = "agent_state"
 
 
 class UnfitTool(Exception):
@@ -79,8 +83,14 @@ def checked_schema(tool: ToolState) -> JsonObject:
 
 def schema_of_python(tool: ToolState, source: str) -> JsonObject:
     """The schema of a tool in Python. Raises UnfitTool and UnfitSource."""
+    function = function_of(source)
+    if AGENT_STATE in required_arguments(function):
+        raise UnfitTool(
+            f"`source_code`: function `{function.name}` takes `{AGENT_STATE}`, which tools are not"
+            " given here yet: leave the argument out, or give it a default"
+        )
     if tool.json_schema is not None:
-        schema, function = named(tool.json_schema), function_of(source)
+        schema = named(tool.json_schema)
         if schema["name"] != function.name:
             raise UnfitTool(
                 f"`json_schema.name` is '{schema['name']}', but the last function in `source_code`"
@@ -89,7 +99,6 @@ def schema_of_python(tool: ToolState, source: str) -> JsonObject:
         return schema
     if not tool.args_json_schema:
         return named(schema_from_source(source))
-    function = function_of(source)
     return named(
         {
             "name": function.name,
@@ -97,6 +106,14 @@ def schema_of_python(tool: ToolState, source: str) -> JsonObject:
             "parameters": {**tool.args_json_schema, "type": "object"},
         }
     )
+
+
+def required_arguments(function: Function) -> list[str]:
+    """The names of all arguments that have no default, whoever gives them."""
+    given = function.args
+    without = given.args[: len(given.args) - len(given.defaults)]
+    keywords = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return [one.arg for one in (*without, *(one for one, value in keywords if value is None))]
 
 
 def named(schema: JsonObject) -> JsonObject:

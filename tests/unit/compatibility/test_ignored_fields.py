@@ -60,6 +60,8 @@ READERS: dict[str, list[str]] = {
     "ToolUpdate": TOOLS,
     "ToolSearchRequest": ["services/api/resources/tools.py"],
     "GenerateSchemaRequest": ["services/api/resources/tools.py"],
+    "ToolRunFromSource": ["services/api/resources/tool_runs.py", "services/tools"],
+    "ToolExecuteRequest": ["services/api/resources/tool_runs.py"],
 }
 SHOWN_TO_AGENTS = (
     "default_requires_approval", "enable_parallel_execution", "return_char_limit",

@@ -38,6 +38,7 @@ from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
+from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine.programs import result_of
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
@@ -421,3 +422,18 @@ def test_what_is_long_is_cut() -> None:
     assert printed("x" * 60_000)[0].endswith("[10000 characters left out]")
     cut = result_of("f", Outcome("success", "y" * 50), chars_max=10)
     assert cut.text == "y" * 10 + "... [40 of 50 characters left out]"
+
+
+@pytest.mark.parametrize(
+    ("argument", "fits"),
+    [("agent_state", False), ("agent_state: object = None", True)],
+)
+def test_what_tools_are_not_given_is_refused_when_they_are_made(argument: str, fits: bool) -> None:
+    source = f'def roll({argument}):\n    """Roll a die."""\n    return 4\n'
+    tool = completed(ToolState(id=TOOL, source_code=source))
+
+    if fits:
+        assert isinstance(tool, ToolState)
+    else:
+        assert isinstance(tool, Rejected)
+        assert "`agent_state`" in tool.reason

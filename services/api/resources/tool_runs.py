@@ -1,0 +1,168 @@
+"""Run tools without an agent's model: source that is sent along, or a tool that an agent has."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from litestar import Response, post
+from pydantic_core import from_json, to_json
+
+from libs.bus.ports import BusUnavailable
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.enums import ToolType
+from libs.contracts.letta.messages import message_date
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tool_runs import (
+    SILENCE_SECONDS_MAX,
+    RunTool,
+    StopToolRun,
+    ToolRunResult,
+    tool_run_deltas,
+)
+from services.api.adapters.resource_query_builder import Resource
+from services.api.http.concurrency_limits import end_turn
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import ORG, api_of, document_of, raw
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
+from services.api.resources.agents import AGENTS, TOOLS
+from services.api.resources.completions import until_silence
+
+RUN_SECONDS_MAX = 60.0
+NULL = "null"  # what V1 calls a message that is not stored, and a call that no model made
+TOOL_RUNS = Resource(
+    kind="tool_run",
+    view="tools.tool_run_view",
+    document="jsonb_build_object('result', v.result, 'alive', v.alive and v.status = 'running')",
+)
+LOST: JsonObject = {
+    "status": "error",
+    "text": "The server stopped while the tool ran: whether it took effect is not known.",
+}
+
+
+@post(
+    "/v1/tools/run",
+    status_code=200,
+    opt=returns("what the tool returned", body=all_request_bodies.ToolRunFromSource),
+)
+async def run_tool_from_source(request: AnyRequest) -> Response[bytes]:
+    """Run source once, in the sandbox; no tool is made of it."""
+    body = await body_of(request, all_request_bodies.ToolRunFromSource)
+    if body.env_vars:
+        # The bus would store them with the command.
+        detail = "`env_vars`: environment variables of tools are not built yet: leave it out"
+        raise Problem(400, {"detail": detail})
+    fields = body.model_dump(mode="json", exclude={"args", "env_vars"}, exclude_none=True)
+    command = RunTool(
+        tool_run_id=api_of(request).ids.new("tool_run"),
+        source=ToolState.model_validate({**fields, "id": ""}),
+        arguments=body.args,
+        seconds_max=RUN_SECONDS_MAX,
+    )
+    result = await outcome(request, command)
+    returned: JsonObject = {
+        "tool_return": result.text,
+        "status": status_of(result),
+        "tool_call_id": NULL,
+        "stdout": [*result.stdout],
+        "stderr": [*result.stderr],
+    }
+    unsaid = dict.fromkeys(("name", "otid", "sender_id", "step_id", "is_err", "seq_id", "run_id"))
+    return raw(
+        to_json(
+            {
+                "id": NULL,
+                "date": message_date(api_of(request).clock.now()),
+                "message_type": "tool_return_message",
+                **unsaid,
+                **returned,
+                "tool_returns": [{"type": "tool", **returned}],
+            }
+        )
+    )
+
+
+@post(
+    "/v1/agents/{agent_id:str}/tools/{tool_name:str}/run",
+    status_code=200,
+    opt=returns("what the tool returned", body=all_request_bodies.ToolExecuteRequest),
+)
+async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) -> Response[bytes]:
+    """Run a tool that an agent has, with the given arguments; its history does not know of it."""
+    body = await body_of(request, all_request_bodies.ToolExecuteRequest)
+    tools = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS))
+    found = next((tool for tool in tools if tool["name"] == tool_name), None)
+    if found is None:
+        detail = f"Agent {agent_id} has no tool named '{tool_name}': attach it first"
+        raise Problem(404, {"detail": detail})
+    if found["tool_type"] != ToolType.custom.value:
+        detail = f"'{tool_name}' comes with the server: only an agent's model calls it, for now"
+        raise Problem(501, {"detail": detail}, {"x-should-retry": "false"})
+    command = RunTool(
+        tool_run_id=api_of(request).ids.new("tool_run"),
+        tool_id=found["id"],
+        arguments=body.args,
+        agent_id=valid_id("agent", agent_id),
+        seconds_max=RUN_SECONDS_MAX,
+    )
+    result = await outcome(request, command)
+    return raw(
+        to_json(
+            {
+                "status": status_of(result),
+                "func_return": result.text,
+                "agent_state": None,
+                "stdout": [*result.stdout],
+                "stderr": [*result.stderr],
+                "sandbox_config_fingerprint": None,
+            }
+        )
+    )
+
+
+def status_of(result: ToolRunResult) -> str:
+    """How a run ended, in V1's two words."""
+    return "success" if result.status == "success" else "error"
+
+
+async def outcome(request: AnyRequest, command: RunTool) -> ToolRunResult:
+    """What came of a tool: as it is told, or as its row says. Who hangs up has it stopped."""
+    api = api_of(request)
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    subscription = await api.bus.subscribe_deltas(
+        tool_run_deltas(ORG, command.tool_run_id), lambda _, payload: heard.put_nowait(payload)
+    )
+    try:
+        await api.send(request, command, message_id=command.tool_run_id, keyed=False)
+        end_turn(request.scope["state"])  # a tool may take long
+        try:
+            return await result_of(request, command.tool_run_id, heard)
+        except (Problem, asyncio.CancelledError):
+            await stop(request, command.tool_run_id)
+            raise
+    finally:
+        await subscription.end()
+
+
+async def result_of(
+    request: AnyRequest, tool_run_id: str, heard: asyncio.Queue[bytes]
+) -> ToolRunResult:
+    """The result of a run that was begun. Raises the 499 for a client that has gone."""
+    while True:
+        async for told in until_silence(request, heard, seconds=SILENCE_SECONDS_MAX):
+            if "result" in told:
+                return ToolRunResult.model_validate(told["result"])
+        row = await api_of(request).reads.one(TOOL_RUNS, ORG, tool_run_id)
+        seen = from_json(row) if row else {"result": None, "alive": False}
+        if seen["result"] or not seen["alive"]:
+            return ToolRunResult.model_validate(seen["result"] or LOST)
+
+
+async def stop(request: AnyRequest, tool_run_id: str) -> None:
+    """Have a run stopped that nobody waits for; if nobody can be told, its deadline stops it."""
+    command = StopToolRun(tool_run_id=tool_run_id)
+    with suppress(BusUnavailable):
+        await api_of(request).bus.request(command, context_of(request, f"stop-{tool_run_id}"))

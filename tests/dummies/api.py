@@ -10,6 +10,7 @@ import socket
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from libs.contracts.services import names
 from tests.dummies.shell import postgres_answers, service
 
 
@@ -22,14 +23,15 @@ async def ping(client: Client, name: str) -> str:
 
 
 async def health(client: Client) -> dict[str, object]:
-    agent, memory = await asyncio.gather(ping(client, "agent"), ping(client, "memory"))
+    others = [name for name in names() if name != "api"]
+    answers = await asyncio.gather(*(ping(client, name) for name in others))
     return {
         "status": "ok",
         "version": "0.16.8",
         "server": "heeler dummy",
         "postgres": "ok" if await postgres_answers() else "not answering",
         "nats": "ok" if client.is_connected else "not connected",
-        "services": {"agent": agent, "memory": memory},
+        "services": dict(zip(others, answers, strict=True)),
     }
 
 

@@ -92,7 +92,7 @@ SECRETS_OF = {
     "https_proxy": {"agent"},
     "HEELER_PASSWORD": {"api"},
     "LETTA_SERVER_PASSWORD": {"api"},
-    "OTEL_EXPORTER_OTLP_HEADERS": {"agent", "api", "memory"},
+    "OTEL_EXPORTER_OTLP_HEADERS": {"agent", "api", "memory", "tools"},
     "AWS_SECRET_ACCESS_KEY": set(),
     "TZ": set(PARTS),
 }

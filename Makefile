@@ -124,6 +124,11 @@ bench-history: ## Measure an agent with 100,000 messages beside empty ones (ARGS
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.long_history $(ARGS)
 
+.PHONY: bench-sandbox
+bench-sandbox: ## Measure calls in the sandbox, warm and cold (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.sandbox $(ARGS)
+
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)

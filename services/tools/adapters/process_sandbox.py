@@ -77,6 +77,9 @@ class ProcessSandbox:
                 tried.append(str(failed))
                 await pool.close()
                 continue
+            except BaseException:
+                await asyncio.shield(pool.close())
+                raise
             self.pool, self.refusal = pool, ""
             log.info("The code of tools runs by %s", self.granted())
             return

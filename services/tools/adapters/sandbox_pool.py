@@ -81,9 +81,12 @@ class SandboxPool:
                 if self.spawner is not None:
                     log.warning("The process that starts sandboxes has ended: another one starts")
                     await self.spawner.close()
-                spawner = Spawner(self.confinement)
-                await spawner.start()
-                self.spawner = spawner
+                self.spawner = Spawner(self.confinement)
+                try:
+                    await self.spawner.start()
+                except BaseException:
+                    await asyncio.shield(self.spawner.close())
+                    raise
             return self.spawner
 
     def forget_the_dead(self) -> None:

@@ -52,7 +52,7 @@ class Stream:
         return bool(piece)
 
     def read_rest(self) -> None:
-        """Take what is left after all writers are gone, and close."""
+        """Take what is there now, and close."""
         while not self.ended and len(self.kept) < self.kept_bytes and self.read():
             pass
         self.close()
@@ -152,7 +152,7 @@ class SandboxProcess:
 
     def find_first_process(self, pid: int) -> None:
         """The first process of the sandbox, as soon as it is told."""
-        if self.init is not None or self.ended:
+        if self.init is not None:
             return
         if not self.spawner.confinement.namespaces:
             self.init = pid
@@ -160,7 +160,7 @@ class SandboxProcess:
             with suppress(ValueError):
                 line = bytes(self.status.kept).partition(b"\n")[0]
                 told = json.loads(line)
-                if isinstance(told, dict) and isinstance(told.get("child-pid"), int):
+                if isinstance(told, dict) and is_first(told.get("child-pid")):
                     self.init = told["child-pid"]
         if self.init is not None:
             with suppress(ProcessLookupError):
@@ -239,6 +239,9 @@ class SandboxProcess:
             async with asyncio.timeout(END_SECONDS_MAX):
                 with suppress(SpawnerFailed):
                     await asyncio.shield(self.started.pid)
+                if self.spawner.confinement.namespaces:
+                    self.status.read_rest()  # also where the spawner was killed in mid-start
+                    self.find_first_process(0)
                 self.kill()
                 return await asyncio.shield(self.started.ended)
         finally:
@@ -258,6 +261,17 @@ class SandboxProcess:
         if folder:
             path = os.path.join(folder, str(self.started.name))
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+
+
+def is_first(pid: object) -> bool:
+    """Whether a number is that of the first process of a namespace: nobody else is ever killed,
+    though the number was given to another process meanwhile."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            line = next(line for line in file if line.startswith("NSpid:"))
+    except (OSError, StopIteration):
+        return False
+    return line.split()[-1] == "1" and len(line.split()) > 2
 
 
 def kill_tree(pid: int) -> None:

@@ -65,17 +65,20 @@ class Spawner:
         """Begin; raises SpawnerFailed if this confinement is not to be had."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
-        self.process = await asyncio.to_thread(self.open, command, theirs)
+        opened = asyncio.ensure_future(asyncio.to_thread(self.open, command, theirs))
+        try:
+            await asyncio.shield(opened)
+        finally:
+            self.process = await opened
+            self.control = ours
+            self.alive = True
         ours.send(json.dumps(self.confinement.setup()).encode())
         ours.setblocking(False)
-        self.control = ours
-        self.alive = True
         self.loop.add_reader(ours.fileno(), self.hear)
         try:
             async with asyncio.timeout(START_SECONDS_MAX):
                 await self.ready
         except TimeoutError:
-            await self.close()
             raise SpawnerFailed("the process that starts sandboxes does not answer") from None
 
     def open(self, command: list[str], control: socket.socket) -> subprocess.Popen[bytes]:
@@ -115,7 +118,8 @@ class Spawner:
             return
         told = json.loads(message)
         if "ready" in told:
-            self.ready.set_result(None)
+            if not self.ready.done():
+                self.ready.set_result(None)
         elif "refused" in told:
             self.lost(told["refused"])
         else:

@@ -24,6 +24,10 @@ LINUX_THAT_COUNTS = (5, 14)
 FIRST_UID = 1_900_000_000
 SYSTEM_FOLDERS = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec")
 SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+MASKED = (
+    *("/proc/cmdline", "/proc/config.gz", "/proc/kallsyms", "/proc/kcore", "/proc/keys"),
+    *("/proc/key-users", "/proc/modules", "/proc/sched_debug", "/proc/timer_list"),
+)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 # Of the weaker mode: what programs read to find libraries, names and certificates.
 SYSTEM_FILES = (
@@ -129,7 +133,7 @@ def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
     arguments += [
         *("--ro-bind-data", "7", PROGRAM_PATH),
         *("--ro-bind-data", "8", "/etc/passwd", "--ro-bind-data", "9", "/etc/group"),
-        *("--proc", "/proc", "--dev", "/dev"),
+        *("--proc", "/proc", *masks(), "--dev", "/dev"),
         *("--size", str(SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev"),
         *("--size", str(SCRATCH_BYTES), "--perms", "1777", "--tmpfs", "/tmp"),
@@ -139,6 +143,12 @@ def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
     rules = files(["/"], ["/dev/shm", *DEVICES])
     argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH, rules)
     return Confinement("bubblewrap", argv, (told, *data))
+
+
+def masks() -> list[str]:
+    """What the kernel tells everybody about the machine, as empty files."""
+    found = [path for path in MASKED if os.path.exists(path)]
+    return [word for path in found for word in ("--ro-bind", "/dev/null", path)]
 
 
 def system_folders() -> list[str]:

@@ -25,6 +25,7 @@ RESULT = 3
 NAME = "tool.py"
 LENGTH_BYTES = 4
 OPEN_FILES_MAX = 128
+IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ
 LESS_IMPORTANT = 5  # than the services, when the processors are busy
 # Already counted when the code begins: this process, and the first one of the sandbox.
 OWN_PROCESSES = 3
@@ -192,7 +193,8 @@ def called(module: ModuleType, program: dict[str, Any]) -> Any:
 
 def run_other(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
     """Execute another interpreter, and wait for it."""
-    child = os.posix_spawn(command[0], command, {**os.environ, **environment})
+    environment = {**os.environ, **environment}
+    child = os.posix_spawn(command[0], command, environment, setsigdef=IGNORED_BY_PYTHON)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code == 0:
         return {"status": "success", "value": None}

@@ -24,7 +24,8 @@ FIRST_DATA_FILE = 5
 PARKED_FILES = 64  # where files wait until their places are free
 STAGE = "/mnt"
 USERS = 4096
-PR_SET_PDEATHSIG = 1
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the service says when to stop
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MS_BIND, MS_REC, MS_PRIVATE, MS_RDONLY, MS_REMOUNT = 4096, 16384, 1 << 18, 1, 32
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -59,6 +60,7 @@ class Spawner:
     """What is started, by process id."""
 
     def __init__(self, control: socket.socket, setup: dict[str, Any]) -> None:
+        self.pid = os.getpid()
         self.control = control
         self.argv: list[str] = setup["argv"]
         self.data = [base64.b64decode(text) for text in setup["data"]]
@@ -89,7 +91,8 @@ class Spawner:
         """Turn into the sandbox; never returns."""
         os.setsid()
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, *IGNORED):
+            signal.signal(number, signal.SIG_DFL)
         self.place(files)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         folder = os.path.join(self.folder, str(name)) if self.folder else ""
@@ -101,6 +104,8 @@ class Spawner:
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self.pid:
+            return
         if folder:
             os.chdir(folder)
         os.execve(self.argv[0], self.argv, {})
@@ -125,6 +130,7 @@ class Spawner:
             except ChildProcessError:
                 return
             if pid == 0:
+                self.end_strays()
                 return
             name = self.names.pop(pid, None)
             if name is not None:
@@ -147,23 +153,52 @@ class Spawner:
                 for file in files:
                     os.close(file)
 
+    def end_strays(self) -> None:
+        """Kill what was left to us by a sandbox that ended: the first process of one that was
+        killed while it started waits for ever otherwise."""
+        if not self.folder or not self.names:
+            for pid in children():
+                if pid not in self.names:
+                    kill(pid)
+
     def kill_all(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind, also nothing that is left to us meanwhile."""
         for pid in self.names:
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
+        while True:
+            for pid in children():
+                kill(pid)
+            try:
+                os.wait()
+            except ChildProcessError:
+                return
+
+
+def children() -> list[int]:
+    """Our child processes, those included whose parents have ended."""
+    me = os.getpid()
+    with open(f"/proc/{me}/task/{me}/children") as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def kill(pid: int) -> None:
+    """Kill a process that may have ended already."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def main() -> None:
     """Serve whoever holds the other end of the socket."""
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = json.loads(control.recv(MESSAGE_BYTES_MAX))
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake, written = os.pipe()
     os.set_blocking(written, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(written, warn_on_full_buffer=False)
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)  # the service says when to stop
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
     spawner = Spawner(control, setup)
     try:
         if setup["stage"]:

@@ -156,6 +156,12 @@ class TestPrograms:
         assert (outcome.status, outcome.stdout) == ("error", '{"a": 1}\n')
         assert outcome.reason == "The program ended with exit status 3"
 
+    async def test_a_shell_has_the_signals_of_a_shell(self, sandbox):
+        source = "yes | head -1; sh -c 'kill -TERM $$; echo survived'; echo $?"
+        outcome = await sandbox.run(Program("shell", source))
+        assert outcome.stdout == "y\n143\n"
+        assert "roken pipe" not in outcome.stderr
+
     async def test_javascript(self, sandbox):
         if sandbox.runtimes.node is None:
             pytest.skip("Node is not installed")
@@ -231,12 +237,22 @@ attempt("process_vm_readv", lambda: syscall(310, 1, 0, 0, 0, 0, 0))
         if "init's environ GOT" in found:
             assert "\n0\n" in found
 
+    async def test_the_kernel_tells_nothing_of_the_machine(self, sandbox):
+        source = """
+for path in ("/proc/cmdline", "/proc/kallsyms", "/proc/keys", "/proc/modules", "/proc/1/environ"):
+    attempt(path, lambda: open(path).read() or 1 / 0)
+attempt("host", lambda: 1 / (os.uname().nodename != "sandbox"))
+for path in ("/proc/1/root", "/proc/1/cwd", "/proc/1/map_files"):
+    attempt(path, lambda: os.listdir(path))
+"""
+        assert " GOT " not in await printed(sandbox, source)
+
     async def test_there_is_no_network_also_not_this_machine(self, sandbox):
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
             socket.socket(socket.AF_UNIX) as abstract,
         ):
-            abstract.bind("\0heeler-sandbox-test")
+            abstract.bind(f"\0heeler-sandbox-{os.getpid()}")
             abstract.listen()
             source = f"""
 port = {server.getsockname()[1]}
@@ -245,7 +261,8 @@ def tcp(host, port):
 for host in ("127.0.0.1", "169.254.169.254", "10.0.0.1", "1.1.1.1"):
     attempt(host, lambda: tcp(host, port))
 attempt("name", lambda: socket.getaddrinfo("example.com", 80))
-attempt("abstract", lambda: socket.socket(socket.AF_UNIX).connect("\\0heeler-sandbox-test"))
+unix = socket.socket(socket.AF_UNIX)
+attempt("abstract", lambda: unix.connect("\\0heeler-sandbox-{os.getpid()}"))
 attempt("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))
 attempt("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))

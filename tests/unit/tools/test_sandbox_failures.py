@@ -126,12 +126,28 @@ class TestProcessesThatDie:
     async def test_the_spawner_is_killed(self):
         sandbox = await started()
         task = asyncio.create_task(sandbox.run(SLEEP))
-        await wait_for("the call", lambda: sandbox.pool.used)
+        pool = sandbox.pool
+        await wait_for("the call", lambda: pool.used and not pool.starting and len(pool.idle) == 2)
+        before = orphans("bwrap")
         os.kill(sandbox.pool.spawner.process.pid, signal.SIGKILL)
         outcome = await asyncio.wait_for(task, 10)
         assert outcome.status == "killed"
         assert (await sandbox.run(ECHO)).value == 1
         await sandbox.close()
+        await wait_for("the end", lambda: not set(orphans("bwrap")) - set(before))
+
+    async def test_what_is_stopped_while_it_starts_leaves_nothing(self):
+        first = await started()
+        await first.close()
+        before = {*tree(os.getpid()), *orphans("bwrap")}
+        for wait in range(12):
+            sandbox = ProcessSandbox()
+            start = asyncio.create_task(sandbox.start())
+            await asyncio.sleep(0.005 * wait)
+            start.cancel()
+            await asyncio.gather(start, return_exceptions=True)
+            await sandbox.close()
+        await wait_for("the end", lambda: not {*tree(os.getpid()), *orphans("bwrap")} - before)
 
     async def test_idle_ones_that_died_are_not_handed_out(self):
         sandbox = await started()
@@ -171,6 +187,19 @@ asyncio.run(main())
         server.wait()
         server.stdout.close()
         await wait_for("the end", lambda: not [pid for pid in started_by_it if runs(pid)])
+
+
+def orphans(name: str) -> list[int]:
+    """The processes of a name that were left to the machine."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            stat = Path(f"/proc/{entry}/stat").read_text() if entry.isdigit() else ""
+        except OSError:
+            continue
+        if f"({name})" in stat and int(stat.rpartition(")")[2].split()[1]) == 1:
+            found.append(int(entry))
+    return found
 
 
 def exists(path: str) -> bool:

@@ -86,7 +86,12 @@ class Spawner:
         with control:
             files = [control.fileno()]
             return subprocess.Popen(
-                command, pass_fds=files, stdin=subprocess.DEVNULL, cwd="/", env={}
+                command,
+                pass_fds=files,
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                start_new_session=True,  # who kills the group of the service leaves it to clean up
             )
 
     def spawn(self, files: Sequence[int]) -> Started:

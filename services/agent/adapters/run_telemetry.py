@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Self
 
 from libs.bus.ports import Clock
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.bus_messages import Context, Event
 from libs.contracts.conversation import (
     QueuedRunsCancelled,
@@ -17,7 +18,7 @@ from libs.contracts.conversation import (
     RunStarted,
     ToolCall,
 )
-from libs.contracts.letta.enums import StopReasonType
+from libs.contracts.letta.enums import StopReasonType, ToolType
 from libs.eventstore.connection_pool import Database
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Attributes, Span
@@ -48,8 +49,8 @@ class ObservedTools:
     async def run(
         self, call: ToolCall, design: AgentDesign, run_id: str, step_id: str, context: Context
     ) -> ToolResult:
-        """Run a tool. Models make up names of tools, which are no label of a metric."""
-        name = call.name if call.name in design.tools else metrics.UNKNOWN
+        """Run a tool. Models and clients make up names of tools, which are no label of a metric."""
+        name = label_of(call.name, design)
         began = self.clock.monotonic()
         outcome = RAISED
         try:
@@ -62,6 +63,13 @@ class ObservedTools:
         finally:
             metrics.TOOL_CALLS.labels(name, outcome).inc()
             metrics.TOOL_SECONDS.labels(name).observe(self.clock.monotonic() - began)
+
+
+def label_of(name: str, design: AgentDesign) -> str:
+    """The label of a call in metrics."""
+    if name not in design.tools:
+        return metrics.UNKNOWN
+    return name if name in BASE_TOOLS else ToolType.custom.value
 
 
 def executing(call: ToolCall, step_id: str) -> Span:

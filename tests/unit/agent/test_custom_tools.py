@@ -16,7 +16,9 @@ from libs.contracts.approvals import CallAnswer, SetToolApproval
 from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.conversation import CancelRuns, ToolCall, Usage
 from libs.contracts.tool_runs import RunTool, tool_run_deltas
+from libs.telemetry import metrics
 from services.agent.adapters.custom_tools import CustomTools, arguments_of
+from services.agent.adapters.run_telemetry import label_of
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.active_run import INTERRUPTED, ModelReply
 from services.agent.domain.agent import Agent, AgentDesign
@@ -254,6 +256,14 @@ def custom_tools(process: Process) -> CustomTools:
     return owner
 
 
+async def killed(process: Process) -> None:
+    """What it does ends."""
+    tasks = list(process.drivers.tasks.values())
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def result_of_call(world: World) -> Any:
     [shown] = [one for one in world.schema.rows("messages") if one["role"] == "tool"]
     return shown["docs"][0]
@@ -369,7 +379,7 @@ class TestCalling:
         shown = result_of_call(world)
         assert (shown["tool_return"], shown["status"]) == (INTERRUPTED, "error")
         assert world.row("runs", "run-1")["status"] == "completed"
-        await first.drivers.drain()
+        await killed(first)
 
     async def test_a_call_of_a_tool_that_was_deleted_before_is_an_error(self, world: World) -> None:
         tools = ToolsService(world)
@@ -386,6 +396,25 @@ class TestCalling:
 
         assert tools.asked == []
         assert "There is no tool named 'roll_dice'" in result_of_call(world)["tool_return"]
+
+    async def test_tools_that_may_run_beside_others_do(self, world: World) -> None:
+        tools = ToolsService(world)
+        await tools.start()
+        await world.agent(custom=[DICE.model_copy(update={"parallel": True})])
+        second = ROLL.model_copy(update={"id": "call_2"})
+        process = world.process("agent-1", rolls(ROLL, second), words())
+        await process.say("run-1")
+        await wait_for("both calls", lambda: len(tools.asked) == 2)
+
+        assert {one.tool_call_id for one in tools.asked} == {"call_1", "call_2"}
+        await killed(process)
+
+    async def test_its_name_is_no_label_of_a_metric(self, world: World) -> None:
+        await world.agent(custom=[DICE])
+        process = world.process("agent-1")
+        now = await design(process)
+        labels = [label_of(name, now) for name in ("roll_dice", "memory_insert", "made_up")]
+        assert labels == ["custom", "memory_insert", metrics.UNKNOWN]
 
     async def test_a_long_result_is_cut_by_the_tools_own_limit(self, world: World) -> None:
         tools = ToolsService(world, {**FOUR, "text": "x" * 100})

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 VARIABLE = "HEELER_SANDBOX"
 CONFINED, UNCONFINED, OFF = "process", "process-unconfined", "off"
+# Without it nobody could watch what the processes of a sandbox use together.
+LISTED_CHILDREN = "/proc/thread-self/children"
 LANGUAGES = ("python", "shell", "javascript")
 HOW_TO_WEAKEN = (
     f"Whoever runs the server may allow the weaker mode by {VARIABLE}={UNCONFINED}: there the code"
@@ -89,6 +91,9 @@ class ProcessSandbox:
     def candidates(self, tried: list[str]) -> list[Confinement]:
         """The ways to run programs that are allowed here, the best one first."""
         if self.mode == OFF or not sys.platform.startswith("linux"):
+            return []
+        if not os.path.exists(LISTED_CHILDREN):
+            tried.append("the kernel does not list the children of processes: CONFIG_PROC_CHILDREN")
             return []
         if self.mode == UNCONFINED:
             self.folder = tempfile.mkdtemp(prefix="heeler-sandbox-")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from services.tools.adapters import process_sandbox
-from services.tools.adapters.process_sandbox import OFF, UNCONFINED, ProcessSandbox
+from services.tools.adapters.process_sandbox import CONFINED, OFF, UNCONFINED, ProcessSandbox
 from services.tools.sandbox.places import NoPlace, Places
 from services.tools.sandbox.ports import Limits, Program
 from tests.waiting import wait_for
@@ -51,6 +51,14 @@ class TestMachinesThatGrantLittle:
         await sandbox.start()
         assert "No permissions to create new namespace" in sandbox.refusal
         await sandbox.close()
+
+    async def test_where_nobody_could_watch_it_says_so(self, monkeypatch):
+        monkeypatch.setattr(process_sandbox, "LISTED_CHILDREN", "/proc/nothing")
+        for mode in (CONFINED, UNCONFINED):
+            sandbox = ProcessSandbox(mode)
+            await sandbox.start()
+            assert "CONFIG_PROC_CHILDREN" in sandbox.refusal
+            await sandbox.close()
 
     async def test_without_bubblewrap_it_says_so(self, monkeypatch):
         monkeypatch.setattr(process_sandbox, "bubblewrap", lambda: None)

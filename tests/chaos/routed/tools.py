@@ -1,0 +1,5 @@
+"""The tools service behind wires."""
+
+from tests.chaos.routed import run
+
+run("tools")

@@ -51,12 +51,17 @@ from services.api.adapters.tool_queries import TOOLS, ToolQueries
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS
+from services.api.resources.agents import TOOLS as AGENT_TOOLS
 from services.api.resources.blocks import BLOCKS
 from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.steps import STEPS, StepPage
+from services.api.resources.tool_runs import TOOL_RUNS
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
+from services.tools.adapters.tool_run_queries import (
+    PostgresToolRunQueries as PostgresOwnToolRunQueries,
+)
 from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP, TOOL, TOOL_RUN
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
@@ -170,6 +175,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "tools_of_many": lambda queries: queries.tools_of_many([(ORG, [TOOL])]),
         "custom_tools_named": lambda queries: queries.custom_tools_named(ORG, ["roll_dice"]),
     },
+    PostgresOwnToolRunQueries: {
+        "stopped_runs": lambda queries: queries.stopped_runs([ORG], [TOOL_RUN]),
+    },
     PostgresToolRunQueries: {
         "tool_run": lambda queries: queries.tool_run(ORG, TOOL_RUN),
     },
@@ -218,6 +226,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresCallbackQueries: {"due_callbacks"},
     PostgresAgentQueries: {"unfinished_creations"},
     PostgresRunQueries: {"orphaned_turns"},
+    PostgresOwnToolRunQueries: {"orphaned_runs"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {
@@ -280,6 +289,12 @@ async def resources_have_keys(explained: Explained) -> None:
         explained.scans = []
         await reads.one(RUNS, ORG, RUN, document)
         assert explained.without_key() == []
+    explained.scans = []
+    await reads.one(TOOL_RUNS, ORG, TOOL_RUN)
+    assert explained.without_key() == []
+    explained.scans = []
+    await reads.one(AGENTS, ORG, AGENT, AGENT_TOOLS)
+    assert explained.without_key() == []
     for document in (STEP_METRICS, STEP_TRACE):
         explained.scans = []
         await reads.one(STEPS, ORG, STEP, document)

@@ -36,8 +36,8 @@ class ToolRunQueries(Protocol):
         others."""
         ...
 
-    async def stopped_runs(self, tool_run_ids: list[str]) -> list[str]:
-        """Those of these calls that have ended; they are this process's own."""
+    async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
+        """Those of these calls of these organisations that were stopped."""
         ...
 
 
@@ -53,10 +53,12 @@ class PostgresToolRunQueries:
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX})
         return [OrphanedRun(*row) for row in rows]
 
-    async def stopped_runs(self, tool_run_ids: list[str]) -> list[str]:
-        """Those of these calls that have ended; they are this process's own."""
+    async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
+        """Those of these calls of these organisations that were stopped."""
         rows = await self.database.fetch(
-            "select id from tools.tool_runs where id = any(%s) and status = 'stopped'",
-            [tool_run_ids],
+            "select r.id from unnest(%s::text[]) as wanted(id) cross join lateral"
+            " (select id, org, status from tools.tool_runs where id = wanted.id limit 1) r"
+            " where r.org = any(%s) and r.status = 'stopped'",
+            [tool_run_ids, orgs],
         )
         return [one for (one,) in rows]

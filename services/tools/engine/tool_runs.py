@@ -68,6 +68,7 @@ class ToolRuns:
     def __init__(self, ports: ToolRunPorts) -> None:
         self.ports = ports
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.orgs: dict[str, str] = {}  # whose the call of each task is
         self.asides: set[asyncio.Task[None]] = set()
         self.missing: set[str] = set()
         self.stopping = False
@@ -79,8 +80,13 @@ class ToolRuns:
         if epoch is None:  # somebody else has it, and will see to its end
             return
         task = asyncio.create_task(self.run(run, Fence(run.id, epoch)))
-        self.tasks[run.id] = task
-        task.add_done_callback(lambda _: self.tasks.pop(run.id, None))
+        self.tasks[run.id], self.orgs[run.id] = task, run.context.org
+        task.add_done_callback(lambda _: self.forget(run.id))
+
+    def forget(self, tool_run_id: str) -> None:
+        """A call is over."""
+        self.tasks.pop(tool_run_id, None)
+        self.orgs.pop(tool_run_id, None)
 
     async def run(self, run: BegunRun, fence: Fence) -> None:
         """Run the code, record what came of it, and tell whoever waits. A process edge: a bug is
@@ -170,8 +176,9 @@ class ToolRuns:
         try:
             while self.stopped_unseen:
                 self.stopped_unseen = False
+                orgs, ids = sorted(set(self.orgs.values())), list(self.tasks)
                 with contextlib.suppress(StoreUnavailable):
-                    for gone in await self.ports.queries.stopped_runs(list(self.tasks)):
+                    for gone in await self.ports.queries.stopped_runs(orgs, ids):
                         self.stopped(gone)
         finally:
             self.looking = False

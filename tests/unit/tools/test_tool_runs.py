@@ -123,8 +123,8 @@ class Queries:
             if row["status"] == "running" and row["id"] not in held
         ]
 
-    async def stopped_runs(self, tool_run_ids: list[str]) -> list[str]:
-        rows = self.schema.rows("tool_runs")
+    async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
+        rows = [row for row in self.schema.rows("tool_runs") if row["org"] in orgs]
         return [
             row["id"] for row in rows if row["id"] in tool_run_ids and row["status"] == "stopped"
         ]

@@ -22,6 +22,8 @@ SKEWS_SECONDS = {
     "agent-2": -300,
     "memory": -300,
     "memory-2": 0,
+    "tools": 300,
+    "tools-2": 0,
     "api": 0,
     "api-2": 300,
 }

@@ -30,6 +30,8 @@ async def test_no_request_fails_while_every_row_is_rebuilt(
     agents = [new_agent(name=unique("rebuilt")).id for _ in range(AGENTS)]
     for agent_id in agents:
         letta.agents.messages.create(agent_id, messages=says("Hello"))
+    name = unique("tool").replace("-", "_")
+    tool = letta.tools.create(source_code=f"def {name}():\n    '''Do.'''")
     before = [seen(letta, agent_id) for agent_id in agents]
     going, answers = True, 0
 
@@ -52,6 +54,7 @@ async def test_no_request_fails_while_every_row_is_rebuilt(
             heeler.psql("update agent.runs set request_hash = request_hash || 'x'")
             heeler.psql("update agent.agents set updated_at = now()")
             heeler.psql("update memory.blocks set created_at = now()")
+            heeler.psql("update tools.tools set created_at = now(), name = name || 'x'")
             done = await asyncio.to_thread(heeler.command, "rebuild")
             assert (done.returncode, done.stderr) == (0, "")
             assert "rows changed: none" not in done.stdout
@@ -63,6 +66,8 @@ async def test_no_request_fails_while_every_row_is_rebuilt(
     checked = heeler.command("rebuild", "--check")
     assert checked.returncode == 0, checked.stdout
     assert [seen(letta, agent_id) for agent_id in quiet] == before[AGENTS // 2 :]
+    assert [one.to_dict() for one in letta.tools.list(name=name).items] == [tool.to_dict()]
+    letta.tools.delete(tool.id)
 
 
 async def test_rows_that_are_gone_come_back(

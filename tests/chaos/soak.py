@@ -25,7 +25,7 @@ import httpx
 import psutil
 
 from deploy import container_health
-from libs.contracts.services import events_stream
+from libs.contracts.services import events_stream, names
 from libs.contracts.stream_definitions import COMMANDS_STREAM
 from tests.chaos.client import GIVE_UP_SECONDS, Answer, Client
 from tests.chaos.dose import Dose
@@ -61,6 +61,7 @@ CONNECTIONS_MORE_MAX = 4
 INDEX_OF_AN_EVENT_BYTES = 300
 # A connection more is a process of Postgres more, with a hundred files: judged by connection.
 BY_CONNECTION = "postgres"
+EVENTS = " + ".join(f"(select count(*) from {name}.events)" for name in names())
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class Soak:
         """What is used now."""
         streams = await asyncio.to_thread(self.streams)
         rows = await self.world.sql(
-            "select (select count(*) from agent.events) + (select count(*) from memory.events),"
+            f"select {EVENTS},"
             " (select count(*) from pg_stat_activity where backend_type = 'client backend'),"
             " (select count(*) from agent.agents)"
         )

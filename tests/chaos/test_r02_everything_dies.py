@@ -8,4 +8,4 @@ from tests.chaos.conftest import Proves
 async def test_r02_all_parts_dying_at_once_loses_nothing(proves: Proves) -> None:
     verdict = await proves("R02")
 
-    assert verdict.kills == 2 * 5
+    assert verdict.kills == 2 * 6

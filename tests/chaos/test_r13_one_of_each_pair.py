@@ -8,4 +8,4 @@ from tests.chaos.conftest import Proves
 async def test_r13_the_other_of_a_pair_takes_over(network_proves: Proves) -> None:
     verdict = await network_proves("R13-PAIRS")
 
-    assert verdict.kills == 3
+    assert verdict.kills == 4

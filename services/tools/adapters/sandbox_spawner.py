@@ -167,16 +167,11 @@ class Spawner:
     async def close(self) -> None:
         """End it, and wait for that."""
         self.lost("it was stopped")
-        with suppress(ProcessLookupError):
-            await asyncio.to_thread(self.wait)
-
-    def wait(self) -> None:
-        """Until the process has ended; it ends by itself when the socket is closed."""
-        try:
-            self.process.wait(START_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
+        ended = asyncio.ensure_future(asyncio.to_thread(self.process.wait))
+        _, late = await asyncio.wait([ended], timeout=START_SECONDS_MAX)
+        if late:  # it ends by itself when the socket is closed
             self.process.kill()
-            self.process.wait()
+        await ended
 
 
 def close_all(files: Sequence[int]) -> None:

@@ -7,9 +7,6 @@ import gc
 # New objects between two collections; Python's own figure is 700. There are few cycles to be found,
 # and what holds no cycle is freed without a collection.
 NEW_OBJECTS_MAX = 20_000
-YOUNG_COLLECTIONS = 10
-# One of all objects takes a tenth of a second in a service with many conversations at hand.
-OLD_COLLECTIONS = 100
 
 
 def freeze_what_is_loaded() -> None:
@@ -18,4 +15,4 @@ def freeze_what_is_loaded() -> None:
     which nobody is answered."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS_MAX, YOUNG_COLLECTIONS, OLD_COLLECTIONS)
+    gc.set_threshold(NEW_OBJECTS_MAX)

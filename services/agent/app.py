@@ -12,6 +12,7 @@ from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts import memory
 from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
+from libs.contracts.base_tools.definition import Owner
 from libs.contracts.conversation import RunCancelled
 from libs.telemetry import metrics
 from services.agent.adapters.address_guard import AddressGuard
@@ -28,9 +29,8 @@ from services.agent.adapters.models.prices import PriceTable, PublishedPrices, p
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_router import ToolRouter
-from services.agent.domain.tools.definition import Owner
 from services.agent.engine.callbacks import CallbackSender
-from services.agent.engine.left_chunks import LeftChunks
+from services.agent.engine.orphaned_chunks import OrphanedChunks
 from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
@@ -104,7 +104,7 @@ async def wire(
         blocks.sweep,
         conversations.sweep,
         creations.sweep,
-        LeftChunks(bus, queries, clock).sweep,
+        OrphanedChunks(bus, queries, clock).sweep,
         published.sweep,
     ]
     service.lease_watchers.append(engine.leases_held)

@@ -88,6 +88,10 @@ def test_source_is_run_once_without_becoming_a_tool(http: httpx.Client) -> None:
         refused = http.post("/v1/tools/run", json={"args": {}, **wrong})
         assert refused.status_code == 400
         assert field in refused.text
+    packages = {"source_code": source, "args": {}, "pip_requirements": [{"name": "requests"}]}
+    hopeless = http.post("/v1/tools/run", json=packages)
+    assert hopeless.status_code == 422, "no client tries again what cannot succeed"
+    assert "pip_requirements" in hopeless.text
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/tools/{tool_name}/run")

@@ -132,12 +132,13 @@ class CustomTools:
 def arguments_of(tool: CustomTool, arguments: str) -> JsonObject:
     """The arguments of a call, without what a loop adds to them that the tool does not know.
     Raises ValidationError for what is no object."""
-    properties = tool.json_schema["parameters"]["properties"]  # type: ignore[index, call-overload]
+    properties = tool.parameters.get("properties")
+    known = properties if isinstance(properties, dict) else {}
     given = _ARGUMENTS.validate_json(arguments or "{}")
     return {
         name: value
         for name, value in given.items()
-        if name in properties or name not in (HEARTBEAT, THOUGHTS)  # type: ignore[operator]
+        if name in known or name not in (HEARTBEAT, THOUGHTS)
     }
 
 

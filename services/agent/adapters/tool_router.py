@@ -11,6 +11,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from libs.bus.ports import BusUnavailable, Clock
+from libs.contracts.base_tools.definition import Owner
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import ToolCall
 from libs.eventstore import failpoints
@@ -20,7 +21,6 @@ from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.domain.tools.custom_tools import HeldTool
-from services.agent.domain.tools.definition import Owner
 from services.agent.domain.tools.return_limits import cut
 from services.agent.settings import TOOL_SECONDS_MAX
 

@@ -18,12 +18,12 @@ from libs.contracts.agent import (
     BlockDetached,
 )
 from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.base_tools.definition import tool_ids_of
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
-from services.agent.domain.tools.definition import tool_ids_of
 
 AGENT_BLOCKS_MAX = 500
 

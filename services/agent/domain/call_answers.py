@@ -14,6 +14,7 @@ from libs.contracts.approvals import (
     WaitingCall,
     arguments_hash,
 )
+from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.contracts.bus_messages import Json
 from libs.contracts.conversation import (
     Message,
@@ -27,7 +28,6 @@ from services.agent.domain.approval_state import PendingApproval
 from services.agent.domain.deciding_conversation import DecidingConversation
 from services.agent.domain.pending_call import PendingCall
 from services.agent.domain.tool_calls import show
-from services.agent.domain.tools.definition import TOOL_RETURN_CHARS_MAX
 from services.agent.domain.tools.return_limits import cut
 
 NOT_APPROVED = "The user did not allow this call, so it was not carried out."

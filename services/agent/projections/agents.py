@@ -13,13 +13,13 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.base_tools.definition import tool_ids_of
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.conversation import main_conversation
 from libs.contracts.letta.agent_state import AgentConfig, agent_state
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.catalogue import tool_state, tools_of
 from services.agent.domain.tools.custom_tools import custom_ids
-from services.agent.domain.tools.definition import tool_ids_of
 from services.agent.projections.tables import AGENT_TAGS, AGENTS, CREATIONS, listed
 
 # The fields of a V1 agent that an answer replaces by what others know, or that are searched by.

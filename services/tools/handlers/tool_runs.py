@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
-from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Rejected
+from libs.contracts.bus_messages import UNAVAILABLE, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, StopToolRun
 from libs.eventstore.unit_of_work import UnitOfWork
@@ -37,7 +37,9 @@ class ToolRunHandlers:
         program = program_of(tool, command, work.context.org)
         why = self.runs.ports.refused(program)
         if why:
-            return Rejected(code=UNAVAILABLE, reason=why)
+            # Only a process that is being stopped is worth another try.
+            code = UNAVAILABLE if self.runs.stopping else UNPROCESSABLE
+            return Rejected(code=code, reason=why)
         refused = call.begin(command, tool, at=self.clock.now())
         if refused:
             return refused

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
@@ -16,7 +17,6 @@ from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_configuration import Facts, created_design, updated_design
 from services.agent.domain.agent_names import made_up_name
 from services.agent.domain.agent_types import PROFILES
-from services.agent.domain.tools.definition import tool_id
 from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED_BLOCK, TOOLS
 from tests.unit.given import LATER, NOW
 

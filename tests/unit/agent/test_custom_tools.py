@@ -13,6 +13,7 @@ from libs.bus.ports import IncomingCommand
 from libs.contracts.agent import UpdateAgent
 from libs.contracts.agent_tools import AttachTool, DetachTool
 from libs.contracts.approvals import CallAnswer, SetToolApproval
+from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.conversation import CancelRuns, ToolCall, Usage
 from libs.contracts.tool_runs import RunTool, tool_run_deltas
@@ -23,7 +24,6 @@ from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.active_run import INTERRUPTED, ModelReply
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.tools.custom_tools import CustomTool
-from services.agent.domain.tools.definition import tool_id
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.waiting import wait_for

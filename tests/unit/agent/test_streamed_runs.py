@@ -20,7 +20,7 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.domain.active_run import CANCELLED, Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
-from services.agent.engine.left_chunks import LeftChunks
+from services.agent.engine.orphaned_chunks import OrphanedChunks
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, FakeModel, Process, World
 from tests.waiting import wait_for
@@ -189,7 +189,7 @@ async def test_chunks_that_a_dead_process_left_are_dropped(world: World) -> None
     await wait_for("chunks to be kept", lambda: world.network.tokens.get(tokens))
     ended = delta_subject("agent", "run", "token", "org-1", "run-of-a-dead-process")
     await process.bus.publish_delta(ended, b"{}")
-    left = LeftChunks(process.bus, world.queries, world.clock)
+    left = OrphanedChunks(process.bus, world.queries, world.clock)
     await left.sweep()
     assert list(world.network.tokens) == [tokens], "whose run goes on may be asked for"
     await process.bus.publish_delta(ended, b"{}")

@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 from letta_client.types import Tool
 
+from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.enums import AgentType
@@ -13,7 +14,6 @@ from libs.contracts.letta.errors import check_id
 from services.agent.domain.agent_types import PROFILES, default_tools
 from services.agent.domain.prompts import LETTA_V1, compaction_prompt, compile_system_prompt
 from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
-from services.agent.domain.tools.definition import tool_id
 from tests.unit.letta.recordings import body, differences
 
 COMPILED_AT = datetime.fromisoformat("2026-11-21T09:05:00+00:00")

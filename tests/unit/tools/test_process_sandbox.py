@@ -202,7 +202,7 @@ class TestWalls:
         (tmp_path / "secret").write_text("secret")
         checkout = Path(__file__).parents[3]
         paths = [tmp_path / "secret", "/etc/shadow", "/etc/ssh", "/work", "/home", "/var", "/sys"]
-        paths += [checkout / "pyproject.toml", Path.home() / ".ssh", "/root/.bashrc", "/opt"]
+        paths += [checkout / "pyproject.toml", Path.home() / ".ssh", "/root", "/opt"]
         source = f"for path in {[str(path) for path in paths]!r}:\n"
         source += "  attempt(path, lambda: os.stat(path))\n"
         source += "print(sorted(os.listdir('/')), os.listdir('/etc'))\n"

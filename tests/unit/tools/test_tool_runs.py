@@ -14,7 +14,7 @@ from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import (
     NOT_FOUND,
-    UNAVAILABLE,
+    UNPROCESSABLE,
     Accepted,
     Command,
     Context,
@@ -352,7 +352,7 @@ async def test_without_a_sandbox_nothing_is_begun(world: World) -> None:
     reply = await process.tell(call())
 
     assert isinstance(reply, Rejected)
-    assert (reply.code, reply.reason) == (UNAVAILABLE, "This machine grants no sandbox")
+    assert (reply.code, reply.reason) == (UNPROCESSABLE, "This machine grants no sandbox")
     assert world.story() == []
 
 

@@ -16,7 +16,7 @@ LOOK_SECONDS = 60.0
 CHUNKS_OF_RUNS = delta_subject("agent", "run", "token", "*", "*")
 
 
-class LeftChunks:
+class OrphanedChunks:
     """Looks when the process starts, for it may be the one that died, and now and then."""
 
     def __init__(self, bus: Bus, queries: RunQueries, clock: Clock) -> None:

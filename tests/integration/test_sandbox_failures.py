@@ -17,7 +17,7 @@ from services.tools.sandbox.places import NoPlace, Places
 from services.tools.sandbox.ports import Limits, Program
 from tests.waiting import wait_for
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 SLEEP = Program("python", "import time\ntime.sleep(60)")
 ECHO = Program("python", "def f(n):\n  return n", "f", {"n": 1})
 

@@ -200,9 +200,13 @@ class TestPrograms:
 class TestWalls:
     async def test_files_of_the_machine_are_not_there(self, sandbox, tmp_path):
         (tmp_path / "secret").write_text("secret")
-        checkout = Path(__file__).parents[3]
-        paths = [tmp_path / "secret", "/etc/shadow", "/etc/ssh", "/work", "/home", "/var", "/sys"]
-        paths += [checkout / "pyproject.toml", Path.home() / ".ssh", "/root", "/opt"]
+        checkout = Path(__file__).parents[2]
+        paths = [tmp_path / "secret", "/etc/shadow", "/etc/ssh", "/home", "/var", "/sys"]
+        paths += [
+            checkout / "pyproject.toml",
+            *(Path.home() / one for one in (".ssh", ".bashrc")),
+            "/opt",
+        ]
         source = f"for path in {[str(path) for path in paths]!r}:\n"
         source += "  attempt(path, lambda: os.stat(path))\n"
         source += "print(sorted(os.listdir('/')), os.listdir('/etc'))\n"

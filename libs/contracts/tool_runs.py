@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta_subject
+from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 
 SERVICE = "tools"
@@ -19,6 +20,9 @@ SILENCE_SECONDS_MAX = 5.0
 # How much of a call's arguments stays in the history, as JSON; and of what a tool printed.
 ARGUMENTS_KEPT_CHARS_MAX = 10_000
 PRINTED_CHARS_MAX = 50_000
+
+# The tools whose calls the tools service carries out.
+RUNNABLE_TYPES = frozenset({ToolType.custom.value})
 
 RunStatus = Literal["success", "error", "timeout", "killed"]
 

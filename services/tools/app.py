@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from libs.bus.service_runner import Runtime, Wire
+from libs.contracts.letta.enums import ToolType
 from libs.contracts.tool_runs import ToolRunStopped
 from services.tools.adapters.process_sandbox import CONFINED, VARIABLE, ProcessSandbox
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
+from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
@@ -27,8 +29,7 @@ async def wire(runtime: Runtime, *, mode: str) -> Callable[[], Awaitable[None]]:
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
-            sandbox=sandbox,
-            refused=sandbox.refused,
+            runners={ToolType.custom: CodeRunner(sandbox, sandbox.refused)},
             queries=PostgresToolRunQueries(runtime.database),
             bus=bus,
             clock=clock,

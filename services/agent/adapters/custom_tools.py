@@ -1,4 +1,4 @@
-"""The tools that clients made: the tools service runs them, each call once."""
+"""Tools that the tools service runs, each call once: custom ones, and what is built in."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
 from libs.contracts.conversation import ToolStatus
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.enums import ToolType
 from libs.contracts.tool_runs import (
+    RUNNABLE_TYPES,
     SILENCE_SECONDS_MAX,
     RunTool,
     StopToolRun,
@@ -26,7 +26,7 @@ from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.tool_run_queries import ToolRunQueries
 from services.agent.domain.active_run import INTERRUPTED, ToolResult
 from services.agent.domain.heartbeat_loop import HEARTBEAT, THOUGHTS
-from services.agent.domain.tools.custom_tools import CustomTool, HeldTool
+from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 
 BUSY_RETRY_SECONDS = 0.5
@@ -56,12 +56,10 @@ class CustomTools:
         self.stops: set[asyncio.Task[None]] = set()
 
     def runner(self, tool: HeldTool) -> Runner | None:
-        """What carries out calls of a tool; None for those that come with the server."""
-        if isinstance(tool, CustomTool) and tool.tool_type == ToolType.custom.value:
-            return partial(self.run, tool)
-        return None
+        """What carries out calls of a tool; None for those that are not built yet."""
+        return partial(self.run, tool) if tool.tool_type in RUNNABLE_TYPES else None
 
-    async def run(self, tool: CustomTool, calling: Calling) -> ToolResult:
+    async def run(self, tool: HeldTool, calling: Calling) -> ToolResult:
         """Have a tool called, and wait for what comes of it. Cancelled, it has the call stopped."""
         org, call = calling.context.org, calling.call
         command = RunTool(
@@ -129,10 +127,11 @@ class CustomTools:
             await self.bus.request(command, context.caused(derived_id("stop", tool_run_id)))
 
 
-def arguments_of(tool: CustomTool, arguments: str) -> JsonObject:
+def arguments_of(tool: HeldTool, arguments: str) -> JsonObject:
     """The arguments of a call, without what a loop adds to them that the tool does not know.
     Raises ValidationError for what is no object."""
-    properties = tool.parameters.get("properties")
+    parameters = tool.json_schema["parameters"]
+    properties = parameters.get("properties") if isinstance(parameters, dict) else None
     known = properties if isinstance(properties, dict) else {}
     given = _ARGUMENTS.validate_json(arguments or "{}")
     return {

@@ -11,10 +11,10 @@ from pydantic_core import from_json, to_json
 from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.messages import message_date
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import (
+    RUNNABLE_TYPES,
     SILENCE_SECONDS_MAX,
     RunTool,
     StopToolRun,
@@ -98,7 +98,7 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
     if found is None:
         detail = f"Agent {agent_id} has no tool named '{tool_name}': attach it first"
         raise Problem(404, {"detail": detail})
-    if found["tool_type"] != ToolType.custom.value:
+    if found["tool_type"] not in RUNNABLE_TYPES:
         detail = f"'{tool_name}' comes with the server: only an agent's model calls it, for now"
         raise Problem(501, {"detail": detail}, {"x-should-retry": "false"})
     command = RunTool(

@@ -1,11 +1,13 @@
-"""From a tool to the program that a sandbox runs, and from what came of it to a result."""
+"""Calls of tools that are code: the program that a sandbox runs, and what came of it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.tool_run import printed, text_of
-from services.tools.sandbox.ports import Limits, Outcome, Program
+from services.tools.sandbox.ports import Limits, Outcome, Program, Sandbox
 
 # What one call may take; `seconds` is said with the call.
 CPU_SECONDS_MAX = 60
@@ -13,6 +15,24 @@ MEMORY_BYTES_MAX = 512 << 20
 PROCESSES_MAX = 64
 OUTPUT_BYTES_MAX = 128 << 10
 FILE_BYTES_MAX = 32 << 20
+
+
+class CodeRunner:
+    """Keeps the contract of `ToolRunner` with a sandbox. `refusal` says why a program cannot run
+    here, empty if it can."""
+
+    def __init__(self, sandbox: Sandbox, refusal: Callable[[Program], str]) -> None:
+        self.sandbox = sandbox
+        self.refusal = refusal
+
+    def refused(self, tool: ToolState, command: RunTool) -> str:
+        """Why the code of a tool cannot run here."""
+        return self.refusal(program_of(tool, command, org=""))
+
+    async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
+        """What came of the code."""
+        outcome = await self.sandbox.run(program_of(tool, command, org))
+        return result_of(tool.name, outcome, chars_max=tool.return_char_limit)
 
 
 def program_of(tool: ToolState, command: RunTool, org: str) -> Program:

@@ -1,8 +1,8 @@
-"""Run the code of tools in a sandbox, each call once, under a lease.
+"""Carry out the calls of tools, each call once, under a lease.
 
-That a call is begun is durable before its code runs, and its end before anybody is told. Where the
+That a call is begun is durable before anything runs, and its end before anybody is told. Where the
 process dies between, the lease of the call runs out, and a sweeper ends the call as lost: nobody
-knows what the code has done, so it is never run a second time.
+knows what it has done, so it is never made a second time.
 """
 
 from __future__ import annotations
@@ -18,32 +18,30 @@ from pydantic_core import to_json
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
-from libs.contracts.tool_runs import KEEP_ALIVE_SECONDS, ToolRunResult, tool_run_deltas
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.tool_runs import KEEP_ALIVE_SECONDS, RunTool, ToolRunResult, tool_run_deltas
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.tool_run_queries import ToolRunQueries
 from services.tools.domain.tool_run import ToolRun
-from services.tools.engine.programs import result_of
+from services.tools.engine.tool_runners import ToolRunners
 from services.tools.sandbox.places import WAIT_SECONDS_MAX
-from services.tools.sandbox.ports import Program, Sandbox
 
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS_MAX = 5.0
 STORE_RETRY_SECONDS = 1.0
-# How much longer a sandbox is waited for than it may run and its place may take: it has to start,
-# and to be cleared away.
-SANDBOX_GRACE_SECONDS = 5.0
+# How much longer a call is waited for than it may run and the wait for its turn may take: it has to
+# start, and to be cleared away.
+GRACE_SECONDS = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolRunPorts:
-    """What the calls of a process need. `refused` says why a program cannot run here, empty if it
-    can; `committed` is called after each commit."""
+    """What the calls of a process need. `committed` is called after each commit."""
 
     repository: Repository
-    sandbox: Sandbox
-    refused: Callable[[Program], str]
+    runners: ToolRunners
     queries: ToolRunQueries
     bus: Bus
     clock: Clock
@@ -53,13 +51,16 @@ class ToolRunPorts:
 
 @dataclass(frozen=True, slots=True)
 class BegunRun:
-    """A call that was begun here: the code, and what may become of its result."""
+    """A call that was begun here."""
 
-    id: str
-    name: str
-    program: Program
-    return_chars_max: int
+    tool: ToolState
+    command: RunTool
     context: Context
+
+    @property
+    def id(self) -> str:
+        """The id of the call."""
+        return self.command.tool_run_id
 
 
 class ToolRuns:
@@ -76,7 +77,7 @@ class ToolRuns:
         self.looking = False
 
     def begin(self, run: BegunRun, epoch: int | None) -> None:
-        """Run the code of a call whose begin was just committed, with its lease."""
+        """Carry out a call whose begin was just committed, with its lease."""
         if epoch is None:  # somebody else has it, and will see to its end
             return
         task = asyncio.create_task(self.run(run, Fence(run.id, epoch)))
@@ -89,8 +90,8 @@ class ToolRuns:
         self.orgs.pop(tool_run_id, None)
 
     async def run(self, run: BegunRun, fence: Fence) -> None:
-        """Run the code, record what came of it, and tell whoever waits. A process edge: a bug is
-        logged here, once, and the call is ended."""
+        """Carry a call out, record what came of it, and tell whoever waits. A process edge: a bug
+        is logged here, once, and the call is ended."""
         subject = tool_run_deltas(run.context.org, run.id)
         alive = asyncio.create_task(self.keep_alive(subject))
         try:
@@ -107,21 +108,22 @@ class ToolRuns:
             alive.cancel()
 
     async def result(self, run: BegunRun) -> ToolRunResult:
-        """What came of the code."""
+        """What came of the call."""
         since = self.ports.clock.monotonic()
-        seconds = run.program.limits.seconds + WAIT_SECONDS_MAX + SANDBOX_GRACE_SECONDS
+        tool, command = run.tool, run.command
+        seconds = command.seconds_max + WAIT_SECONDS_MAX + GRACE_SECONDS
         try:
             async with asyncio.timeout(seconds):
-                outcome = await self.ports.sandbox.run(run.program)
+                runner = self.ports.runners[tool.tool_type]
+                return await runner.run(tool, command, run.context.org)
         except TimeoutError:
-            text = f"'{run.name}' did not end within {run.program.limits.seconds:g} seconds"
+            text = f"'{tool.name}' did not end within {command.seconds_max:g} seconds"
             return ToolRunResult(status="timeout", text=text, seconds=seconds)
         except Exception:
-            log.exception("the sandbox of %s failed", run.id)
+            log.exception("the call %s of %s failed", run.id, tool.id)
             took = self.ports.clock.monotonic() - since
-            text = f"'{run.name}' could not be run: the sandbox failed. It may have taken effect."
+            text = f"'{tool.name}' could not be run: the server failed. It may have taken effect."
             return ToolRunResult(status="error", text=text, seconds=took)
-        return result_of(run.name, outcome, chars_max=run.return_chars_max)
 
     async def record(self, run: BegunRun, fence: Fence, result: ToolRunResult) -> bool:
         """Make the end of a call durable, however long the store is away; returns whether it ended

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
+from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
 from libs.contracts.bus_messages import UNAVAILABLE, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, StopToolRun
@@ -13,7 +14,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import ToolRun
-from services.tools.engine.programs import program_of
+from services.tools.engine.tool_runners import refusal
 from services.tools.engine.tool_runs import BegunRun, ToolRuns
 
 
@@ -34,8 +35,7 @@ class ToolRunHandlers:
         tool = await self.tool(command, work)
         if isinstance(tool, Rejected):
             return tool
-        program = program_of(tool, command, work.context.org)
-        why = self.runs.ports.refused(program)
+        why = refusal(self.runs.ports.runners, tool, command)
         if why:
             # Only a process that is being stopped is worth another try.
             code = UNAVAILABLE if self.runs.stopping else UNPROCESSABLE
@@ -43,7 +43,7 @@ class ToolRunHandlers:
         refused = call.begin(command, tool, at=self.clock.now())
         if refused:
             return refused
-        run = BegunRun(call.id, tool.name, program, tool.return_char_limit, work.context)
+        run = BegunRun(tool, command, work.context)
         work.take_lease = call.id
         work.after_commit.append(lambda epoch: self.runs.begin(run, epoch))
         return Accepted()
@@ -52,6 +52,8 @@ class ToolRunHandlers:
         """What is called."""
         if command.source is not None:
             return completed(command.source)
+        if command.tool_id in CATALOGUE:
+            return ToolState.model_validate(base_tool_state(CATALOGUE[command.tool_id]))
         return (await work.load(Tool, command.tool_id)).present or missing(command.tool_id)
 
     async def stop_tool_run(self, command: StopToolRun, work: UnitOfWork) -> Accepted | Rejected:

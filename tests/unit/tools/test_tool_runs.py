@@ -21,6 +21,7 @@ from libs.contracts.bus_messages import (
     JsonObject,
     Rejected,
 )
+from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import (
     ARGUMENTS_KEPT_CHARS_MAX,
@@ -40,7 +41,7 @@ from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import printed, text_of
-from services.tools.engine.programs import result_of
+from services.tools.engine.programs import CodeRunner, result_of
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
@@ -171,8 +172,7 @@ class Process:
         self.runs = ToolRuns(
             ToolRunPorts(
                 repository=self.repository,
-                sandbox=self.sandbox,
-                refused=self.sandbox.refused,
+                runners={ToolType.custom: CodeRunner(self.sandbox, self.sandbox.refused)},
                 queries=Queries(world.database),
                 bus=InMemoryBus(world.network),
                 clock=world.clock,  # type: ignore[arg-type]

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import NoReturn, Self
 
 from deploy.containers.engine import docker, images
+from deploy.embedded.encryption_keys import open_encryption_keys
 from deploy.embedded.nats_server import nats_url
 from deploy.embedded.settings import CHECKOUT, SERVICES, LaunchError, Settings, open_home
 from deploy.embedded.state import free_port, open_secrets, port_is_free, write_private
 from deploy.nats_configuration import password_variable
 from libs.contracts.permissions import WATCH
+from libs.contracts.services import ENCRYPTION_KEYS
 from libs.contracts.version import HEELER_VERSION
 
 COMPOSE_FILE = CHECKOUT / "deploy" / "compose.yaml"
@@ -64,7 +66,7 @@ class Project:
         return nats_url(port=port, user=WATCH, password=password)
 
     def prepare(self) -> None:
-        """Write what compose.yaml asks for. The passwords are rolled once for each home."""
+        """Write what compose.yaml asks for. Passwords and keys are made once for each home."""
         open_home(self.settings)
         self._require_known_password()
         secrets = open_secrets(self.settings.home)
@@ -75,6 +77,7 @@ class Project:
             "HEELER_POSTGRES_PASSWORD": secrets.postgres_password,
             **{password_variable(user): word for user, word in secrets.of_nats.items()},
             "HEELER_NATS_PORT": str(self._nats_port()),
+            ENCRYPTION_KEYS: open_encryption_keys(self.settings.home),
         }
         for service in SERVICES:
             values[f"HEELER_{service.upper()}_PASSWORD"] = secrets.service_passwords[service]

@@ -10,13 +10,15 @@ import shutil
 import sys
 
 from deploy.embedded import postgres_location, postgres_server, supervisor
+from deploy.embedded.encryption_keys import KEYS_FILE
 from deploy.embedded.settings import LaunchError, Settings, read_settings
 from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
 HOME_ENTRIES = (
     *("postgres", "postgres.new", "nats", "logs"),
-    *("state.json", "ports.json", "secrets.json", "lock", postgres_location.POINTER),
+    *("state.json", "ports.json", "secrets.json", KEYS_FILE, "lock"),
+    postgres_location.POINTER,
 )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 
 from deploy.embedded import postgres_server, service_environment
+from deploy.embedded.encryption_keys import open_encryption_keys
 from deploy.embedded.nats_server import nats_url
 from deploy.embedded.settings import (
     ALL_SERVICES,
@@ -18,8 +20,8 @@ from deploy.embedded.settings import (
 )
 from deploy.embedded.state import Secrets
 from deploy.embedded.subprocesses import Command
+from libs.contracts.services import ENCRYPTION_KEYS, database_role
 from libs.contracts.services import SERVICES as REGISTRY
-from libs.contracts.services import database_role
 
 HTTP_PARTS = (*(each.name for each in REGISTRY if each.serves_clients), ALL_SERVICES)
 
@@ -28,8 +30,9 @@ def service_command(
     settings: Settings, secrets: Secrets, ports: dict[str, int], name: str
 ) -> Command:
     """How a process of a service is started: `agent`, or its second replica `agent-2`; or one of
-    all services."""
+    all services. The keys of secrets are those of the home, if the person has set no others."""
     service = service_of(name)
+    keys = os.environ.get(ENCRYPTION_KEYS) or open_encryption_keys(settings.home)
     urls = {
         each: postgres_server.database_url(
             port=ports["postgres"],
@@ -43,7 +46,7 @@ def service_command(
         each: nats_url(port=ports["nats"], user=each, password=secrets.nats_passwords[each])
         for each in SERVICES
     }
-    given = service_environment.of_service(service)
+    given = service_environment.of_service(service, {**os.environ, ENCRYPTION_KEYS: keys})
     ours: dict[str, str] = {}
     if service in HTTP_PARTS:
         ours |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}

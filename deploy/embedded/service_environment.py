@@ -1,8 +1,8 @@
 """Which variables of the person's environment each process gets: only those that it reads.
 
 Whatever is not listed stays with the supervisor. So the keys of the providers are in the process
-that asks the providers, the password is in the one that checks it, and Postgres and NATS have
-neither.
+that asks the providers, the password is in the one that checks it, the keys of secrets are in those
+that seal and open them, and Postgres and NATS have none of these.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from deploy.embedded.settings import ALL_SERVICES
-from libs.contracts.services import SERVICES, declared
+from libs.contracts.services import ENCRYPTION_KEYS, SERVICES, declared
 
 # LD_* and FAKETIME* are for machines with libraries in unusual places, and for turning clocks.
 EVERY_PROCESS = (
@@ -21,7 +21,7 @@ EVERY_PROCESS = (
 )
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 EVERY_SERVICE = (*EVERY_PROCESS, *CERTIFICATES, "HEELER_*", "OTEL_*", "LETTA_OTEL_*")
-PASSWORDS = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD")
+SECRETS = ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS)
 
 
 def of_server(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -34,7 +34,7 @@ def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dic
     services = SERVICES if service == ALL_SERVICES else (declared(service),)
     own = tuple(name for each in services for name in each.environment)
     shared = chosen(environment, EVERY_SERVICE)
-    secret = {name for name in shared if name in PASSWORDS and name not in own}
+    secret = {name for name in shared if name in SECRETS and name not in own}
     return {name: shared[name] for name in shared if name not in secret} | chosen(environment, own)
 
 

@@ -9,10 +9,18 @@ from functools import partial
 from deploy.embedded.settings import LaunchError
 from libs.bus.service_settings import log_level
 from libs.contracts.environment import WrongSetting
+from libs.contracts.services import ENCRYPTION_KEYS
+from libs.encryption.sealer import Sealer
 from libs.telemetry.settings import TelemetrySettings
 from services.agent.adapters.models.prices import price_tables
 from services.agent.settings import Deadlines, ProviderSettings, callback_hosts
 from services.api.settings import ApiSettings
+
+
+def encryption_keys(environment: Mapping[str, str]) -> Sealer | None:
+    """The keys that the person gives instead of those of the home. Raises WrongSetting."""
+    return Sealer.from_environment(environment) if environment.get(ENCRYPTION_KEYS) else None
+
 
 # Only what they read of a person's environment. One that is missing here is refused by the service.
 READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
@@ -22,6 +30,7 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     Deadlines.from_environment,
     callback_hosts,
     price_tables,
+    encryption_keys,
     ApiSettings.from_environment,
 )
 

@@ -46,6 +46,8 @@ class Service:
 # The connections to Postgres of one process; and of one that is all services, for all together.
 POOL_CONNECTIONS_MAX = 8
 SHARED_CONNECTIONS_MAX = 10
+# The keys that seal secrets; whoever has them in its environment reads all secrets.
+ENCRYPTION_KEYS = "HEELER_ENCRYPTION_KEYS"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 # In the order in which they are started.
@@ -63,7 +65,7 @@ SERVICES = (
         contracts=("libs.contracts.tools", "libs.contracts.tool_runs"),
         aggregates=("Tool", "ToolName", "ToolRun"),
         follows=("tools",),
-        environment=("HEELER_SANDBOX",),
+        environment=("HEELER_SANDBOX", ENCRYPTION_KEYS),
     ),
     Service(
         name="agent",
@@ -94,7 +96,7 @@ SERVICES = (
     ),
     Service(
         name="api",
-        environment=("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD"),
+        environment=("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS),
         serves_clients=True,
     ),
 )

@@ -29,6 +29,7 @@ from deploy.embedded.settings import ALL_SERVICES, PARTS, SERVICES, LaunchError,
 from deploy.embedded.state import PartState, ProcessMark, free_port, open_secrets, write_state
 from deploy.embedded.subprocesses import LOG_BYTES_MAX, Command, rotate
 from deploy.embedded.supervised_process import Backoff
+from libs.encryption.sealer import new_key
 from tests.chosen import new_nats
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
 from tests.waiting import wait_for
@@ -72,9 +73,9 @@ def passwords_of(heeler: HeelerInstance) -> list[str]:
 
 def test_what_is_in_the_home_is_for_the_owner_only(heeler: HeelerInstance) -> None:
     found = [heeler.home, *heeler.home.rglob("*")]
-    assert {"secrets.json", "state.json", "nats.conf", "supervisor.log", "nats.log"} <= {
-        path.name for path in found
-    }
+    names = {path.name for path in found}
+    assert {"secrets.json", "encryption.keys", "state.json", "nats.conf"} <= names
+    assert {"supervisor.log", "nats.log"} <= names
     assert heeler.home.stat().st_mode & 0o777 == 0o700
     for path in found:
         assert path.stat().st_mode & 0o077 == 0, path
@@ -91,6 +92,7 @@ SECRETS_OF = {
     "ANTHROPIC_API_KEY": {"agent"},
     "https_proxy": {"agent"},
     "HEELER_PASSWORD": {"api"},
+    "HEELER_ENCRYPTION_KEYS": {"api", "tools"},
     "LETTA_SERVER_PASSWORD": {"api"},
     "OTEL_EXPORTER_OTLP_HEADERS": {"agent", "api", "memory", "tools"},
     "AWS_SECRET_ACCESS_KEY": set(),
@@ -101,6 +103,7 @@ SECRETS_OF = {
 @pytest.mark.parametrize("processes", ["each", "one"])
 def test_every_process_has_only_the_variables_that_it_reads(processes: str) -> None:
     mine = {name: f"mine of {name}" for name in SECRETS_OF}
+    mine["HEELER_ENCRYPTION_KEYS"] = new_key()
     command = {**DUMMIES, **mine, "HEELER_PROCESSES": processes}
     if processes == "one":  # which runs the services themselves
         command |= {"HEELER_SERVICES_PACKAGE": "", "HEELER_MIGRATIONS_MODULE": ""}

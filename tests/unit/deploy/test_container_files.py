@@ -70,7 +70,7 @@ def test_the_images_are_the_same_wherever_they_are_named() -> None:
 def test_no_password_is_written_down() -> None:
     text = (CHECKOUT / "deploy/compose.yaml").read_text()
     for line in text.splitlines():
-        for given in re.findall(r"\w*PASSWORD\w*", line):
+        for given in re.findall(r"\w*(?:PASSWORD|ENCRYPTION)\w*", line):
             assert (
                 given in ("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD")
                 or "${" in line
@@ -150,11 +150,12 @@ def test_the_migration_has_a_password_for_every_service() -> None:
 
 
 def test_what_a_service_alone_reads_is_handed_to_it_alone() -> None:
-    for one in REGISTRY:
-        own = [name for name in one.environment if name.startswith(("HEELER_", "LETTA_"))]
-        for service in SERVICES:
-            handed = PARTS[service]["environment"].keys() & set(own)
-            assert handed == (set(own) if service == one.name else set()), service
+    own = {
+        one.name: {name for name in one.environment if name.startswith(("HEELER_", "LETTA_"))}
+        for one in REGISTRY
+    }
+    for service in SERVICES:
+        assert PARTS[service]["environment"].keys() & set().union(*own.values()) == own[service]
 
 
 NATS = (

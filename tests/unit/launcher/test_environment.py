@@ -14,6 +14,7 @@ GIVEN = {
     "FAKETIME_TIMESTAMP_FILE": "/tmp/clock",
     "HEELER_FAILPOINTS": "/tmp/points",
     "HEELER_PASSWORD": "secret",
+    "HEELER_ENCRYPTION_KEYS": "secret",
     "LETTA_SERVER_PASSWORD": "secret",
     "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector",
     "SSL_CERT_FILE": "/etc/ca.pem",
@@ -29,6 +30,7 @@ SERVER = {"PATH", "LC_ALL", "LD_PRELOAD", "FAKETIME_TIMESTAMP_FILE"}
 SERVICE = SERVER | {"HEELER_FAILPOINTS", "OTEL_EXPORTER_OTLP_ENDPOINT", "SSL_CERT_FILE"}
 PROVIDERS = {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HTTPS_PROXY", "no_proxy"}
 PASSWORDS = {"HEELER_PASSWORD", "LETTA_SERVER_PASSWORD"}
+KEYS = {"HEELER_ENCRYPTION_KEYS"}
 
 
 def test_a_server_gets_no_secret() -> None:
@@ -41,8 +43,9 @@ def test_a_server_gets_no_secret() -> None:
     [
         ("memory", SERVICE),
         ("agent", SERVICE | PROVIDERS),
-        ("api", SERVICE | PASSWORDS),
-        (ALL_SERVICES, SERVICE | PROVIDERS | PASSWORDS),
+        ("tools", SERVICE | KEYS),
+        ("api", SERVICE | PASSWORDS | KEYS),
+        (ALL_SERVICES, SERVICE | PROVIDERS | PASSWORDS | KEYS),
     ],
 )
 def test_a_service_gets_what_it_reads(service: str, names: set[str]) -> None:

@@ -1,0 +1,65 @@
+"""Seals secrets before anything stores them, and opens them where they are used.
+
+The keys are Fernet's (AES-128-CBC with HMAC-SHA256): 32 random bytes, URL-safe base64. The first
+one seals, all of them open, so that a new key is put before the others and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from libs.contracts.environment import Environment, WrongSetting, required
+from libs.contracts.services import ENCRYPTION_KEYS
+
+SEALED = "sealed:"
+KEYS_MAX = 32
+
+
+class CannotOpen(Exception):
+    """A text was sealed with a key that is not here, or is no sealed text."""
+
+
+class Sealer:
+    """Seals with the first of its keys, and opens with any of them."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.fernet = MultiFernet([Fernet(key) for key in keys])
+
+    @classmethod
+    def from_environment(cls, environment: Environment) -> Sealer:
+        """With the keys of HEELER_ENCRYPTION_KEYS, comma between them. Raises MissingSetting, and
+        WrongSetting, which does not show the value."""
+        keys = [key.strip() for key in required(environment, ENCRYPTION_KEYS).split(",")]
+        try:
+            if len(keys) > KEYS_MAX:
+                raise ValueError
+            return cls(keys)
+        except ValueError:  # what the base64 decoder raises is one, too
+            raise WrongSetting(
+                f"{ENCRYPTION_KEYS} has something that is no key: each is 32 bytes as URL-safe"
+                f" base64, with a comma between two, {KEYS_MAX} at most (its value is not shown)"
+            ) from None
+
+    def seal(self, text: str) -> str:
+        """The text as it may be stored and sent, another one each time. Whatever is given is
+        sealed, also what looks as if it were."""
+        return SEALED + self.fernet.encrypt(text.encode("utf-8", "surrogatepass")).decode()
+
+    def open(self, sealed: str) -> str:
+        """The text that was sealed. Raises CannotOpen."""
+        if not sealed.startswith(SEALED):
+            raise CannotOpen("this is no sealed text")
+        try:
+            opened = self.fernet.decrypt(sealed.removeprefix(SEALED).encode("utf-8", "replace"))
+        except InvalidToken:
+            raise CannotOpen(
+                f"no key in {ENCRYPTION_KEYS} opens it: set the secret again"
+            ) from None
+        return opened.decode("utf-8", "surrogatepass")
+
+
+def new_key() -> str:
+    """A key that nobody has seen."""
+    return Fernet.generate_key().decode()

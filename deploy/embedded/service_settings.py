@@ -11,9 +11,10 @@ from libs.bus.service_settings import log_level
 from libs.contracts.environment import WrongSetting
 from libs.contracts.services import ENCRYPTION_KEYS
 from libs.encryption.sealer import Sealer
+from libs.egress.address_guard import CALLBACK_HOSTS, FETCH_HOSTS, MCP_HOSTS, AddressGuard
 from libs.telemetry.settings import TelemetrySettings
 from services.agent.adapters.models.prices import price_tables
-from services.agent.settings import Deadlines, ProviderSettings, callback_hosts
+from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings
 
 
@@ -28,7 +29,10 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     partial(TelemetrySettings.from_environment, "launcher"),
     ProviderSettings.from_environment,
     Deadlines.from_environment,
-    callback_hosts,
+    *(
+        partial(AddressGuard.from_environment, setting)
+        for setting in (CALLBACK_HOSTS, MCP_HOSTS, FETCH_HOSTS)
+    ),
     price_tables,
     encryption_keys,
     ApiSettings.from_environment,

@@ -14,8 +14,8 @@ from libs.contracts import memory
 from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.base_tools.definition import Owner
 from libs.contracts.conversation import RunCancelled
+from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.telemetry import metrics
-from services.agent.adapters.address_guard import AddressGuard
 from services.agent.adapters.agent_tools import AgentTools
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.client_poster import ClientPoster
@@ -38,13 +38,13 @@ from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.delete_conversations import DeleteConversations
 from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
-from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings, callback_hosts
+from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
     """The wiring with the providers and the limits that the environment names."""
     settings = ProviderSettings.from_environment(environment)
-    guard = AddressGuard(callback_hosts(environment))
+    guard = AddressGuard.from_environment(CALLBACK_HOSTS, environment)
     deadlines = Deadlines.from_environment(environment)
     prices = price_tables(environment)
     return partial(wire, settings=settings, deadlines=deadlines, guard=guard, prices=prices)

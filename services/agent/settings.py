@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from libs.contracts.environment import address, header_text, seconds, wrong
+from libs.contracts.environment import address, header_text, seconds
 
 ANTHROPIC_BASE = "https://api.anthropic.com"
 OPENAI_BASE = "https://api.openai.com/v1"
@@ -99,19 +98,6 @@ class Deadlines:
             seconds(environment, "HEELER_TOOL_SECONDS_MAX", TOOL_SECONDS_MAX),
             seconds(environment, "HEELER_APPROVAL_SECONDS_MAX", APPROVAL_SECONDS_MAX),
         )
-
-
-def callback_hosts(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """HEELER_CALLBACK_HOSTS: hosts that clients may name for callbacks though they are private, as
-    `host` or `host:port` with commas between. Raises WrongSetting."""
-    text = environment.get("HEELER_CALLBACK_HOSTS", "")
-    hosts = [one.strip().lower() for one in text.split(",") if one.strip()]
-    for one in hosts:
-        if re.fullmatch(r"[\w.-]+(:\d{1,5})?", one, re.ASCII) is None:
-            raise wrong(
-                "HEELER_CALLBACK_HOSTS", text, "it must be like localhost:9000,hooks.example.lan"
-            )
-    return frozenset(hosts)
 
 
 def endpoint(

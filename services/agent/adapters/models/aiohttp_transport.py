@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -19,6 +19,7 @@ from aiohttp import (
 )
 
 from libs.contracts.version import HEELER_VERSION
+from libs.egress.checked_addresses import trusted_certificates
 from services.agent.adapters.models.transport import (
     CALL_SECONDS_MAX,
     CONNECT_SECONDS_MAX,
@@ -29,9 +30,6 @@ from services.agent.adapters.models.transport import (
     StreamedWire,
     beginning,
 )
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
 HEADERS = {
     "Accept": "application/json",
@@ -120,13 +118,6 @@ def proxy_for(url: str) -> dict[str, Any]:
         login = BasicAuth(unquote(proxy.username), unquote(proxy.password or ""))
         options["proxy_auth"] = login
     return options
-
-
-def trusted_certificates() -> SSLContext:
-    """The certificates of this machine, wherever its distribution keeps them. Takes a moment."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""S09: no address that only this machine or its network reaches is asked, however it is written."""
+"""S09, S10: no address that only this machine or its network reaches is asked, however it is
+written, unless its host is named."""
 
 from __future__ import annotations
 
@@ -10,8 +11,16 @@ from typing import Any
 
 import pytest
 
-from services.agent.adapters.address_guard import AddressGuard
-from services.agent.adapters.guarded_http import REDIRECTS_MAX, GuardedHttp
+from libs.egress.address_guard import MCP_HOSTS, AddressGuard
+from libs.egress.failures import (
+    AnswerTooLarge,
+    EgressFailed,
+    Forbidden,
+    TooLate,
+    Unreachable,
+)
+from libs.egress.guarded_http import REDIRECTS_MAX, Answer, Bounds, GuardedHttp, OutgoingRequest
+from services.agent.adapters.client_poster import ClientPoster
 from services.agent.domain.callbacks import CallbackOutcome
 
 # Each leads to this machine, its network or its cloud, or is no address; PORT is a listener's.
@@ -97,16 +106,20 @@ class Listener:
     port: int = 0
     status: str = "200 OK"
     headers: str = ""
+    body: bytes = b""
+    heads: list[bytes] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     connections: int = 0
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
         self.bodies.append(await reader.readexactly(length))
-        answer = f"HTTP/1.1 {self.status}\r\ncontent-length: 0\r\n{self.headers}\r\n"
-        writer.write(answer.encode())
+        size = f"content-length: {len(self.body)}"
+        writer.write(f"HTTP/1.1 {self.status}\r\n{size}\r\n{self.headers}\r\n".encode())
+        writer.write(self.body)
         await writer.drain()
         writer.close()
 
@@ -121,7 +134,15 @@ async def listener() -> AsyncIterator[Listener]:
 
 
 async def posted(url: str, *allowed: str) -> CallbackOutcome:
-    return await GuardedHttp(AddressGuard(frozenset(allowed))).post(url, b"{}")
+    return await ClientPoster(AddressGuard(frozenset(allowed))).post(url, b"{}")
+
+
+BOUNDS = Bounds()
+
+
+async def fetched(url: str, *allowed: str, bounds: Bounds = BOUNDS, **fields: Any) -> Answer:
+    http = GuardedHttp(AddressGuard(frozenset(allowed), MCP_HOSTS), bounds)
+    return await http.send(OutgoingRequest(fields.pop("method", "GET"), url, **fields))
 
 
 async def test_no_hostile_address_is_asked(listener: Listener) -> None:
@@ -130,6 +151,8 @@ async def test_no_hostile_address_is_asked(listener: Listener) -> None:
         outcome = await posted(url.replace("PORT", str(listener.port)))
         assert outcome.status is None, url
         assert outcome.error, url
+        with pytest.raises(EgressFailed):
+            await fetched(url.replace("PORT", str(listener.port)))
     assert listener.connections == 0
 
 
@@ -150,11 +173,13 @@ def test_public_addresses_pass() -> None:
 
 
 async def test_a_host_that_is_named_is_asked_at_its_port_alone(listener: Listener) -> None:
+    """S10: the host that is listed works, its neighbours do not."""
     here = f"http://127.0.0.1:{listener.port}/hook"
     assert (await posted(here, "127.0.0.1")).status == 200
     assert (await posted(here, f"127.0.0.1:{listener.port}")).status == 200
     assert (await posted(here, "127.0.0.1:1")).error
     assert (await posted(here, "localhost")).error
+    assert (await posted(here.replace("127.0.0.1", "127.0.0.2"), "127.0.0.1")).error
     assert listener.bodies == [b"{}", b"{}"]
 
 
@@ -213,3 +238,71 @@ async def test_nobody_there_is_no_exception() -> None:
     outcome = await posted("http://localhost:1/", "localhost")
     assert outcome.error
     assert outcome.passing
+
+
+async def test_the_answer_comes_whole(listener: Listener) -> None:
+    listener.body, listener.headers = b"Hello", "X-Kind: greeting\r\n"
+    answer = await fetched(
+        f"http://localhost:{listener.port}/a", "localhost", headers={"x-key": "k"}, body=b"asked"
+    )
+    assert (answer.status, answer.body, answer.headers["x-kind"]) == (200, b"Hello", "greeting")
+    assert listener.bodies == [b"asked"]
+    assert b"x-key: k" in listener.heads[0].lower()
+
+
+async def test_an_answer_of_more_bytes_than_are_read_is_refused(listener: Listener) -> None:
+    listener.body = b"x" * 1_000_000
+    url = f"http://localhost:{listener.port}/"
+    with pytest.raises(AnswerTooLarge):
+        await fetched(url, "localhost", bounds=Bounds(answer_bytes=999_999))
+    assert len((await fetched(url, "localhost", bounds=Bounds(answer_bytes=10**6))).body) == 10**6
+
+
+@pytest.mark.parametrize("bounds", [Bounds(seconds=0.2), Bounds(silence_seconds=0.2)])
+async def test_who_says_nothing_is_waited_for_as_long_as_is_allowed(bounds: Bounds) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TooLate):
+            await fetched(f"http://127.0.0.1:{port}/", "127.0.0.1", bounds=bounds)
+
+
+async def test_what_goes_wrong_where_the_answer_is_read_stays_as_it_is(listener: Listener) -> None:
+    http = GuardedHttp(AddressGuard(frozenset({"localhost"})))
+    with pytest.raises(TimeoutError, match="mine"):
+        async with http.open(OutgoingRequest("GET", f"http://localhost:{listener.port}/")):
+            raise TimeoutError("mine")
+
+
+async def test_a_question_follows_a_redirect_and_tells_another_host_no_secret(
+    listener: Listener,
+) -> None:
+    target = Listener(body=b"there")
+    server = await asyncio.start_server(target.answer, "127.0.0.1", 0)
+    async with server:
+        target.port = server.sockets[0].getsockname()[1]
+        listener.status = "302 Found"
+        listener.headers = f"location: http://127.0.0.1:{target.port}/there\r\n"
+        answer = await fetched(
+            f"http://localhost:{listener.port}/",
+            *("localhost", "127.0.0.1"),
+            headers={"Authorization": "Bearer secret", "X-Key": "secret", "Accept": "text/html"},
+        )
+    assert (answer.body, answer.url) == (b"there", f"http://127.0.0.1:{target.port}/there")
+    assert b"secret" in listener.heads[0]
+    assert b"secret" not in target.heads[0]
+    assert b"text/html" in target.heads[0]
+
+
+async def test_the_refusal_names_the_setting_of_its_purpose() -> None:
+    with pytest.raises(Forbidden, match="HEELER_MCP_HOSTS"):
+        await fetched("http://10.0.0.1/")
+
+
+async def test_a_name_that_nobody_has_is_said_so() -> None:
+    with pytest.raises(Unreachable, match=r"nobody\.invalid has no address"):
+        await fetched("http://nobody.invalid/")

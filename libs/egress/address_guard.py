@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-URL_CHARS_MAX = 500
+from libs.contracts.environment import wrong
+from libs.egress.failures import Forbidden
+
+URL_CHARS_MAX = 2_000
 PORTS = {"http": 80, "https": 443}
 # Of IPv4 all but these is public; the last is the inside of a cloud, though it has a public number.
 PRIVATE = tuple(
@@ -28,23 +33,36 @@ SET_APART = tuple(
 )
 # A gateway translates these to the address of IPv4 in their last 32 bits.
 TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-SETTING = "HEELER_CALLBACK_HOSTS"
-
-
-class Forbidden(Exception):
-    """An address that may not be asked; the words say why."""
+CALLBACK_HOSTS, MCP_HOSTS, FETCH_HOSTS = (
+    f"HEELER_{purpose}_HOSTS" for purpose in ("CALLBACK", "MCP", "FETCH")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AddressGuard:
-    """Lets addresses pass that are public, and hosts that are named, as `host` or `host:port`."""
+    """Lets addresses pass that are public, and hosts that are named, as `host` or `host:port`;
+    `setting` is the variable that names them."""
 
     allowed: frozenset[str] = frozenset()
+    setting: str = CALLBACK_HOSTS
 
-    def allows(self, url: SplitResult) -> bool:
-        """Whether the host of an address is named."""
-        host = (url.hostname or "").lower()
-        return not self.allowed.isdisjoint({host, f"{host}:{port_of(url)}"})
+    @classmethod
+    def from_environment(
+        cls, setting: str, environment: Mapping[str, str] = os.environ
+    ) -> AddressGuard:
+        """The guard of one purpose: its variable names the private hosts that clients may name, as
+        `host` or `host:port` with commas between. Raises WrongSetting."""
+        text = environment.get(setting, "")
+        hosts = [one.strip().lower() for one in text.split(",") if one.strip()]
+        for one in hosts:
+            if re.fullmatch(r"[\w.-]+(:\d{1,5})?", one, re.ASCII) is None:
+                raise wrong(setting, text, "it must be like localhost:9000,tools.example.lan")
+        return cls(frozenset(hosts), setting)
+
+    def allows(self, host: str, port: int) -> bool:
+        """Whether a host is named."""
+        host = host.lower()
+        return not self.allowed.isdisjoint({host, f"{host}:{port}"})
 
     def checked(self, text: str) -> SplitResult:
         """An address, as far as its text says that it may be asked. Raises Forbidden."""
@@ -61,11 +79,21 @@ class AddressGuard:
             raise Forbidden("it may not hold a login: put a token into its path or query")
         if "\\" in text:
             raise Forbidden("it may not hold a backslash")
-        if not self.allows(url):
+        if not self.allows(url.hostname, port_of(url)):
             literal = literal_address(url.hostname)
             if literal is not None:
-                require_public([literal])
+                self.require_public([literal])
         return url
+
+    def require_public(self, addresses: Iterable[str]) -> None:
+        """Raise Forbidden unless all of these are public: of a name with a public address and one
+        that is not, the next look could give the other."""
+        for text in addresses:
+            if not is_public(ipaddress.ip_address(text.partition("%")[0])):
+                raise Forbidden(
+                    f"{text} is an address of a private network, of this machine or of its cloud:"
+                    f" name its host in {self.setting} if it may be asked"
+                )
 
     def refusal(self, text: str) -> str | None:
         """Why an address may not be asked, as far as its text says; None if it may."""
@@ -88,17 +116,6 @@ def literal_address(host: str) -> str | None:
         return str(ipaddress.ip_address(bare))
     except ValueError:
         return None
-
-
-def require_public(addresses: Iterable[str]) -> None:
-    """Raise Forbidden unless all of these are public: of a name with a public address and one that
-    is not, the next look could give the other."""
-    for text in addresses:
-        if not is_public(ipaddress.ip_address(text.partition("%")[0])):
-            raise Forbidden(
-                f"{text} is an address of a private network, of this machine or of its cloud: name "
-                f"its host in {SETTING} if it may be asked"
-            )
 
 
 def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

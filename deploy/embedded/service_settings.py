@@ -10,8 +10,8 @@ from deploy.embedded.settings import LaunchError
 from libs.bus.service_settings import log_level
 from libs.contracts.environment import WrongSetting
 from libs.contracts.services import ENCRYPTION_KEYS
-from libs.encryption.sealer import Sealer
 from libs.egress.address_guard import CALLBACK_HOSTS, FETCH_HOSTS, MCP_HOSTS, AddressGuard
+from libs.encryption.sealer import Sealer
 from libs.telemetry.settings import TelemetrySettings
 from services.agent.adapters.models.prices import price_tables
 from services.agent.settings import Deadlines, ProviderSettings

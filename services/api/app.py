@@ -26,6 +26,7 @@ from libs.telemetry.tracing import tracer
 from services.api import http, resources
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.mcp_server import McpServer
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
@@ -40,6 +41,8 @@ from services.api.http.connection_limits import ConnectionLimits, room_for_conne
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.handler_helpers import Api, unknown_cursor
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
+from services.api.http.internal_requests import InternalRequests
+from services.api.http.mcp_tools import TOOLS, Caller
 from services.api.http.password_limits import PasswordLimits
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.settings import ApiSettings
@@ -112,6 +115,9 @@ def application(settings: ApiSettings, runtime: Runtime) -> Litestar:
     app.state.concurrency_limits = ConcurrencyLimits()
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS
+    app.state.mcp_server = McpServer(
+        TOOLS, lambda scope: Caller(InternalRequests(app, scope), clock)
+    )
     app.state.stopping = asyncio.Event()
     return app
 
@@ -176,6 +182,7 @@ async def wire(runtime: Runtime, *, settings: ApiSettings) -> Callable[[], Await
         app.state.stopping.set()
         server.should_exit = True
         await asyncio.gather(*serving)
+        await app.state.mcp_server.close()
         for loop in loops:
             loop.cancel()
 

@@ -1,0 +1,166 @@
+"""Heeler as a server of the Model Context Protocol (MCP): the protocol is its official SDK's, the
+tools are given.
+
+Each request is answered by itself, with JSON, without a session: so any process can answer it. The
+SDK takes a second to import, and is imported when a client first asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.version import HEELER_VERSION
+
+if TYPE_CHECKING:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+SDK = ("mcp.server.lowlevel", "mcp.server.streamable_http_manager")
+# What a client is told of the server as a whole.
+INSTRUCTIONS = (
+    "Heeler keeps stateful agents: each has memory blocks that it edits itself, and a history of"
+    " messages. Find an agent with list_agents, talk to it with send_message."
+)
+
+
+class ToolFailed(Exception):
+    """A tool did not do what it was asked; the text says why, for the model that called it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool[Caller]:
+    """A tool that clients may call. `call` gets who calls and the arguments, which nobody has
+    checked; it returns an object, or raises ToolFailed."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    call: Callable[[Caller, JsonObject], Awaitable[JsonObject]]
+    reads_only: bool = False
+    idempotent: bool = False
+    destructive: bool = False
+
+
+@dataclass(slots=True)
+class HttpAnswer:
+    """An answer, as it is sent in parts."""
+
+    status: int = 500
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    body: bytearray = field(default_factory=bytearray)
+
+    async def send(self, message: Any) -> None:
+        """Keep a part."""
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], list(message["headers"])
+            return
+        self.body += message.get("body", b"")
+        if len(self.body) > ANSWER_BYTES_MAX:
+            raise ValueError(f"an MCP answer is larger than {ANSWER_BYTES_MAX} bytes")
+
+
+class McpServer[Caller]:
+    """Offers tools. `caller_of` makes of a request's scope what the tools are told of it."""
+
+    def __init__(
+        self, tools: Sequence[OfferedTool[Caller]], caller_of: Callable[[Any], Caller]
+    ) -> None:
+        self.tools: Mapping[str, OfferedTool[Caller]] = {tool.name: tool for tool in tools}
+        self.caller_of = caller_of
+        self.manager: StreamableHTTPSessionManager | None = None
+        self.starting = asyncio.Lock()
+        self.running: asyncio.Task[None] | None = None
+
+    async def answer(self, scope: Any, receive: Any) -> HttpAnswer:
+        """The answer to a POST. Cancelling it ends the call that it makes."""
+        manager = await self.started()
+        answer = HttpAnswer()
+        await manager.handle_request(scope, receive, answer.send)
+        return answer
+
+    async def started(self) -> StreamableHTTPSessionManager:
+        """What answers, once it is there."""
+        async with self.starting:
+            if self.manager is None:
+                for module in SDK:
+                    await asyncio.to_thread(import_module, module)
+                manager, ready = self.new_manager(), asyncio.Event()
+                self.running = asyncio.create_task(hold(manager, ready))
+                await ready.wait()
+                self.manager = manager
+            return self.manager
+
+    def new_manager(self) -> StreamableHTTPSessionManager:
+        """The SDK's half: it reads requests, and asks for tools."""
+        from mcp.server.lowlevel import Server
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+        server: Server[Any] = Server(
+            "heeler",
+            version=HEELER_VERSION,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self.list_tools,
+            on_call_tool=self.call_tool,
+        )
+        return StreamableHTTPSessionManager(app=server, json_response=True, stateless=True)
+
+    async def list_tools(self, context: Any, params: Any) -> Any:
+        """The tools, as the protocol describes them."""
+        from mcp_types import ListToolsResult, Tool, ToolAnnotations
+
+        return ListToolsResult(
+            tools=[
+                Tool(
+                    name=tool.name,
+                    description=tool.description,
+                    input_schema=tool.input_schema,
+                    annotations=ToolAnnotations(
+                        read_only_hint=tool.reads_only,
+                        destructive_hint=tool.destructive,
+                        idempotent_hint=tool.idempotent or tool.reads_only,
+                        open_world_hint=False,
+                    ),
+                )
+                for tool in self.tools.values()
+            ]
+        )
+
+    async def call_tool(self, context: Any, params: Any) -> Any:
+        """What a tool answers; what it refuses is an answer, too, so that a model can do better."""
+        from mcp_types import CallToolResult, TextContent
+
+        tool = self.tools.get(params.name)
+        try:
+            if tool is None:
+                raise ToolFailed(f"There is no tool named '{params.name}'")
+            caller = self.caller_of(context.request.scope)
+            result = await tool.call(caller, params.arguments or {})
+        except ToolFailed as failed:
+            return CallToolResult(
+                content=[TextContent(type="text", text=str(failed))], is_error=True
+            )
+        text = to_json(result).decode()
+        return CallToolResult(
+            content=[TextContent(type="text", text=text)], structured_content=result
+        )
+
+    async def close(self) -> None:
+        """End all calls."""
+        if self.running is not None:
+            self.running.cancel()
+            with suppress(asyncio.CancelledError):
+                await self.running
+
+
+async def hold(manager: StreamableHTTPSessionManager, ready: asyncio.Event) -> None:
+    """Keep a manager at work until this is cancelled."""
+    async with manager.run():
+        ready.set()
+        await asyncio.Event().wait()

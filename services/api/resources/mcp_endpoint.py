@@ -1,0 +1,54 @@
+"""The endpoint at which other programs use Heeler's own tools over MCP (streamable HTTP)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from litestar import Response, post
+
+from services.api.adapters.mcp_server import HttpAnswer, McpServer
+from services.api.http.authentication import hung_up
+from services.api.http.concurrency_limits import HUNG_UP, end_turn
+from services.api.http.error_responses import Problem
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest
+
+PATH = "/mcp"
+
+
+@post(PATH, status_code=200, opt=returns("a JSON-RPC answer of MCP"))
+async def mcp(request: AnyRequest) -> Response[bytes]:
+    """Answer one request of an MCP client; the tools are those of `tools/list`."""
+    end_turn(request.scope["state"])  # the requests that a tool makes have turns of their own
+    server: McpServer[Any] = request.app.state.mcp_server
+    call = asyncio.ensure_future(server.answer(request.scope, replayed(await request.body())))
+    gone = asyncio.ensure_future(hung_up(request))
+    try:
+        await asyncio.wait([call, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not call.done():
+            raise Problem(HUNG_UP, {"detail": "The client is gone"})
+        return response(call.result())
+    finally:
+        for one in (call, gone):
+            one.cancel()
+
+
+def replayed(body: bytes) -> Any:
+    """What the protocol's half receives: the body, which has come, and then nothing."""
+    parts = [body]
+
+    async def receive() -> Any:
+        if not parts:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": parts.pop(), "more_body": False}
+
+    return receive
+
+
+def response(answer: HttpAnswer) -> Response[bytes]:
+    """An answer, as this server sends one."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
+    headers.pop("content-length", None)
+    kind = headers.pop("content-type", "application/json")
+    return Response(bytes(answer.body), status_code=answer.status, headers=headers, media_type=kind)

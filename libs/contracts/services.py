@@ -80,7 +80,7 @@ SERVICES = (
             "libs.contracts.compaction",
             "libs.contracts.heartbeat_pauses",
             "libs.contracts.approvals",
-            "libs.contracts.completions",
+            "libs.contracts.one_off_completions",
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory", "tools"),

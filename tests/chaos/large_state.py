@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from libs.contracts.letta.limits import BLOCK_VALUE_CHARS_MAX
+from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX
 from tests.chaos.client import Client
 from tests.chaos.dose import Dose
 from tests.chaos.kills import under_load

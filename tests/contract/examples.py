@@ -47,7 +47,6 @@ from libs.contracts.compaction import (
     ConversationCompacted,
     PreviewModelRequest,
 )
-from libs.contracts.completions import GenerateCompletion
 from libs.contracts.conversation import (
     CancelRuns,
     ConversationDeleted,
@@ -112,6 +111,7 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.one_off_completions import GenerateCompletion
 from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.services import names

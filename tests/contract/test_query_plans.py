@@ -22,8 +22,8 @@ from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.callback_queries import PostgresCallbackQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
-from services.agent.adapters.past_run_queries import PostgresPastRunQueries
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
+from services.agent.adapters.run_and_step_queries import PostgresPastRunQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
 from services.agent.adapters.tool_queries import PostgresToolQueries
 from services.agent.adapters.tool_run_queries import PostgresToolRunQueries

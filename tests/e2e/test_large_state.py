@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from libs.contracts.letta.limits import BLOCK_VALUE_CHARS_MAX
+from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX
 from libs.contracts.state_size import AGENT_BYTES_MAX, BLOCK_BYTES_MAX, NEW_BLOCKS_BYTES_MAX
 from libs.eventstore.consumer_lag import RELAY_LAG
 from tests.e2e.asking import MODEL, says, unique

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from letta_client import Letta
 
-from services.agent.engine.completions import AGENT_COMPLETIONS_MAX
+from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX
 from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, kinds, says, stream, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess

@@ -19,7 +19,15 @@ from pydantic import (
 from libs.contracts.letta.block_requests import CreateBlock
 from libs.contracts.letta.enums import AgentType, StopReasonType
 from libs.contracts.letta.errors import UUID_CHARS, InvalidArgument, id_pattern
-from libs.contracts.letta.limits import (
+from libs.contracts.letta.message_requests import MessageCreate
+from libs.contracts.letta.model_requests import (
+    AnyModelSettings,
+    CompactionSettings,
+    EmbeddingConfig,
+    LLMConfig,
+    ResponseFormat,
+)
+from libs.contracts.letta.request_size_limits import (
     MESSAGES_MAX,
     NAMES_MAX,
     Integer,
@@ -29,14 +37,6 @@ from libs.contracts.letta.limits import (
     Names,
     Prompt,
     Text,
-)
-from libs.contracts.letta.message_requests import MessageCreate
-from libs.contracts.letta.model_requests import (
-    AnyModelSettings,
-    CompactionSettings,
-    EmbeddingConfig,
-    LLMConfig,
-    ResponseFormat,
 )
 from libs.contracts.letta.tool_rules import ToolRule
 

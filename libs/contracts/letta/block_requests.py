@@ -4,7 +4,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, JsonValue, field_validator, model_validator
 
-from libs.contracts.letta.limits import INTEGER_MAX, BlockValue, Metadata, Name, Names, Text
+from libs.contracts.letta.request_size_limits import (
+    INTEGER_MAX,
+    BlockValue,
+    Metadata,
+    Name,
+    Names,
+    Text,
+)
 
 BLOCK_LIMIT_CHARS = 100_000
 

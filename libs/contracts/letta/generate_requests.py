@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 
-from libs.contracts.letta.limits import Metadata, Name, Prompt
+from libs.contracts.letta.request_size_limits import Metadata, Name, Prompt
 
 
 def with_words(prompt: str) -> str:

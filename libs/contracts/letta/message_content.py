@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from libs.contracts.letta.limits import Integer
+from libs.contracts.letta.request_size_limits import Integer
 
 
 class TextContent(BaseModel):

@@ -6,7 +6,8 @@ from pydantic import AliasChoices, BaseModel, Field, HttpUrl, JsonValue, field_v
 from pydantic import model_validator as validate_model
 
 from libs.contracts.letta.enums import MessageCreateType, MessageRole, MessageType
-from libs.contracts.letta.limits import (
+from libs.contracts.letta.message_content import ContentPart, ToolReturnPart
+from libs.contracts.letta.request_size_limits import (
     CONTENT_BYTES_MAX,
     INTEGER_MAX,
     MESSAGES_MAX,
@@ -18,7 +19,6 @@ from libs.contracts.letta.limits import (
     Prompt,
     Text,
 )
-from libs.contracts.letta.message_content import ContentPart, ToolReturnPart
 
 MAX_STEPS_DEFAULT = 50
 STEPS_MAX = 1_000

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from libs.contracts.letta.enums import Effort, ReasoningEffort, Verbosity
-from libs.contracts.letta.limits import Integer
+from libs.contracts.letta.request_size_limits import Integer
 from libs.contracts.letta.url_redaction import Address
 
 type Number = Annotated[float, Field(allow_inf_nan=False)]

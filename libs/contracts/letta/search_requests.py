@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from libs.contracts.letta.enums import MessageRole
-from libs.contracts.letta.limits import Name, SearchText
+from libs.contracts.letta.request_size_limits import Name, SearchText
 
 FOUND_MAX = 100
 

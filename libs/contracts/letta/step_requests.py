@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from libs.contracts.letta.limits import Names
+from libs.contracts.letta.request_size_limits import Names
 
 
 class ModifyFeedbackRequest(BaseModel):

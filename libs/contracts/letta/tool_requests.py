@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, JsonValue
 
 from libs.contracts.letta.agent_requests import Variables
-from libs.contracts.letta.limits import JsonLimit, Metadata, Name, Names, SearchText, Text
+from libs.contracts.letta.request_size_limits import (
+    JsonLimit,
+    Metadata,
+    Name,
+    Names,
+    SearchText,
+    Text,
+)
 from libs.contracts.letta.tools import RETURN_CHARS_MAX
 
 SOURCE_CHARS_MAX = 200_000

@@ -25,7 +25,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.deterministic_ids import derived_id
 from services.agent.domain.approval_state import PendingApproval
-from services.agent.domain.deciding_conversation import DecidingConversation
+from services.agent.domain.conversation_interface import DecidingConversation
 from services.agent.domain.pending_call import PendingCall
 from services.agent.domain.tool_calls import show
 from services.agent.domain.tools.return_limits import cut

@@ -13,8 +13,8 @@ from libs.contracts.heartbeat_pauses import (
 )
 from libs.contracts.letta.enums import AgentType, RunStatus
 from libs.contracts.letta.tool_rules import ToolRule
+from services.agent.domain.conversation_interface import DecidingConversation
 from services.agent.domain.conversation_state import HeartbeatPause, no_room
-from services.agent.domain.deciding_conversation import DecidingConversation
 
 MINUTES_DEFAULT = 2
 MINUTES_MIN = 1

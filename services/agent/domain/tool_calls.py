@@ -26,7 +26,7 @@ from services.agent.domain.active_run import (
     ToolResult,
     result_message,
 )
-from services.agent.domain.deciding_conversation import DecidingConversation
+from services.agent.domain.conversation_interface import DecidingConversation
 
 
 def start(conversation: DecidingConversation, calls: Sequence[ToolCall], *, at: datetime) -> None:

@@ -10,7 +10,7 @@ from libs.contracts.letta.errors import not_found
 from libs.contracts.steps import AnnotateStep, DeleteRun
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.past_runs import annotate_step, delete_run
+from services.agent.domain.ended_runs import annotate_step, delete_run
 from services.agent.handlers.ports import HandlerPorts
 
 

@@ -11,7 +11,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.compaction import CompactConversation
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.limits import JsonLimit, Name
+from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.letta.runs import RunConfig
 from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
 from services.api.http.concurrency_limits import end_turn

@@ -13,7 +13,7 @@ from libs.contracts.compaction import ClearContext, PreviewModelRequest
 from libs.contracts.conversation import main_conversation
 from libs.contracts.conversation_lifecycle import PreviewSystemPrompt, RecompileConversation
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.limits import Name
+from libs.contracts.letta.request_size_limits import Name
 from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.context_window import context_window
 from services.api.http.error_responses import Problem

@@ -11,7 +11,7 @@ from pydantic import Field
 from libs.contracts.agent import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.limits import NAMES_MAX, Name, Names, SearchText
+from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,

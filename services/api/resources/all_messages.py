@@ -14,8 +14,8 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.agent_state import timestamp
-from libs.contracts.letta.limits import Name
 from libs.contracts.letta.message_requests import MessageTypes
+from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.letta.search_requests import MessageSearch
 from services.api.adapters.message_search import FoundMessage, Searched
 from services.api.http.error_responses import Problem, no_route

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.blocks import created_block
-from libs.contracts.letta.limits import Integer, Integers, Name, Names, SearchText
+from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Names, SearchText
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.handler_helpers import (

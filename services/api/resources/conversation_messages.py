@@ -10,8 +10,8 @@ from litestar.response import Stream
 from pydantic import Field
 
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.limits import Name
 from libs.contracts.letta.message_requests import MessageTypes
+from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.message_queries import History
 from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import ORG, api_of, raw, slice_of

@@ -20,7 +20,7 @@ from libs.contracts.conversation_lifecycle import (
     UpdateConversation,
 )
 from libs.contracts.letta import conversations as bodies
-from libs.contracts.letta.limits import Name, SearchText
+from libs.contracts.letta.request_size_limits import Name, SearchText
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.error_responses import Problem

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, post
 
 from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
-from libs.contracts.letta.limits import Name
+from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.dead_letter_queries import DEAD_LETTER_VIEW
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.http.handler_helpers import api_of, document_of, listed, raw, retrieved

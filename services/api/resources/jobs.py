@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, patch
 from pydantic import Field
 
-from libs.contracts.letta.limits import Name
+from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import slice_of_items
 from services.api.http.handler_helpers import missing, raw, slice_of
 from services.api.http.openapi_operation import returns

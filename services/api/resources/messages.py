@@ -13,9 +13,9 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import CancelRuns, main_conversation
 from libs.contracts.letta import all_request_bodies, message_responses
 from libs.contracts.letta.enums import StopReasonType
-from libs.contracts.letta.limits import Name, Names
 from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.messages import only_types
+from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.message_queries import History
 from services.api.adapters.run_follower import Ended, StreamedChunk
 from services.api.http.client_versions import is_legacy

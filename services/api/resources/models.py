@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from litestar import Response, get
 
-from libs.contracts.letta.limits import Name, Names
+from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.http.handler_helpers import api_of, raw
 from services.api.http.openapi_operation import returns

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.limits import Name, Names
+from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.runs import run_usage
 from libs.contracts.steps import DeleteRun
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of

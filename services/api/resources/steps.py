@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.limits import Name, Names
+from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.search_requests import Moment
 from libs.contracts.steps import AnnotateStep
 from services.api.adapters.resource_query_builder import Resource, Where

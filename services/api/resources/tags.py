@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from litestar import Response, get
 from pydantic import Field
 
-from libs.contracts.letta.limits import SearchText
+from libs.contracts.letta.request_size_limits import SearchText
 from services.api.adapters.tag_queries import TagSlice
 from services.api.http.handler_helpers import ORG, api_of, raw
 from services.api.http.openapi_operation import returns

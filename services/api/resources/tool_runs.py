@@ -28,7 +28,7 @@ from services.api.http.handler_helpers import ORG, api_of, document_of, raw
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
 from services.api.resources.agents import AGENTS, TOOLS
-from services.api.resources.completions import until_silence
+from services.api.resources.one_off_completions import until_silence
 
 RUN_SECONDS_MAX = 60.0
 NULL = "null"  # what V1 calls a message that is not stored, and a call that no model made

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from libs.contracts.base_tools.definition import BaseTool
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.limits import Name, Names, SearchText
+from libs.contracts.letta.request_size_limits import Name, Names, SearchText
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
 from services.api.adapters.resource_query_builder import Where, contains, filter_of

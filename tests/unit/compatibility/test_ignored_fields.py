@@ -55,7 +55,7 @@ READERS: dict[str, list[str]] = {
     ],
     "EmbeddingConfig": [],
     "CompactionSettings": ["services/agent/domain", "services/agent/engine"],
-    "GenerateRequest": ["services/api/resources/completions.py"],
+    "GenerateRequest": ["services/api/resources/one_off_completions.py"],
     "ToolCreate": TOOLS,
     "ToolUpdate": TOOLS,
     "ToolSearchRequest": ["services/api/resources/tools.py"],

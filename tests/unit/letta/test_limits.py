@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from deploy.limits import NO_LIMIT, PAGE, limits_of, models, rendered
-from libs.contracts.letta import all_request_bodies, errors, limits
+from libs.contracts.letta import all_request_bodies, errors
+from libs.contracts.letta import request_size_limits as limits
 from tests.fuzz.values import nested
 
 

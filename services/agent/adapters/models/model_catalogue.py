@@ -13,8 +13,8 @@ from pydantic_core import to_json
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
 from libs.contracts.letta.errors import handle_not_found
+from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.contracts.letta.models import embedding_entry, model_entry
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.models.ports import (

@@ -10,12 +10,12 @@ from litestar import Response, post
 from pydantic_core import from_json, to_json
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.completions import (
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.one_off_completions import (
     SILENCE_SECONDS_MAX,
     GenerateCompletion,
     completion_deltas,
 )
-from libs.contracts.letta import all_request_bodies
 from services.api.http.authentication import hung_up
 from services.api.http.concurrency_limits import HUNG_UP, TOO_MANY, UNAVAILABLE, end_turn
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem

@@ -17,15 +17,15 @@ from pydantic_core import to_json
 from libs.bus.bounded_command_queue import busy, decrement
 from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import JsonObject, Rejected
-from libs.contracts.completions import (
+from libs.contracts.one_off_completions import (
     KEEP_ALIVE_SECONDS,
     GenerateCompletion,
     completion_deltas,
 )
 from services.agent.adapters.models.ports import ModelFailed, Models
 from services.agent.domain.active_run import Failure
-from services.agent.domain.completions import completion_of
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.one_off_completions import completion_of
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
-from libs.contracts.completions import GenerateCompletion, completion_deltas
 from libs.contracts.conversation import ToolCall, Usage
+from libs.contracts.one_off_completions import GenerateCompletion, completion_deltas
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.active_run import Failure, ModelReply
-from services.agent.engine.completions import AGENT_COMPLETIONS_MAX
+from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX
 from tests.contract.examples import AGENT, LLM
 from tests.unit.agent.world import Process, World
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.completions import GenerateCompletion
+from libs.contracts.one_off_completions import GenerateCompletion
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, missing
-from services.agent.domain.completions import completion_request
-from services.agent.engine.completions import Completions
+from services.agent.domain.one_off_completions import completion_request
+from services.agent.engine.one_off_completions import Completions
 from services.agent.handlers.ports import HandlerPorts
 
 

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from libs.contracts.bus_messages import DEFAULT_ORG, DEFAULT_USER, Context, Json, JsonObject
 from libs.contracts.letta import errors
-from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.letta.request_size_limits import Name, unreadable
 from services.api.http.error_responses import Problem
 
 AnyRequest = Request[object, object, object]  # type: ignore[type-var]
@@ -51,7 +51,7 @@ def parsed[M: BaseModel](raw: bytes, model: type[M]) -> M:
         data = from_json(raw, allow_inf_nan=False)
     except ValueError:
         raise Problem(422, why_malformed(raw)) from None
-    problem = request_size_limits.unreadable(data)
+    problem = unreadable(data)
     if problem:
         raise Problem(422, errors.unreadable_value(*problem))
     if NUL_ESCAPED in raw:

@@ -62,7 +62,9 @@ def test_what_is_not_sealed_is_not_opened(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", ["hunter2", "hunter2,", f"{new_key()},hunter2é", ",".join([new_key()] * (KEYS_MAX + 1))]
+    "keys",
+    ["hunter2", "hunter2,", f"{new_key()},hunter2é", ",".join([new_key()] * (KEYS_MAX + 1))],
+    ids=["no key", "one of none", "one that is none", "too many"],  # the same in every worker
 )
 def test_wrong_keys_are_refused_without_being_shown(keys: str) -> None:
     with pytest.raises(WrongSetting) as refused:

@@ -72,6 +72,7 @@ SERVICES = (
         contracts=(
             "libs.contracts.agent",
             "libs.contracts.agent_tools",
+            "libs.contracts.agent_secrets",
             "libs.contracts.conversation",
             "libs.contracts.runs_with_options",
             "libs.contracts.callbacks",

@@ -11,6 +11,7 @@ from pydantic import Field
 from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta_subject
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.sealed_text import Sealed
 
 SERVICE = "tools"
 
@@ -30,7 +31,8 @@ RunStatus = Literal["success", "error", "timeout", "killed"]
 class RunTool(Command):
     """Call a tool by its id, or the one that `source` describes.
 
-    It is accepted when it is durable that the call was begun."""
+    The values of its `environment` are sealed, and opened where the code runs. It is accepted when
+    it is durable that the call was begun."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool_run.begin"
@@ -38,6 +40,7 @@ class RunTool(Command):
     tool_id: str = ""
     source: ToolState | None = None
     arguments: JsonObject
+    environment: dict[str, Sealed] = Field(default_factory=dict, exclude_if=lambda them: not them)
     agent_id: str = ""
     run_id: str = ""
     step_id: str = ""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from libs.contracts.environment import Environment, WrongSetting, required
+from libs.contracts.sealed_text import SEALED
 from libs.contracts.services import ENCRYPTION_KEYS
 
-SEALED = "sealed:"
 KEYS_MAX = 32
 
 

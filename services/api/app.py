@@ -22,6 +22,7 @@ from libs.bus.background_loops import forever
 from libs.bus.metrics_collection import Reports
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.services import names
+from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
 from services.api import http, resources
 from services.api.adapters.context_queries import ContextQueries
@@ -76,7 +77,7 @@ def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # t
     return on_exception(request, exception)
 
 
-def application(settings: ApiSettings, runtime: Runtime) -> Litestar:
+def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Litestar:
     """The ASGI application on the adapters of this process. Serve it when the bus has started."""
     database, bus, clock, ids = runtime.database, runtime.bus, runtime.clock, runtime.ids
     app = TracedLitestar(
@@ -106,6 +107,7 @@ def application(settings: ApiSettings, runtime: Runtime) -> Litestar:
         first_tries=ClientRetries(),
         search=MessageSearchQueries(database),
         tags=TagQueries(database),
+        sealer=sealer,
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)
@@ -149,14 +151,20 @@ def http_server(app: ASGIApp, settings: ApiSettings, limits: ConnectionLimits) -
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
-    """The wiring at the address that the environment names. Raises UnsafeSettings."""
-    return partial(wire, settings=ApiSettings.from_environment(environment))
+    """The wiring at the address that the environment names, with its keys. Raises WrongSetting."""
+    return partial(
+        wire,
+        settings=ApiSettings.from_environment(environment),
+        sealer=Sealer.from_environment(environment),
+    )
 
 
-async def wire(runtime: Runtime, *, settings: ApiSettings) -> Callable[[], Awaitable[None]]:
+async def wire(
+    runtime: Runtime, *, settings: ApiSettings, sealer: Sealer
+) -> Callable[[], Awaitable[None]]:
     """Serve HTTP as long as the process runs; returns what ends it."""
     await runtime.service.handle({})
-    app = application(settings, runtime)
+    app = application(settings, runtime, sealer)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))
     server = http_server(app, settings, limits)
     shared = settings.listen_descriptor

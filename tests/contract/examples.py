@@ -19,6 +19,7 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.agent_tools import AttachTool, DetachTool
 from libs.contracts.approvals import (
     AnswerApproval,
@@ -141,6 +142,7 @@ from services.agent.domain.model_config import embedding_config, llm_config
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
+SEALED = "sealed:gAAAAABpJGnQ-zR_w=="
 AGENT = "agent-11111111-1111-4111-8111-111111111111"
 BLOCK = "block-22222222-2222-4222-8222-222222222222"
 SHARED_BLOCK = "block-33333333-3333-4333-8333-333333333333"
@@ -480,6 +482,7 @@ EVENTS: list[Event] = [
         tags=["green"],
         block_ids=[BLOCK],
     ),
+    of_agent(AgentSecretsReplaced, secrets={"KEY": SEALED}),
     of_agent(AgentDeleted, own_block_ids=[BLOCK]),
     of_agent(BlockAttached, block_id=SHARED_BLOCK, block_ids=[BLOCK, SHARED_BLOCK]),
     of_agent(BlockDetached, block_id=SHARED_BLOCK, block_ids=[BLOCK]),

@@ -16,6 +16,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.approvals import (
     ApprovalAnswered,
     ApprovalCancelled,
@@ -224,6 +225,7 @@ BESIDE = [
 AGENT = [
     one(AgentRequested),
     one(AgentCreated),
+    one(AgentSecretsReplaced),
     one(AgentUpdated),
     one(BlockAttached),
     one(BlockDetached),

@@ -72,6 +72,7 @@ SUBJECTS = {
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",
     "AgentUpdated": f"agent.event.agent.updated.org-1.{AGENT}",
+    "AgentSecretsReplaced": f"agent.event.agent.secrets_replaced.org-1.{AGENT}",
     "AgentDeleted": f"agent.event.agent.deleted.org-1.{AGENT}",
     "BlockAttached": f"agent.event.agent.block_attached.org-1.{AGENT}",
     "BlockDetached": f"agent.event.agent.block_detached.org-1.{AGENT}",

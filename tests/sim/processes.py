@@ -243,6 +243,7 @@ class Process:
             first_tries=self.first_tries,
             search=unread,
             tags=unread,
+            sealer=unread,
         )
 
 

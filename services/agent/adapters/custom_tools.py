@@ -14,6 +14,7 @@ from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
 from libs.contracts.conversation import ToolStatus
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.enums import ToolType
 from libs.contracts.tool_runs import (
     RUNNABLE_TYPES,
     SILENCE_SECONDS_MAX,
@@ -30,6 +31,7 @@ from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 
 BUSY_RETRY_SECONDS = 0.5
+CODE = ToolType.custom.value  # only code is given an environment
 # The sandbox stops a tool a little before nobody waits for it any more, and says so.
 SANDBOX_PART_OF_DEADLINE = 0.9
 
@@ -66,6 +68,7 @@ class CustomTools:
             tool_run_id=derived_id("tool_run", calling.run_id, calling.step_id, call.id),
             tool_id=tool.id,
             arguments=arguments_of(tool, call.arguments),
+            environment=calling.design.secrets if tool.tool_type == CODE else {},
             agent_id=calling.design.config.id,
             run_id=calling.run_id,
             step_id=calling.step_id,

@@ -17,6 +17,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.base_tools.definition import tool_ids_of
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
@@ -32,7 +33,8 @@ Phase = Literal["unknown", "requested", "abandoned", "present", "deleted"]
 
 class AgentDesign(BaseModel):
     """What an agent is to be, or is. `tools` are the names of the tools of `tool_ids`, and
-    `custom_tools` those of them that clients made, where they were read: nobody records them."""
+    `custom_tools` those of them that clients made, where they were read: nobody records them. The
+    values of `secrets` are sealed."""
 
     config: AgentConfig
     tools: list[str]
@@ -41,6 +43,7 @@ class AgentDesign(BaseModel):
     block_ids: list[str]
     new_blocks: list[BlockState] = []
     first_messages: list[Message] = []
+    secrets: dict[str, str] = {}
     custom_tools: list[CustomTool] = Field(default_factory=list, exclude=True)
 
     def model_post_init(self, context: object, /) -> None:
@@ -104,6 +107,7 @@ class Agent(Aggregate[AgentState]):
             block_ids=[*own, *design.block_ids],
             own_block_ids=own,
         )
+        self.keep_secrets(design.secrets, at=at)
         return None
 
     def abandon(self, refused: Rejected, *, at: datetime) -> None:
@@ -126,7 +130,14 @@ class Agent(Aggregate[AgentState]):
             tags=design.tags,
             block_ids=design.block_ids,
         )
+        self.keep_secrets(design.secrets, at=at)
         return None
+
+    def keep_secrets(self, secrets: dict[str, str], *, at: datetime) -> None:
+        """Have these secrets, if they are others."""
+        assert self.design is not None, "only an agent that exists has secrets"
+        if secrets != self.design.secrets:
+            self.happened(AgentSecretsReplaced, at=at, secrets=secrets)
 
     def delete(self, *, at: datetime) -> Rejected | None:
         """Stop existing."""
@@ -187,13 +198,18 @@ class Agent(Aggregate[AgentState]):
                     block_ids=event.block_ids,
                 )
             case AgentUpdated():
+                assert state.design is not None, "only an agent that exists is changed"
                 state.design = AgentDesign(
+                    secrets=state.design.secrets,
                     config=event.config,
                     tools=event.tools,
                     tool_ids=event.tool_ids,
                     tags=event.tags,
                     block_ids=event.block_ids,
                 )
+            case AgentSecretsReplaced():
+                assert state.design is not None, "only an agent that exists has secrets"
+                state.design.secrets = event.secrets
             case AgentAbandoned():
                 state.phase = "abandoned"
                 state.design = None

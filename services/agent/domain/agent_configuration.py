@@ -18,6 +18,7 @@ from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size import oversize_agent, size
 from services.agent.domain.agent import AgentDesign, clash, too_many
 from services.agent.domain.agent_names import made_up_name
+from services.agent.domain.agent_secrets import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.model_config import compaction_settings, created_config, updated_config
 from services.agent.domain.tool_rules import given_arguments, unfit_arguments
@@ -45,8 +46,6 @@ UNBUILT_FIELDS = {
     "source_ids": "folders",
     "folder_ids": "folders",
     "identity_ids": "identities",
-    "secrets": "tool secrets",
-    "tool_exec_environment_variables": "tool secrets",
     "from_template": "templates",
     "memory_variables": "templates",
     "include_default_source": "folders",
@@ -64,6 +63,9 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
     problem = unbuilt(request) or unknown_time_zone(request.timezone)
     if problem:
         return problem
+    secrets = wanted_secrets(request)
+    if isinstance(secrets, Rejected):
+        return secrets
     profile = PROFILES[request.agent_type]
     system = request.system or profile.system_prompt
     if system is None:
@@ -124,6 +126,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         block_ids=block_ids,
         new_blocks=new_blocks,
         first_messages=first_messages(agent_id, request, facts.now),
+        secrets=secrets or {},
     )
 
 
@@ -158,6 +161,9 @@ def updated_design(
     problem = unbuilt(request) or unknown_time_zone(request.timezone)
     if problem:
         return problem
+    secrets = wanted_secrets(request)
+    if isinstance(secrets, Rejected):
+        return secrets
     changes: dict[str, object] = {
         name: getattr(request, name)
         for name in asked & AgentConfig.model_fields.keys() - CONVERTED
@@ -203,7 +209,12 @@ def updated_design(
     if refused and size([config, tags]) > size([old, design.tags]):
         return refused
     return sorted(asked), AgentDesign(
-        config=config, tools=tools, tool_ids=tool_ids, tags=tags, block_ids=block_ids
+        config=config,
+        tools=tools,
+        tool_ids=tool_ids,
+        tags=tags,
+        block_ids=block_ids,
+        secrets=design.secrets if secrets is None else secrets,
     )
 
 

@@ -11,6 +11,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.callbacks import CallbackAttempted
@@ -65,7 +66,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
     match event:
         case (
             AgentRequested() | AgentAbandoned() | AgentCreated() | AgentUpdated()
-            | AgentDeleted() | BlockAttached() | BlockDetached()
+            | AgentDeleted() | AgentSecretsReplaced() | BlockAttached() | BlockDetached()
         ):  # fmt: skip
             project_agent(event, org, rows)
         case MessageAppended():

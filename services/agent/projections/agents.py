@@ -13,10 +13,12 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.base_tools.definition import tool_ids_of
-from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.bus_messages import Event, Json, JsonObject
 from libs.contracts.conversation import main_conversation
 from libs.contracts.letta.agent_state import AgentConfig, agent_state
+from libs.contracts.sealed_text import secret_id
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.catalogue import tool_state, tools_of
 from services.agent.domain.tools.custom_tools import custom_ids
@@ -75,8 +77,18 @@ def project_agent(event: Event, org: str, rows: RowWrites) -> None:
         case AgentDeleted():
             rows.delete(AGENTS, "id", agent_id)
             rows.delete(AGENT_TAGS, "agent_id", agent_id)
+        case AgentSecretsReplaced():
+            rows.patch(AGENTS, {"id": agent_id, "secrets": secret_rows(event) or None})
         case BlockAttached() | BlockDetached():
             rows.patch(AGENTS, {"id": agent_id, "block_ids": listed(event.block_ids)})
+
+
+def secret_rows(event: AgentSecretsReplaced) -> list[Json]:
+    """The secrets of an agent, in their order, sealed."""
+    return [
+        {"id": secret_id(event.originator_id, key), "key": key, "value": value}
+        for key, value in event.secrets.items()
+    ]
 
 
 def write_tags(event: AgentCreated | AgentUpdated, org: str, rows: RowWrites) -> None:

@@ -11,6 +11,7 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import errors
+from libs.encryption.sealer import Sealer
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import MessageQueries
@@ -29,6 +30,7 @@ from services.api.adapters.run_follower_queries import RunQueries
 from services.api.adapters.tag_queries import TagQueries
 from services.api.http.error_responses import Problem, refused
 from services.api.http.request_parsing import AnyRequest, Page, context_of, valid_id
+from services.api.http.secret_values import with_opened_secrets
 
 COMMAND_SECONDS_MAX = 10.0
 
@@ -49,6 +51,7 @@ class Api:
     first_tries: ClientRetries
     search: MessageSearchQueries
     tags: TagQueries
+    sealer: Sealer
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""
@@ -109,8 +112,9 @@ async def listed(
 ) -> Response[bytes]:
     """A page of a resource: of the rows that the query parameters ask for, or of those `found`."""
     found = filter_of(page, ORG) if found is None else found
-    reads = api_of(request).reads
-    return raw(await reads.page(resource, found, slice_of(page), key=key, document=document))
+    api = api_of(request)
+    documents = await api.reads.page(resource, found, slice_of(page), key=key, document=document)
+    return raw(with_opened_secrets(api.sealer, documents))
 
 
 async def counted(request: AnyRequest, resource: Resource, found: Filter) -> Response[bytes]:
@@ -130,12 +134,12 @@ async def document_of(
     request: AnyRequest, resource: Resource, resource_id: str, *, document: str = ""
 ) -> bytes:
     """The document of one row, or another expression on it; raises the 404 that names it."""
-    reads = api_of(request).reads
+    api = api_of(request)
     known = valid_id(resource.kind, resource_id)
-    body = await reads.one(resource, ORG, known, document)
+    body = await api.reads.one(resource, ORG, known, document)
     if body is None:
         raise missing(resource.kind, resource_id)
-    return body
+    return with_opened_secrets(api.sealer, body)
 
 
 def missing(kind: str, name: str) -> Problem:

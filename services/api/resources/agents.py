@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, patch, post
@@ -20,7 +20,6 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.http.client_versions import is_legacy
-from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import (
     ORG,
     api_of,
@@ -30,6 +29,7 @@ from services.api.http.handler_helpers import (
 )
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.http.secret_values import MARK, sealed_values
 from services.api.http.state_size import sized_agent, sized_creation
 
 # What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
@@ -84,12 +84,42 @@ TOOLS = (
     " from (select id, org, document from tools.tool_view where id = any(v.custom_tool_ids)"
     " offset 0) t where t.org = v.org), '[]') end)"
 )
+# A document that has secrets in it has them twice: under the name of today and the deprecated one.
+# Where an agent has none, its `body` says so already.
+SECRET_FIELDS = ("secrets", "tool_exec_environment_variables")
+BODY = (
+    "(case when v.secrets is null then v.body else (select string_agg(to_json(f.key)::text"
+    " || ': ' || f.value::text, ', ') from json_each(('{' || v.body || '}')::json) f"
+    f" where f.key not in {SECRET_FIELDS}) end)"
+)
+SECRETS = (
+    "coalesce((select string_agg(left(jsonb_build_object('id', s.value->'id', 'agent_id', v.id,"
+    " 'key', s.value->'key', 'value_enc', null, 'description', null, 'organization_id', v.org,"
+    " 'created_at', null, 'updated_at', null, 'created_by_id', null, 'last_updated_by_id', null"
+    f")::text, -1) || ', \"value\": ' || chr({ord(MARK)}) || (s.value->>'value')"
+    f" || chr({ord(MARK)}) || '}}', ', ' order by s.number)"
+    " from jsonb_array_elements(v.secrets) with ordinality s(value, number)), '')"
+)
+WITH_SECRETS = (
+    "(case when v.secrets is null then '' else (select '\"secrets\": [' || x.them"
+    " || '], \"tool_exec_environment_variables\": [' || x.them || '], '"
+    f" from (select {SECRETS} as them offset 0) x) end)"
+)
+WITHOUT_SECRETS = (
+    "(case when v.secrets is null then ''"
+    ' else \'"secrets": [], "tool_exec_environment_variables": [], \' end)'
+)
+# For who runs a tool: sealed.
+SEALED_SECRETS = (
+    "coalesce((select jsonb_object_agg(s->>'key', s->>'value')"
+    " from jsonb_array_elements(v.secrets) s), '{}')"
+)
 RELATIONSHIPS = {
     "agent.pending_approval": f"'pending_approval', {PENDING_APPROVAL}",
     "agent.tools": f"'tools', {TOOLS}",
     "agent.tags": "'tags', to_jsonb(v.tags)",
 }
-ALL_RELATIONSHIPS = frozenset({"agent.blocks", *RELATIONSHIPS})
+ALL_RELATIONSHIPS = frozenset({"agent.blocks", "agent.secrets", *RELATIONSHIPS})
 
 
 def document_with(relationships: Iterable[str]) -> str:
@@ -98,12 +128,13 @@ def document_with(relationships: Iterable[str]) -> str:
     named = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
     shown = [f"jsonb_build_object({', '.join(named)})"] if named else []
     own, blocks = "v.doc", "''"
+    secrets = WITH_SECRETS if "agent.secrets" in wanted else WITHOUT_SECRETS
     if "agent.blocks" in wanted:
         own, blocks = "(v.doc - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
     rest = " || ".join([own, LAST_RUN, *shown])
     # What is large is text, so that it is neither put together nor printed.
     return (
-        f"'{{' || v.body || ', \"message_ids\": ' || {MESSAGE_IDS} || ', ' || {blocks}"
+        f"'{{' || {BODY} || ', \"message_ids\": ' || {MESSAGE_IDS} || ', ' || {secrets} || {blocks}"
         f" || substr(({rest})::text, 2)"
     )
 
@@ -123,8 +154,6 @@ AGENTS = Resource(
     created_view="agent.created_agent_view",
     created_sort_keys={"created_at": "v.created_at", "updated_at": "v.updated_at"},
 )
-
-SECRET_FIELDS = ("secrets", "tool_exec_environment_variables")
 
 Relationship = Literal[
     "agent.blocks",
@@ -177,20 +206,24 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
     """Create an agent."""
     api = api_of(request)
     body = await body_of(request, all_request_bodies.CreateAgent)
-    refuse_secrets(body)
     agent_id = api.new_id(request, "agent")
-    wanted = sized_creation(body.model_dump(mode="json", exclude_unset=True))
+    given = body.secrets or body.tool_exec_environment_variables
+    wanted = sized_creation(plain_part(body) | sealed_part(request, given))
     command = CreateAgent(agent_id=agent_id, request=wanted)
     await api.send(request, command, message_id=f"create-{agent_id}")
     return await retrieved(request, AGENTS, agent_id)
 
 
-def refuse_secrets(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> None:
-    """Refuse secrets before there is a command: the bus would store them with it."""
-    for field in SECRET_FIELDS:
-        if getattr(body, field):
-            detail = f"`{field}`: tool secrets are not built yet: leave the field out"
-            raise Problem(400, {"detail": detail})
+def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
+    """What a request says, but for its secrets."""
+    return body.model_dump(mode="json", exclude_unset=True, exclude=set(SECRET_FIELDS))
+
+
+def sealed_part(request: AnyRequest, secrets: Mapping[str, str] | None) -> JsonObject:
+    """The secrets of a request, sealed before there is a command: the bus would store them."""
+    if secrets is None:
+        return {}
+    return {"secrets": {**sealed_values(api_of(request).sealer, "secrets", secrets)}}
 
 
 @get("/v1/agents", opt=returns("agents", query=AgentPage))
@@ -227,8 +260,8 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Change the given fields of an agent."""
     valid_id("agent", agent_id)
     body = await body_of(request, all_request_bodies.UpdateAgent)
-    refuse_secrets(body)
-    changes = sized_agent(body.model_dump(mode="json", exclude_unset=True))
+    given = body.tool_exec_environment_variables if body.secrets is None else body.secrets
+    changes = sized_agent(plain_part(body) | sealed_part(request, given))
     await api_of(request).send(request, UpdateAgent(agent_id=agent_id, request=changes))
     return await retrieved(request, AGENTS, agent_id)
 

@@ -27,7 +27,8 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import ORG, api_of, document_of, raw
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
-from services.api.resources.agents import AGENTS, TOOLS
+from services.api.http.secret_values import sealed_values
+from services.api.resources.agents import AGENTS, SEALED_SECRETS, TOOLS
 from services.api.resources.one_off_completions import until_silence
 
 RUN_SECONDS_MAX = 60.0
@@ -37,6 +38,7 @@ TOOL_RUNS = Resource(
     view="tools.tool_run_view",
     document="jsonb_build_object('result', v.result, 'alive', v.alive and v.status = 'running')",
 )
+TOOLS_AND_SECRETS = f"jsonb_build_object('tools', {TOOLS}, 'secrets', {SEALED_SECRETS})"
 LOST: JsonObject = {
     "status": "error",
     "text": "The server stopped while the tool ran: whether it took effect is not known.",
@@ -51,15 +53,12 @@ LOST: JsonObject = {
 async def run_tool_from_source(request: AnyRequest) -> Response[bytes]:
     """Run source once, in the sandbox; no tool is made of it."""
     body = await body_of(request, all_request_bodies.ToolRunFromSource)
-    if body.env_vars:
-        # The bus would store them with the command.
-        detail = "`env_vars`: environment variables of tools are not built yet: leave it out"
-        raise Problem(400, {"detail": detail})
     fields = body.model_dump(mode="json", exclude={"args", "env_vars"}, exclude_none=True)
     command = RunTool(
         tool_run_id=api_of(request).ids.new("tool_run"),
         source=ToolState.model_validate({**fields, "id": ""}),
         arguments=body.args,
+        environment=sealed_values(api_of(request).sealer, "env_vars", body.env_vars or {}),
         seconds_max=RUN_SECONDS_MAX,
     )
     result = await outcome(request, command)
@@ -93,8 +92,8 @@ async def run_tool_from_source(request: AnyRequest) -> Response[bytes]:
 async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) -> Response[bytes]:
     """Run a tool that an agent has, with the given arguments; its history does not know of it."""
     body = await body_of(request, all_request_bodies.ToolExecuteRequest)
-    tools = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS))
-    found = next((tool for tool in tools if tool["name"] == tool_name), None)
+    agent = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS_AND_SECRETS))
+    found = next((tool for tool in agent["tools"] if tool["name"] == tool_name), None)
     if found is None:
         detail = f"Agent {agent_id} has no tool named '{tool_name}': attach it first"
         raise Problem(404, {"detail": detail})
@@ -105,6 +104,7 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
         tool_run_id=api_of(request).ids.new("tool_run"),
         tool_id=found["id"],
         arguments=body.args,
+        environment=agent["secrets"],
         agent_id=valid_id("agent", agent_id),
         seconds_max=RUN_SECONDS_MAX,
     )

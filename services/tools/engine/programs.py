@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.tool_run import printed, text_of
+from services.tools.engine.variables import Variables
 from services.tools.sandbox.ports import Limits, Outcome, Program, Sandbox
 
 # What one call may take; `seconds` is said with the call.
@@ -21,27 +22,37 @@ class CodeRunner:
     """Keeps the contract of `ToolRunner` with a sandbox. `refusal` says why a program cannot run
     here, empty if it can."""
 
-    def __init__(self, sandbox: Sandbox, refusal: Callable[[Program], str]) -> None:
+    def __init__(
+        self, sandbox: Sandbox, refusal: Callable[[Program], str], variables: Variables
+    ) -> None:
         self.sandbox = sandbox
         self.refusal = refusal
+        self.variables = variables
 
     def refused(self, tool: ToolState, command: RunTool) -> str:
         """Why the code of a tool cannot run here."""
-        return self.refusal(program_of(tool, command, org=""))
+        return self.refusal(program_of(tool, command, org="", environment={}))
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """What came of the code."""
-        outcome = await self.sandbox.run(program_of(tool, command, org))
+        environment = await self.variables.of(command, org)
+        if isinstance(environment, str):
+            return ToolRunResult(status="error", text=environment)
+        outcome = await self.sandbox.run(program_of(tool, command, org, environment))
         return result_of(tool.name, outcome, chars_max=tool.return_char_limit)
 
 
-def program_of(tool: ToolState, command: RunTool, org: str) -> Program:
-    """The program that calls a tool. It knows nothing of the server but its arguments."""
+def program_of(
+    tool: ToolState, command: RunTool, org: str, environment: Mapping[str, str]
+) -> Program:
+    """The program that calls a tool. It knows nothing of the server but its arguments and what its
+    client put into its environment."""
     return Program(
         language=tool.source_type or "python",
         source=tool.source_code or "",
         function=tool.name,
         arguments=command.arguments,
+        environment={**environment, **names_of(tool, command)},
         requirements=tuple(requirements_of(tool)),
         limits=Limits(
             seconds=command.seconds_max,
@@ -54,6 +65,12 @@ def program_of(tool: ToolState, command: RunTool, org: str) -> Program:
         org=org,
         agent_id=command.agent_id,
     )
+
+
+def names_of(tool: ToolState, command: RunTool) -> dict[str, str]:
+    """What V1 tells code about the call in its environment."""
+    agent = {"LETTA_AGENT_ID": command.agent_id} if command.agent_id else {}
+    return {**agent, "LETTA_TOOL_ID": tool.id}
 
 
 def requirements_of(tool: ToolState) -> list[str]:

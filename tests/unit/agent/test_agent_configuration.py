@@ -159,7 +159,12 @@ class TestCreation:
                 UNPROCESSABLE,
                 "`tool_rules`: at most 65536 bytes",
             ),
-            ({"secrets": {"KEY": "v"}}, INVALID, "`secrets`: tool secrets are not built yet"),
+            ({"secrets": {"KEY": "v"}}, INVALID, "`secrets`: values are sealed before"),
+            (
+                {"secrets": {f"KEY_{n}": f"sealed:{'x' * 90_000}" for n in range(3)}},
+                UNPROCESSABLE,
+                "`secrets`: at most 262144 bytes",
+            ),
             ({"block_ids": [BLOCK]}, NOT_FOUND, BLOCK),
             (
                 {"memory_blocks": [{"label": "a", "value": ""}, {"label": "a", "value": ""}]},

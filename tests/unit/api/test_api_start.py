@@ -10,6 +10,8 @@ import pytest
 from libs.bus.clock_and_ids import RandomIds, SystemClock
 from libs.bus.ports import BusUnavailable
 from libs.bus.service_runner import Runtime
+from libs.contracts.services import ENCRYPTION_KEYS
+from libs.encryption.sealer import new_key
 from services.api.app import wiring
 
 
@@ -29,7 +31,7 @@ async def test_an_api_that_cannot_hear_the_bus_ends_with_that_as_the_reason() ->
 
     service = cast(Any, SimpleNamespace(handle=handle))
     runtime = Runtime(service, cast(Any, None), cast(Any, DeafBus()), SystemClock(), RandomIds())
-    drain = await wiring({"HEELER_PORT": "1"})(runtime)
+    drain = await wiring({"HEELER_PORT": "1", ENCRYPTION_KEYS: new_key()})(runtime)
     assert drain is not None
     [begin] = runtime.begin
 

@@ -53,6 +53,7 @@ class World:
             ClientRetries(),  # type: ignore[arg-type]
             nothing,
             nothing,
+            nothing,
         )
 
     def new_run(self) -> str:

@@ -9,8 +9,9 @@ import pytest
 from deploy.embedded.encryption_keys import KEYS_FILE, open_encryption_keys
 from deploy.embedded.settings import LaunchError
 from libs.contracts.environment import MissingSetting, WrongSetting
+from libs.contracts.sealed_text import SEALED, is_sealed
 from libs.contracts.services import ENCRYPTION_KEYS
-from libs.encryption.sealer import KEYS_MAX, SEALED, CannotOpen, Sealer, new_key
+from libs.encryption.sealer import KEYS_MAX, CannotOpen, Sealer, new_key
 
 SECRET = "hunter2 ключ \ud800 \x00"
 
@@ -18,7 +19,7 @@ SECRET = "hunter2 ключ \ud800 \x00"
 def test_a_sealed_text_shows_nothing_and_is_opened_again() -> None:
     sealer = Sealer([new_key()])
     first, second = sealer.seal(SECRET), sealer.seal(SECRET)
-    assert first.startswith(SEALED)
+    assert is_sealed(first)
     assert first != second
     assert "hunter2" not in first
     assert sealer.open(first) == sealer.open(second) == SECRET

@@ -32,6 +32,7 @@ from libs.contracts.tool_runs import (
     tool_run_deltas,
 )
 from libs.contracts.tools import DeleteTool
+from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -43,6 +44,7 @@ from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine.programs import CodeRunner, result_of
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
+from services.tools.engine.variables import Variables
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.sandbox.ports import Outcome, Program
@@ -51,6 +53,8 @@ from tests.waiting import wait_for
 
 TOOL = "tool-aaaaaaaa-1111-4111-8111-111111111111"
 CALL = "tool_run-1"
+NAMES = {"LETTA_AGENT_ID": "agent-1", "LETTA_TOOL_ID": TOOL}
+SEALER = Sealer([new_key()])
 DICE = ToolState(
     id=TOOL,
     name="roll_dice",
@@ -172,7 +176,11 @@ class Process:
         self.runs = ToolRuns(
             ToolRunPorts(
                 repository=self.repository,
-                runners={ToolType.custom: CodeRunner(self.sandbox, self.sandbox.refused)},
+                runners={
+                    ToolType.custom: CodeRunner(
+                        self.sandbox, self.sandbox.refused, Variables(SEALER)
+                    )
+                },
                 queries=Queries(world.database),
                 bus=InMemoryBus(world.network),
                 clock=world.clock,  # type: ignore[arg-type]
@@ -233,7 +241,8 @@ async def test_a_call_is_begun_run_and_ended_and_everybody_is_told(world: World)
     [program] = process.sandbox.programs
     assert (program.function, program.arguments) == ("roll_dice", {"sides": 6})
     assert (program.source, program.limits.seconds) == (DICE.source_code, 30.0)
-    assert (program.org, program.agent_id, dict(program.environment)) == ("org-1", "agent-1", {})
+    assert (program.org, program.agent_id) == ("org-1", "agent-1")
+    assert program.environment == NAMES
     assert world.story() == ["tool_run.begun", "tool_run.ended"]
     begun, ended = (event_of("tools", one) for one in world.schema.streams[CALL])
     assert isinstance(begun, ToolRunBegun)
@@ -437,3 +446,32 @@ def test_what_tools_are_not_given_is_refused_when_they_are_made(argument: str, f
     else:
         assert isinstance(tool, Rejected)
         assert "`agent_state`" in tool.reason
+
+
+class TestEnvironments:
+    async def test_what_is_sealed_is_opened_for_the_sandbox_alone(self, world: World) -> None:
+        """S12: the event log, the row and what is told hold no secret."""
+        process = Process(world, "tools-1")
+        await process.tell(call(environment={"TOKEN": SEALER.seal("hunter2")}))
+        await process.idle()
+
+        [program] = process.sandbox.programs
+        assert program.environment == {"TOKEN": "hunter2", **NAMES}
+        kept = [*map(str, world.schema.streams[CALL]), str(world.row()), str(world.told)]
+        assert "hunter2" not in "".join(kept)
+
+    async def test_a_lost_key_is_said_in_words_and_nothing_runs(self, world: World) -> None:
+        process = Process(world, "tools-1")
+        sealed = Sealer([new_key()]).seal("hunter2")
+        await process.tell(call(environment={"TOKEN": sealed}))
+        await process.idle()
+
+        assert process.sandbox.programs == []
+        result = world.row()["result"]
+        assert isinstance(result, dict)
+        assert result["status"] == "error"
+        assert str(result["text"]).startswith("The environment variable TOKEN cannot be read: no")
+
+    def test_what_is_not_sealed_is_no_command(self) -> None:
+        with pytest.raises(ValueError, match="environment"):
+            call(environment={"TOKEN": "hunter2"})

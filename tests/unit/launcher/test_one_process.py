@@ -13,12 +13,14 @@ from deploy.embedded.one_process import Part, PartEnded, parts, together
 from deploy.embedded.settings import LaunchError, read_settings
 from libs.bus.json_logs import WithContext
 from libs.contracts.environment import MissingSetting
-from libs.contracts.services import SERVICES, SHARED_CONNECTIONS_MAX, names
+from libs.contracts.services import ENCRYPTION_KEYS, SERVICES, SHARED_CONNECTIONS_MAX, names
+from libs.encryption.sealer import new_key
 from services.api.settings import UnsafeSettings
 
 ENVIRONMENT = {
     "HEELER_NATS_URLS": json.dumps(dict.fromkeys(names(), "nats://127.0.0.1:1")),
     "HEELER_DATABASE_URLS": json.dumps({name: f"postgresql://{name}" for name in names()}),
+    ENCRYPTION_KEYS: new_key(),
 }
 
 

@@ -1,8 +1,8 @@
 """`--quick`: of the tests named, those that need no server and little time.
 
 Contracts are tested in memory and in the simulator, and the simulator runs a few worlds,
-as Hypothesis tries a quarter of its histories. An
-end-to-end test that is named runs as always.
+as Hypothesis tries a quarter of its histories and values. An end-to-end test that is named runs as
+always.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ FEWER_HISTORIES = 4
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out what needs real servers")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        all_values = settings.get_profile(settings.get_current_profile_name())
+        few = all_values.max_examples // FEWER_HISTORIES
+        settings.register_profile("quick", max_examples=few)
+        settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

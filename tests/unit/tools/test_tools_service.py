@@ -211,7 +211,7 @@ ASKED = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(ASKED)
 async def test_after_any_history_each_name_is_one_tools(asked: list[Any]) -> None:
     tools, held = await Tools().start(), dict[tuple[str, str], str]()

@@ -83,6 +83,12 @@ TOOL_CALLS = counter("heeler_tool_calls", "Tool calls carried out.", "tool", "ou
 TOOL_SECONDS = seconds(
     "heeler_tool_call_duration_seconds", "From the start of a tool to its result.", "tool"
 )
+MCP_REQUESTS_REFUSED = counter(
+    "heeler_mcp_requests_refused",
+    "What MCP servers asked of this server and were refused: a model, a person, folders.",
+    "method",
+)
+MCP_SESSIONS = gauge("heeler_mcp_sessions", "Sessions with MCP servers that are open.")
 
 TURNS = gauge("heeler_turns_running", "Conversations that this process drives right now.")
 LEASES = gauge("heeler_leases_held", "Leases that this process renews.", "service")

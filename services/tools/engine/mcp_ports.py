@@ -1,184 +1,33 @@
-"""What speaks to MCP servers, and what it answers.
+"""What the engine knows of MCP servers: the words of the port that the adapters keep to."""
 
-The engine keeps to these words; what implements them (sessions, transports, circuit breakers) is
-wired in by the app. Everything here that a server said is bounded by the implementation: pages of a
-list, bytes of an answer, seconds of a call.
-"""
+from services.tools.adapters.mcp.ports import (
+    McpConnections,
+    McpFailed,
+    McpFailureKind,
+    McpHealth,
+    McpOutcome,
+    McpPrompt,
+    McpPromptArgument,
+    McpPromptMessage,
+    McpResource,
+    McpResourceContent,
+    McpServerConfig,
+    McpTool,
+    McpTransport,
+)
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Literal, Protocol
-
-from libs.contracts.bus_messages import Json, JsonObject
-
-type McpTransport = Literal["stdio", "sse", "streamable_http"]
-type McpFailureKind = Literal[
-    "refused", "unreachable", "timeout", "protocol", "too_large", "breaker_open", "unauthorized"
+__all__ = [
+    "McpConnections",
+    "McpFailed",
+    "McpFailureKind",
+    "McpHealth",
+    "McpOutcome",
+    "McpPrompt",
+    "McpPromptArgument",
+    "McpPromptMessage",
+    "McpResource",
+    "McpResourceContent",
+    "McpServerConfig",
+    "McpTool",
+    "McpTransport",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpServerConfig:
-    """How a server is reached. `headers` are complete and readable, the one that authenticates
-    among them: keep them out of logs. `version` is greater after each change of the rest."""
-
-    id: str
-    org: str
-    name: str
-    transport: McpTransport
-    version: int
-    url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpTool:
-    """A tool as its server describes it; nobody has checked its schemas."""
-
-    name: str
-    description: str = ""
-    input_schema: JsonObject = field(default_factory=dict)
-    output_schema: JsonObject | None = None
-    annotations: JsonObject = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpOutcome:
-    """What a call came to; `error` is the server's word that its tool failed. `text` is the content
-    as a model reads it, `structured` the JSON that came with it."""
-
-    status: Literal["success", "error"]
-    text: str
-    structured: Json = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpResource:
-    """What a server offers to read."""
-
-    uri: str
-    name: str = ""
-    description: str = ""
-    mime_type: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpResourceContent:
-    """A part of a resource: text, or bytes in base64."""
-
-    uri: str
-    mime_type: str = ""
-    text: str | None = None
-    blob: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpPromptArgument:
-    """What a prompt is made with."""
-
-    name: str
-    description: str = ""
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpPrompt:
-    """A prompt that a server offers."""
-
-    name: str
-    description: str = ""
-    arguments: tuple[McpPromptArgument, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpPromptMessage:
-    """A message of a prompt; content that is not text is said in words."""
-
-    role: Literal["user", "assistant"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpHealth:
-    """How a server has fared in this process. `open_until` is when an open circuit breaker lets the
-    next call try."""
-
-    state: Literal["unknown", "healthy", "failing", "open"] = "unknown"
-    last_error: str = ""
-    failures: int = 0
-    open_until: datetime | None = None
-
-
-class McpFailed(Exception):
-    """A server could not be asked, or gave no usable answer; `words` tell a person why and hold no
-    secret. `may_have_taken_effect` says that a call had been sent when it failed."""
-
-    def __init__(
-        self, kind: McpFailureKind, words: str, *, may_have_taken_effect: bool = False
-    ) -> None:
-        super().__init__(words)
-        self.kind: McpFailureKind = kind
-        self.words = words
-        self.may_have_taken_effect = may_have_taken_effect
-
-
-class McpConnections(Protocol):
-    """Sessions with MCP servers, opened when they are needed, and shared by calls.
-
-    Every method but `refused`, `health`, `forget` and `close` raises McpFailed, within the
-    deadlines of the implementation at the latest; cancelling one leaves the session usable or ends
-    it. A session belongs to a configuration's `id` and `version`: a newer version ends the older
-    one's.
-    """
-
-    def refused(self, config: McpServerConfig) -> str:
-        """Why this server may not be connected to at all, and how that is changed; empty if it may.
-        Costs nothing: no name is looked up and nothing is started."""
-        ...
-
-    async def list_tools(self, config: McpServerConfig) -> list[McpTool]:
-        """Its tools, of all pages."""
-        ...
-
-    async def call_tool(
-        self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
-    ) -> McpOutcome:
-        """What a call came to, after `seconds` at the latest; it is not sent a second time."""
-        ...
-
-    async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
-        """Its resources, of all pages."""
-        ...
-
-    async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
-        """The parts of a resource."""
-        ...
-
-    async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
-        """Its prompts, of all pages."""
-        ...
-
-    async def get_prompt(
-        self, config: McpServerConfig, name: str, arguments: Mapping[str, str]
-    ) -> list[McpPromptMessage]:
-        """The messages of a prompt."""
-        ...
-
-    def health(self, config_id: str) -> McpHealth:
-        """How a server has fared here."""
-        ...
-
-    async def forget(self, config_id: str) -> None:
-        """End the session and the process of a server that was changed or deleted, and its breaker.
-        Safe to repeat, and for servers that are not known."""
-        ...
-
-    async def close(self) -> None:
-        """End all sessions and processes."""
-        ...

@@ -1,0 +1,276 @@
+"""What asks MCP servers: sessions, deadlines, bounds, and a circuit breaker for each server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any
+
+from libs.bus.ports import Clock
+from libs.contracts.bus_messages import JsonObject
+from libs.egress.address_guard import AddressGuard
+from services.tools.adapters.mcp.circuit_breaker import CircuitBreaker
+from services.tools.adapters.mcp.ports import (
+    McpFailed,
+    McpHealth,
+    McpOutcome,
+    McpPrompt,
+    McpPromptMessage,
+    McpResource,
+    McpResourceContent,
+    McpServerConfig,
+    McpTool,
+)
+from services.tools.adapters.mcp.session_pool import PING_SECONDS_MAX, SessionPool
+from services.tools.adapters.mcp.settings import McpDeadlines
+from services.tools.sandbox.places import NoPlace, Places
+
+# Requests under way in one process, of one organisation, and to one server.
+REQUESTS_MAX = 128
+ORGANISATION_REQUESTS_MAX = 104
+SERVER_REQUESTS_MAX = 16
+BREAKERS_MAX = 10_000
+# So much of a call's time is kept to say that it was too long.
+GRACE_SECONDS = 0.2
+LIST_ATTEMPTS_MAX = 2
+ADAPTERS = "services.tools.adapters.mcp"
+# They write down what foreign servers send, at any length.
+TALKATIVE = ("mcp", "client", "httpx2", "httpcore2")
+
+
+class SdkConnections:
+    """Keeps the contract of `McpConnections` with the official SDK."""
+
+    def __init__(self, guard: AddressGuard, deadlines: McpDeadlines, clock: Clock) -> None:
+        self.guard = guard
+        self.deadlines = deadlines
+        self.clock = clock
+        self.pool: SessionPool[Any] = SessionPool(self.connect)
+        self.places = Places(
+            REQUESTS_MAX,
+            of_organisation_max=ORGANISATION_REQUESTS_MAX,
+            of_agent_max=SERVER_REQUESTS_MAX,
+        )
+        self.breakers: OrderedDict[str, tuple[int, CircuitBreaker]] = OrderedDict()
+        self.modules: dict[str, Any] = {}
+        self.loading = asyncio.Lock()
+
+    async def module(self, name: str) -> Any:
+        """A module that needs the SDK, which takes long to import."""
+        async with self.loading:
+            if name not in self.modules:
+                for one in TALKATIVE:
+                    logging.getLogger(one).setLevel(logging.CRITICAL)
+                module = await asyncio.to_thread(import_module, f"{ADAPTERS}.{name}")
+                self.modules[name] = module
+        return self.modules[name]
+
+    def refused(self, config: McpServerConfig) -> str:
+        """Why this server may not be connected to at all; empty if it may."""
+        if config.transport == "stdio":
+            return "This server starts no MCP servers by commands: its operator has listed none"
+        told = {**config.headers}
+        if any(not f"{name}{text}".isprintable() or not name for name, text in told.items()):
+            return "A header has a character that cannot be sent, such as a line break"
+        if not all(f"{name}{text}".isascii() for name, text in told.items()):
+            return "A header has a character that cannot be sent: use ASCII"
+        refusal = self.guard.refusal(config.url)
+        return f"`server_url`: {refusal}" if refusal else ""
+
+    async def list_tools(self, config: McpServerConfig) -> list[McpTool]:
+        """Its tools, of all pages."""
+        requests = await self.module("requests")
+        found: list[McpTool] = await self.listed(config, requests.list_tools)
+        return found
+
+    async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
+        """Its resources, of all pages."""
+        requests = await self.module("requests")
+        found: list[McpResource] = await self.listed(config, requests.list_resources)
+        return found
+
+    async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
+        """Its prompts, of all pages."""
+        requests = await self.module("requests")
+        found: list[McpPrompt] = await self.listed(config, requests.list_prompts)
+        return found
+
+    async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
+        """The parts of a resource."""
+        requests = await self.module("requests")
+        found: list[McpResourceContent] = await self.listed(config, requests.read_resource(uri))
+        return found
+
+    async def get_prompt(
+        self, config: McpServerConfig, name: str, arguments: Mapping[str, str]
+    ) -> list[McpPromptMessage]:
+        """The messages of a prompt."""
+        requests = await self.module("requests")
+        ask = requests.get_prompt(name, arguments)
+        found: list[McpPromptMessage] = await self.listed(config, ask)
+        return found
+
+    async def call_tool(
+        self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
+    ) -> McpOutcome:
+        """What a call came to, after `seconds` at the latest; it is not sent a second time."""
+        requests = await self.module("requests")
+        failures = await self.module("failures")
+        until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
+        async with self.admitted(config, until) as breaker:
+            session = await self.session(config, until, breaker)
+            try:
+                ask = requests.call_tool(name, arguments)
+                outcome: McpOutcome = await session.request(ask, self.left(until))
+            except failures.AnsweredWithError as refusal:
+                outcome = requests.refused_call(refusal)
+            except McpFailed as failure:
+                failure.may_have_taken_effect = True
+                if failure.kind == "timeout":
+                    self.pool.aside(self.judge(config, session, breaker, failure))
+                    raise
+                raise self.recorded(breaker, failure) from failure
+            breaker.succeeded()
+            return outcome
+
+    async def listed(self, config: McpServerConfig, ask: Any) -> Any:
+        """What a server offers; asked again if its connection was lost meanwhile."""
+        failures = await self.module("failures")
+        until = self.clock.monotonic() + self.deadlines.list_seconds
+        async with self.admitted(config, until) as breaker:
+            for attempt in range(1, LIST_ATTEMPTS_MAX + 1):
+                session = await self.session(config, until, breaker)
+                try:
+                    answer = await session.request(ask, self.left(until))
+                except failures.AnsweredWithError:
+                    breaker.succeeded()
+                    raise
+                except McpFailed as failure:
+                    if failure.kind == "unreachable" and attempt < LIST_ATTEMPTS_MAX:
+                        continue
+                    if failure.kind == "timeout":
+                        self.pool.drop(config.id)
+                    raise self.recorded(breaker, failure) from failure
+                breaker.succeeded()
+                return answer
+
+    async def session(self, config: McpServerConfig, until: float, breaker: CircuitBreaker) -> Any:
+        """A session that can be asked. Raises McpFailed, which is recorded."""
+        seconds = min(self.left(until), self.deadlines.connect_seconds)
+        try:
+            return await self.pool.session(config, seconds)
+        except McpFailed as failure:
+            raise self.recorded(breaker, failure) from failure
+
+    @asynccontextmanager
+    async def admitted(
+        self, config: McpServerConfig, until: float
+    ) -> AsyncIterator[CircuitBreaker]:
+        """A place among those who ask, and leave to ask. Raises McpFailed in words for a person."""
+        failures = await self.module("failures")
+        if why := self.refused(config):
+            raise McpFailed("refused", why)
+        try:
+            async with self.place(config, until):
+                breaker = self.breaker(config)
+                if not breaker.admits(self.clock.now()):
+                    raise McpFailed("breaker_open", resting(breaker))
+                try:
+                    yield breaker
+                except BaseException:
+                    breaker.withdrawn()
+                    raise
+        except McpFailed as failure:
+            clean = failures.without_secrets(failure, config)
+            words = f"The MCP server '{config.name}' cannot be used: {clean.words}"
+            effect = clean.may_have_taken_effect
+            raise McpFailed(clean.kind, words, may_have_taken_effect=effect) from None
+
+    @asynccontextmanager
+    async def place(self, config: McpServerConfig, until: float) -> AsyncIterator[None]:
+        """A place among those who ask. Raises McpFailed."""
+        try:
+            async with asyncio.timeout(max(0.0, self.left(until))):
+                await self.places.take(config.org, config.id)
+        except (NoPlace, TimeoutError):
+            words = "as many requests to MCP servers are under way as can be: try again in a moment"
+            raise McpFailed("timeout", words) from None
+        try:
+            yield
+        finally:
+            self.places.leave(config.org, config.id)
+
+    async def connect(self, config: McpServerConfig, seconds: float) -> Any:
+        """A session that is open. Raises McpFailed."""
+        sessions = await self.module("session")
+        transports = await self.module("http_transports")
+
+        def transport(on_status: Any) -> Any:
+            return transports.http_transport(self.guard, config, seconds, on_status)
+
+        session = sessions.McpSession(transport, config.version)
+        await session.open(seconds)
+        return session
+
+    async def judge(
+        self, config: McpServerConfig, session: Any, breaker: CircuitBreaker, failure: McpFailed
+    ) -> None:
+        """Find out whether a server that was too slow for a call is well otherwise."""
+        try:
+            await session.ping(PING_SECONDS_MAX)
+        except McpFailed:
+            if self.pool.sessions.get(config.id) is session:
+                self.pool.drop(config.id)
+            self.recorded(breaker, failure)
+        else:
+            breaker.succeeded()
+
+    def breaker(self, config: McpServerConfig) -> CircuitBreaker:
+        """The circuit breaker of a server, as it is configured now."""
+        version, breaker = self.breakers.get(config.id, (config.version, None))
+        if breaker is None or version < config.version:
+            version, breaker = config.version, CircuitBreaker()
+        self.breakers[config.id] = version, breaker
+        self.breakers.move_to_end(config.id)
+        while len(self.breakers) > BREAKERS_MAX:
+            self.breakers.popitem(last=False)
+        return breaker
+
+    def recorded(self, breaker: CircuitBreaker, failure: McpFailed) -> McpFailed:
+        """The same failure, which counts; but not that an address may not be asked."""
+        if failure.kind == "refused":
+            breaker.withdrawn()
+        else:
+            breaker.failed(failure.words, self.clock.now())
+        return failure
+
+    def left(self, until: float) -> float:
+        """How many seconds are left."""
+        return max(0.0, until - self.clock.monotonic())
+
+    def health(self, config_id: str) -> McpHealth:
+        """How a server has fared here."""
+        known = self.breakers.get(config_id)
+        return known[1].health() if known else McpHealth()
+
+    async def forget(self, config_id: str) -> None:
+        """End the session and the breaker of a server that was changed or deleted."""
+        self.breakers.pop(config_id, None)
+        await self.pool.forget(config_id)
+
+    async def close(self) -> None:
+        """End all sessions."""
+        await self.pool.close()
+
+
+def resting(breaker: CircuitBreaker) -> str:
+    """Why a server is not asked now, and until when."""
+    until = breaker.open_until
+    when = f" until {until:%H:%M:%S} UTC" if until else ""
+    return f"it failed {breaker.failures} times in a row and is not asked{when}: " + (
+        breaker.last_error
+    )

@@ -1,0 +1,112 @@
+"""How much a server may say unasked: messages are counted between the transport and the SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any
+
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification, JSONRPCRequest
+
+from libs.telemetry import metrics
+from services.tools.adapters.mcp.ports import McpFailed
+
+# Of notifications, requests and lines that are no messages, in each stretch of time.
+UNASKED_MAX = 1_000
+UNASKED_SECONDS = 10.0
+GARBAGE_MAX = 50
+# What servers may ask of a client, and none is given: a model, a person, folders.
+REFUSED_REQUESTS = ("sampling/createMessage", "elicitation/create", "roots/list")
+
+
+class CountedMessages:
+    """A transport of the SDK whose messages are counted; `end` is told when there are too many."""
+
+    def __init__(
+        self,
+        transport: AbstractAsyncContextManager[TransportStreams],
+        end: Callable[[McpFailed], None],
+    ) -> None:
+        self.transport = transport
+        self.end = end
+
+    async def __aenter__(self) -> TransportStreams:
+        read, write = await self.transport.__aenter__()
+        return CountedStream(read, self.end), write
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self.transport.__aexit__(kind, error, trace)
+
+
+class CountedStream:
+    """What comes from a server, counted."""
+
+    def __init__(self, stream: Any, end: Callable[[McpFailed], None]) -> None:
+        self.stream = stream
+        self.end = end
+        self.loop = asyncio.get_running_loop()
+        self.since = self.loop.time()
+        self.unasked = 0
+        self.garbage = 0
+
+    @property
+    def last_context(self) -> Any:
+        """In what context the last message was sent on."""
+        return getattr(self.stream, "last_context", None)
+
+    def count(self, item: SessionMessage | Exception) -> None:
+        """One more; the session ends if it is one too many."""
+        now = self.loop.time()
+        if now - self.since > UNASKED_SECONDS:
+            self.since, self.unasked, self.garbage = now, 0, 0
+        if isinstance(item, Exception):
+            self.garbage += 1
+        elif isinstance(item.message, (JSONRPCNotification, JSONRPCRequest)):
+            self.unasked += 1
+            method = item.message.method
+            if method in REFUSED_REQUESTS:
+                metrics.MCP_REQUESTS_REFUSED.labels(method).inc()
+        if self.garbage > GARBAGE_MAX:
+            words = f"it said more than {GARBAGE_MAX} things that are no MCP"
+            self.end(McpFailed("protocol", words))
+        if self.unasked > UNASKED_MAX:
+            words = f"it said more than {UNASKED_MAX} things unasked in {UNASKED_SECONDS:g} seconds"
+            self.end(McpFailed("too_large", words))
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        item: SessionMessage | Exception = await self.stream.receive()
+        self.count(item)
+        return item
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self.stream.aclose()
+
+    def __aiter__(self) -> CountedStream:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        item: SessionMessage | Exception = await self.stream.__anext__()
+        self.count(item)
+        return item
+
+    async def __aenter__(self) -> CountedStream:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,96 @@
+"""Why a server could not be asked, in the words of the port. What the SDK and httpx2 say of
+themselves names addresses with their queries, so it is not handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import httpx2
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
+from pydantic import ValidationError
+
+from libs.egress.failures import EgressFailed, Forbidden, TooLate
+from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+
+SERVER_WORDS_CHARS_MAX = 500
+# What is shorter would be found in words that are no secrets.
+SECRET_CHARS_MIN = 6
+LOGIN_STATUSES = (401, 403)
+# How the SDK and the bounds of this server begin to say that there was too much.
+TOO_MUCH = ("the answer has more than", "Server-sent event exceeded", "a line has more than")
+
+
+class AnsweredWithError(McpFailed):
+    """The server answered, and its answer is that it will not: it is well."""
+
+
+def failed(error: BaseException, status: int | None = None) -> McpFailed:
+    """What an exception means, given the last bad status that the server answered."""
+    error = leaf(error)
+    if isinstance(error, McpFailed):
+        return error
+    if isinstance(error, Forbidden):
+        return McpFailed("refused", f"its address is not asked: {error}")
+    for words in TOO_MUCH:
+        if words in str(error):
+            much = said(error).partition(words)[2]
+            return McpFailed("too_large", f"it answered more than is read: {words}{much}")
+    if isinstance(error, httpx2.HTTPStatusError):
+        status = error.response.status_code
+    if status in LOGIN_STATUSES:
+        return McpFailed("unauthorized", f"it wants another login: it answered {status}")
+    if isinstance(error, httpx2.HTTPStatusError):
+        return McpFailed("unreachable", f"it answered with status {status}")
+    return of_the_wire(error, status)
+
+
+def of_the_wire(error: BaseException, status: int | None) -> McpFailed:
+    """What an exception of the protocol or of the connection means."""
+    match error:
+        case MCPError(code=code) if code == REQUEST_TIMEOUT:
+            return McpFailed("timeout", "it did not answer in time")
+        case MCPError(code=code) if code == CONNECTION_CLOSED:
+            return McpFailed("unreachable", "it closed the connection")
+        case MCPError(code=code) if code == PARSE_ERROR:
+            return McpFailed("protocol", "it answered something that is no MCP")
+        case MCPError():
+            if status is not None and status >= 500:
+                return McpFailed("unreachable", f"it answered with status {status}")
+            return AnsweredWithError("protocol", f"it refused: {said(error)}")
+        case httpx2.TimeoutException() | TooLate() | TimeoutError():
+            return McpFailed("timeout", "it did not answer in time")
+        case httpx2.TransportError() | EgressFailed() | OSError():
+            return McpFailed("unreachable", f"nobody answers there ({type(error).__name__})")
+        case ValidationError():
+            return McpFailed("protocol", "it answered something that its protocol does not have")
+    return McpFailed("protocol", f"it cannot be spoken with: {said(error)}")
+
+
+def leaf(error: BaseException) -> BaseException:
+    """The first exception of a group that says something."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, as far as a person reads it."""
+    return " ".join(str(error).split())[:SERVER_WORDS_CHARS_MAX]
+
+
+def without_secrets(failure: McpFailed, config: McpServerConfig) -> McpFailed:
+    """The same failure, of a server that may have repeated what it was told."""
+    words = failure.words
+    for secret in secrets(config):
+        words = words.replace(secret, "***")
+    if words == failure.words:
+        return failure
+    return McpFailed(failure.kind, words, may_have_taken_effect=failure.may_have_taken_effect)
+
+
+def secrets(config: McpServerConfig) -> Iterable[str]:
+    """What of a configuration nobody may read, the longest first."""
+    texts = [*config.headers.values(), *config.env.values()]
+    texts += [text.partition(" ")[2] for text in config.headers.values()]
+    return sorted({text for text in texts if len(text) >= SECRET_CHARS_MIN}, key=len)[::-1]

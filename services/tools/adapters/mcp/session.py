@@ -1,0 +1,182 @@
+"""One session with one server: a task of its own holds it open, for whoever asks meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any
+
+import mcp_types
+from mcp.client._transport import TransportStreams
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp_types import CONNECTION_CLOSED
+
+from libs.contracts.version import HEELER_VERSION
+from services.tools.adapters.mcp.counted_messages import CountedMessages
+from services.tools.adapters.mcp.failures import failed
+from services.tools.adapters.mcp.ports import McpFailed
+
+# How long a session may take to end by itself, and how often it is told.
+END_SECONDS_MAX = 2.0
+CANCELS_MAX = 4
+CANCEL_SECONDS_MAX = 1.0
+# How long the reason is waited for when a connection is closed.
+REASON_SECONDS_MAX = 1.0
+BAD_STATUS = 400
+CLIENT = mcp_types.Implementation(name="heeler", version=HEELER_VERSION)
+
+type OnStatus = Callable[[int], None]
+type OpenTransport = Callable[[OnStatus], AbstractAsyncContextManager[TransportStreams]]
+
+
+class McpSession:
+    """A session; `open` it first. `used_at` and `requests` say who may end it."""
+
+    def __init__(self, transport: OpenTransport, version: int) -> None:
+        self.transport = transport
+        self.version = version
+        self.client: Client | None = None
+        self.requests = 0
+        self.used_at = 0.0
+        self.status: int | None = None
+        self.failure: McpFailed | None = None
+        self.ending = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.abandoned: set[asyncio.Future[Any]] = set()
+        self.task: asyncio.Task[None] | None = None
+
+    async def open(self, seconds: float) -> None:
+        """Connect and say hello. Raises McpFailed."""
+        self.task = asyncio.create_task(self.hold())
+        opened = asyncio.ensure_future(self.opened.wait())
+        try:
+            await asyncio.wait(
+                {self.task, opened}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not self.opened.is_set():
+                words = f"it did not say hello within {seconds:.3g} seconds"
+                raise self.failure or McpFailed("timeout", words)
+        except BaseException:
+            self.abandon(asyncio.ensure_future(self.close()), cancel=False)
+            raise
+        finally:
+            opened.cancel()
+
+    async def hold(self) -> None:
+        """Hold the session open until it is to end, or ends by itself."""
+        try:
+            counted = CountedMessages(self.transport(self.answered), self.end)
+            async with Client(counted, client_info=CLIENT, cache=None) as client:
+                self.client = client
+                self.opened.set()
+                await self.ending.wait()
+        except asyncio.CancelledError:
+            self.failure = self.failure or McpFailed("unreachable", "the session was ended")
+        except Exception as error:  # whatever a foreign server brings the SDK to raise
+            self.failure = self.failure or failed(error, self.status)
+        except BaseExceptionGroup as errors:
+            self.failure = self.failure or failed(errors, self.status)
+        finally:
+            self.closed.set()
+
+    def answered(self, status: int) -> None:
+        """The server answered with a status."""
+        if status >= BAD_STATUS:
+            self.status = status
+
+    def end(self, failure: McpFailed) -> None:
+        """End the session, because of what the server does."""
+        self.failure = self.failure or failure
+        self.ending.set()
+
+    @property
+    def living(self) -> bool:
+        """Whether it can be asked."""
+        return self.opened.is_set() and not self.ending.is_set() and not self.closed.is_set()
+
+    async def request[T](self, ask: Callable[[Client], Awaitable[T]], seconds: float) -> T:
+        """What the server answers, within so many seconds, whatever the SDK waits for. Raises
+        McpFailed."""
+        assert self.client is not None
+        self.status = None
+        asked = asyncio.ensure_future(ask(self.client))
+        gone = asyncio.ensure_future(self.closed.wait())
+        self.requests += 1
+        try:
+            done, _ = await asyncio.wait(
+                {asked, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if asked in done:
+                return await self.answer(asked)
+            if gone in done:
+                raise self.reason()
+            raise McpFailed("timeout", f"it did not answer within {seconds:.3g} seconds")
+        finally:
+            self.requests -= 1
+            gone.cancel()
+            self.abandon(asked)
+
+    async def answer[T](self, asked: asyncio.Future[T]) -> T:
+        """What was answered, or why nothing was."""
+        try:
+            return asked.result()
+        except MCPError as error:
+            if error.code == CONNECTION_CLOSED and error.message == "Connection closed":
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(REASON_SECONDS_MAX):
+                        await self.closed.wait()
+                raise self.reason() from error
+            raise failed(error, self.status) from error
+        except Exception as error:  # whatever a foreign server brings the SDK to raise
+            raise failed(error, self.status) from error
+
+    def reason(self) -> McpFailed:
+        """Why the session is no more."""
+        return self.failure or McpFailed("unreachable", "it closed the connection")
+
+    async def ping(self, seconds: float) -> None:
+        """Find out whether the server still answers. Raises McpFailed."""
+        await self.request(ping, seconds)
+
+    def abandon(self, asked: asyncio.Future[Any], *, cancel: bool = True) -> None:
+        """Wait no longer for something that may take its time to end."""
+        if asked.done():
+            return
+        if cancel:
+            asked.cancel()
+        self.abandoned.add(asked)
+        asked.add_done_callback(self.forgotten)
+
+    def forgotten(self, asked: asyncio.Future[Any]) -> None:
+        """Something that nobody waits for has ended."""
+        self.abandoned.discard(asked)
+        if not asked.cancelled():
+            asked.exception()
+
+    async def close(self) -> None:
+        """End it; the server is told, if it listens."""
+        self.ending.set()
+        if self.task is None:
+            return
+        await asyncio.wait({self.task}, timeout=END_SECONDS_MAX)
+        for _ in range(CANCELS_MAX):
+            if self.task.done():
+                return
+            self.task.cancel()
+            await asyncio.wait({self.task}, timeout=CANCEL_SECONDS_MAX)
+
+
+async def ping(client: Client) -> None:
+    """Ask something that costs a server nothing."""
+    session = client.session
+    if session.initialize_result is None:
+        await session.send_discover(client.protocol_version)
+        return
+    with warnings.catch_warnings():
+        # Later versions of the protocol have none; those sessions are asked the other way.
+        warnings.simplefilter("ignore", MCPDeprecationWarning)
+        await client.send_ping()

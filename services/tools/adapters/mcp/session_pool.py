@@ -1,0 +1,185 @@
+"""The sessions of one process: opened when they are needed, shared, and ended when nobody has used
+them for a while or others need the room."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from libs.telemetry import metrics
+from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+
+# One is always idle where fewer requests than this are under way.
+SESSIONS_MAX = 160
+# A process that nobody uses costs memory; a session over HTTP costs a socket.
+IDLE_SECONDS_MAX = {"stdio": 120.0, "sse": 300.0, "streamable_http": 600.0}
+SWEEP_SECONDS = 5.0
+# Who was silent for so long is asked whether it is still there, before it is sent a call.
+TRUSTED_SECONDS = 15.0
+PING_SECONDS_MAX = 3.0
+# Between attempts to connect; each is a little longer or shorter, so that not all come at once.
+PAUSE_SECONDS = (0.2, 1.0)
+# Who could not be reached may be in a moment; what is wrong otherwise stays so.
+WORTH_ANOTHER_ATTEMPT = ("unreachable",)
+
+
+class Session(Protocol):
+    """What the pool needs of a session."""
+
+    version: int
+    requests: int
+    used_at: float
+
+    @property
+    def living(self) -> bool:
+        """Whether it can be asked."""
+        ...
+
+    async def ping(self, seconds: float) -> None:
+        """Find out whether the server still answers. Raises McpFailed."""
+        ...
+
+    async def close(self) -> None:
+        """End it."""
+        ...
+
+
+class SessionPool[S: Session]:
+    """Sessions by the id of their server; `connect` opens one within so many seconds, or raises
+    McpFailed."""
+
+    def __init__(self, connect: Callable[[McpServerConfig, float], Coroutine[Any, Any, S]]) -> None:
+        self.connect = connect
+        self.loop = asyncio.get_running_loop()
+        self.sessions: OrderedDict[str, S] = OrderedDict()
+        self.kinds: dict[str, str] = {}
+        self.opening: dict[tuple[str, int], asyncio.Task[S]] = {}
+        self.asides: set[asyncio.Task[Any]] = set()
+        self.sweeping: asyncio.Task[None] | None = None
+        self.closed = False
+
+    async def session(self, config: McpServerConfig, seconds: float) -> S:
+        """A session that can be asked now. Raises McpFailed after so many seconds at the latest."""
+        if self.closed:
+            raise McpFailed("unreachable", "this process is being stopped")
+        held = self.sessions.get(config.id)
+        if held is not None and held.version >= config.version and await self.trusted(held):
+            return self.touched(config, held)
+        if held is not None and self.sessions.get(config.id) is held:
+            self.drop(config.id)
+        key = (config.id, config.version)
+        opening = self.opening.get(key)
+        if opening is None:
+            opening = self.opening[key] = asyncio.create_task(self.open(config, seconds))
+            opening.add_done_callback(lambda task: self.opened(key, task))
+        done, _ = await asyncio.wait({opening}, timeout=seconds)
+        if not done:
+            raise McpFailed("timeout", f"it did not say hello within {seconds:.3g} seconds")
+        if opening.cancelled():
+            raise McpFailed("unreachable", "it was changed or deleted meanwhile")
+        return self.touched(config, opening.result())
+
+    async def trusted(self, held: S) -> bool:
+        """Whether a session can be asked, which one that was silent has to prove."""
+        if not held.living:
+            return False
+        if held.requests or self.loop.time() - held.used_at < TRUSTED_SECONDS:
+            return True
+        try:
+            await held.ping(PING_SECONDS_MAX)
+        except McpFailed:
+            return False
+        return held.living
+
+    def touched(self, config: McpServerConfig, session: S) -> S:
+        """The same session, used now."""
+        session.used_at = self.loop.time()
+        if self.sessions.get(config.id) is session:
+            self.sessions.move_to_end(config.id)
+        return session
+
+    async def open(self, config: McpServerConfig, seconds: float) -> S:
+        """Another session; it is kept if it is still wanted. Raises McpFailed."""
+        until = self.loop.time() + seconds
+        for pause in (*PAUSE_SECONDS, None):
+            left = until - self.loop.time()
+            try:
+                session = await self.connect(config, max(left, 0.01))
+            except McpFailed as failure:
+                left = until - self.loop.time()
+                if failure.kind not in WORTH_ANOTHER_ATTEMPT or pause is None or left < pause * 2:
+                    raise
+                await asyncio.sleep(pause * random.uniform(0.75, 1.25))
+                continue
+            self.keep(config, session)
+            return session
+        raise AssertionError("the last attempt returns or raises")
+
+    def keep(self, config: McpServerConfig, session: S) -> None:
+        """Hold a session open for others, too."""
+        self.drop(config.id)
+        while len(self.sessions) >= SESSIONS_MAX:
+            idle = next((one for one, held in self.sessions.items() if not held.requests), None)
+            if idle is None:
+                break
+            self.drop(idle)
+        session.used_at = self.loop.time()
+        self.sessions[config.id], self.kinds[config.id] = session, config.transport
+        metrics.MCP_SESSIONS.set(len(self.sessions))
+        if self.sweeping is None or self.sweeping.done():
+            self.sweeping = asyncio.create_task(self.sweep())
+
+    def opened(self, key: tuple[str, int], task: asyncio.Task[S]) -> None:
+        """An attempt to connect has ended, whoever still waits for it."""
+        if self.opening.get(key) is task:
+            del self.opening[key]
+        if not task.cancelled():
+            task.exception()
+
+    def drop(self, config_id: str) -> None:
+        """Use a session no more, and end it aside."""
+        session = self.sessions.pop(config_id, None)
+        self.kinds.pop(config_id, None)
+        metrics.MCP_SESSIONS.set(len(self.sessions))
+        if session is not None:
+            self.aside(session.close())
+
+    def aside(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.create_task(work)
+        self.asides.add(task)
+        task.add_done_callback(self.asides.discard)
+
+    async def sweep(self) -> None:
+        """End what nobody uses, as long as there is anything."""
+        while self.sessions:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = self.loop.time()
+            for config_id, session in list(self.sessions.items()):
+                idle = not session.requests and (
+                    now - session.used_at > IDLE_SECONDS_MAX[self.kinds[config_id]]
+                )
+                if idle or not session.living:
+                    self.drop(config_id)
+
+    async def forget(self, config_id: str) -> None:
+        """End the session with a server, and what is on its way to become one."""
+        opening = [task for key, task in self.opening.items() if key[0] == config_id]
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        session = self.sessions.pop(config_id, None)
+        if session is not None:
+            await session.close()
+
+    async def close(self) -> None:
+        """End all of them."""
+        self.closed = True
+        if self.sweeping is not None:
+            self.sweeping.cancel()
+        for config_id in {*self.sessions, *(key[0] for key in self.opening)}:
+            self.aside(self.forget(config_id))
+        await asyncio.gather(*self.asides, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""Servers that do as they are bid, well or badly, over every transport."""

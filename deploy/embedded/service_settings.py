@@ -16,6 +16,7 @@ from libs.telemetry.settings import TelemetrySettings
 from services.agent.adapters.models.prices import price_tables
 from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings
+from services.tools.adapters.mcp.settings import McpDeadlines
 
 
 def encryption_keys(environment: Mapping[str, str]) -> Sealer | None:
@@ -33,6 +34,7 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
         partial(AddressGuard.from_environment, setting)
         for setting in (CALLBACK_HOSTS, MCP_HOSTS, FETCH_HOSTS)
     ),
+    McpDeadlines.from_environment,
     price_tables,
     encryption_keys,
     ApiSettings.from_environment,

@@ -35,9 +35,8 @@ LATE_SECONDS = 1.0
 def served(*arguments: str) -> Iterator[int]:
     """A server over HTTP, and its port."""
     command = [sys.executable, str(SCRIPT), "--http", *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **streams) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline())

@@ -12,7 +12,7 @@ from typing import Any
 
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
-from libs.egress.address_guard import AddressGuard
+from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from services.tools.adapters.mcp.circuit_breaker import CircuitBreaker
 from services.tools.adapters.mcp.ports import (
     McpFailed,
@@ -44,6 +44,12 @@ TALKATIVE = ("mcp", "client", "httpx2", "httpcore2")
 
 class SdkConnections:
     """Keeps the contract of `McpConnections` with the official SDK."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str], clock: Clock) -> SdkConnections:
+        """The connections that the environment allows. Raises WrongSetting."""
+        guard = AddressGuard.from_environment(MCP_HOSTS, environment)
+        return cls(guard, McpDeadlines.from_environment(environment), clock)
 
     def __init__(self, guard: AddressGuard, deadlines: McpDeadlines, clock: Clock) -> None:
         self.guard = guard

@@ -17,6 +17,8 @@ from services.agent.adapters.models.prices import price_tables
 from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings
 from services.tools.adapters.mcp.settings import McpDeadlines
+from services.tools.adapters.web_search import SearchSettings
+from services.tools.settings import ToolsSettings
 
 
 def encryption_keys(environment: Mapping[str, str]) -> Sealer | None:
@@ -37,6 +39,8 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     McpDeadlines.from_environment,
     price_tables,
     encryption_keys,
+    ToolsSettings.from_environment,
+    SearchSettings.from_environment,
     ApiSettings.from_environment,
 )
 

@@ -64,8 +64,8 @@ SERVICES = (
         name="tools",
         contracts=("libs.contracts.tools", "libs.contracts.tool_runs"),
         aggregates=("Tool", "ToolName", "ToolRun"),
-        follows=("tools",),
-        environment=("HEELER_SANDBOX", ENCRYPTION_KEYS),
+        follows=("tools", "agent"),
+        environment=("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
     ),
     Service(
         name="agent",

@@ -23,7 +23,7 @@ ARGUMENTS_KEPT_CHARS_MAX = 10_000
 PRINTED_CHARS_MAX = 50_000
 
 # The tools whose calls the tools service carries out.
-RUNNABLE_TYPES = frozenset({ToolType.custom.value})
+RUNNABLE_TYPES = frozenset({ToolType.custom.value, ToolType.letta_builtin.value})
 
 RunStatus = Literal["success", "error", "timeout", "killed"]
 
@@ -93,6 +93,8 @@ class ToolRunResult(Value):
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     memory_bytes_max: int = 0
+    processes_max: int = Field(default=0, exclude_if=lambda count: not count)
+    output_bytes: int = Field(default=0, exclude_if=lambda count: not count)
 
 
 class ToolRunEnded(Event):

@@ -6,36 +6,66 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from libs.bus.service_runner import Runtime, Wire
+from libs.contracts.agent import AgentDeleted
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.tool_runs import ToolRunStopped
 from libs.encryption.sealer import Sealer
-from services.tools.adapters.process_sandbox import CONFINED, VARIABLE, ProcessSandbox
+from services.tools.adapters.agent_sessions import AgentSessions
+from services.tools.adapters.agent_workspaces import AgentWorkspaces
+from services.tools.adapters.deleted_agents import PostgresDeletedAgents
+from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
+from services.tools.adapters.web_pages import WebPages
+from services.tools.adapters.web_search import SearchSettings, WebSearches
+from services.tools.engine.builtin_runner import BuiltinRunner
+from services.tools.engine.code_builtins import RunCodeTool
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.variables import Variables
+from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
+from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
+from services.tools.engine.workspace_cleanup import WorkspaceCleanup
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
+from services.tools.settings import ToolsSettings
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
     """The wiring with the sandbox that the environment wants."""
     return partial(
         wire,
-        mode=environment.get(VARIABLE) or CONFINED,
+        settings=ToolsSettings.from_environment(environment),
+        search=SearchSettings.from_environment(environment),
         sealer=Sealer.from_environment(environment),
     )
 
 
-async def wire(runtime: Runtime, *, mode: str, sealer: Sealer) -> Callable[[], Awaitable[None]]:
+async def wire(
+    runtime: Runtime, *, settings: ToolsSettings, search: SearchSettings, sealer: Sealer
+) -> Callable[[], Awaitable[None]]:
     """Say what the tools service answers and sweeps; returns what drains it."""
     service, bus, clock = runtime.service, runtime.bus, runtime.clock
-    sandbox = ProcessSandbox(mode)
+    workspaces = AgentWorkspaces(settings.workspaces)
+    workspaces.prepare()
+    sandbox = ProcessSandbox(settings.sandbox or CONFINED, workspaces=workspaces.root)
+    sessions = AgentSessions(sandbox, workspaces, sandbox.places)
     await sandbox.start()
+    workspaces.own_users = sandbox.has_own_users
+    variables = Variables(sealer)
+    builtins = built_in(
+        sandbox,
+        sessions,
+        run_code_seconds=settings.run_code_seconds,
+        pages=FetchWebpageTool(WebPages(settings.pages), clock),
+        search=WebSearchTool(WebSearches(search), variables, clock),
+    )
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
-            runners={ToolType.custom: CodeRunner(sandbox, sandbox.refused, Variables(sealer))},
+            runners={
+                ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables),
+                ToolType.letta_builtin: builtins,
+            },
             queries=PostgresToolRunQueries(runtime.database),
             bus=bus,
             clock=clock,
@@ -47,9 +77,35 @@ async def wire(runtime: Runtime, *, mode: str, sealer: Sealer) -> Callable[[], A
     await bus.hear_events("tools", ToolRunStopped.topic, runs.stopped_somewhere)
     service.sweepers.append(runs.sweep)
     service.lease_watchers.append(runs.leases_held)
+    deleted = PostgresDeletedAgents(runtime.database)
+    cleanup = WorkspaceCleanup(workspaces.present, sessions.remove, deleted, clock)
+    await bus.hear_events("agent", AgentDeleted.topic, cleanup.agent_deleted)
+    service.sweepers.append(cleanup.sweep)
 
     async def drain() -> None:
         await runs.drain()
+        await sessions.close()
         await sandbox.close()
 
     return drain
+
+
+def built_in(
+    sandbox: ProcessSandbox,
+    sessions: AgentSessions,
+    *,
+    run_code_seconds: float,
+    pages: FetchWebpageTool,
+    search: WebSearchTool,
+) -> BuiltinRunner:
+    """What carries out the tools that come with the server."""
+    files = FileTool(sessions, sessions.refused)
+    return BuiltinRunner(
+        {
+            "run_code": RunCodeTool(sandbox, sandbox.refused, seconds_max=run_code_seconds),
+            "fetch_webpage": pages,
+            "web_search": search,
+            "shell": ShellTool(sessions, sessions.refused),
+            **dict.fromkeys(FILE_TOOLS, files),
+        }
+    )

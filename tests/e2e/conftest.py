@@ -14,6 +14,7 @@ from letta_client.types import AgentState
 from tests.chosen import new_heeler
 from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, unique
 from tests.e2e.node import Node, installed
+from tests.e2e.web import Web, serving
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 
@@ -27,7 +28,14 @@ async def model() -> AsyncIterator[ScriptedModelProcess]:
 
 
 @pytest.fixture(scope="session")
-def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
+def web() -> Iterator[Web]:
+    """Pages that `fetch_webpage` may read, and what `web_search` asks."""
+    with serving() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def heeler(model: ScriptedModelProcess, web: Web) -> Iterator[HeelerInstance]:
     env = {
         "OPENAI_API_BASE": model.base_url,
         "OPENAI_API_KEY": "any",
@@ -36,6 +44,9 @@ def heeler(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
         "HEELER_PING_SECONDS": "1",
         "HEELER_CALLBACK_HOSTS": "localhost",
         "HEELER_PRICES": str(PRICES),
+        "HEELER_FETCH_HOSTS": "localhost",
+        "HEELER_WEB_SEARCH_URL": web.url,
+        "EXA_API_KEY": "key-of-the-operator",
     }
     with new_heeler(env=env) as instance:
         yield instance

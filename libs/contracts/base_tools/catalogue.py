@@ -11,6 +11,7 @@ from libs.contracts.base_tools.builtin_tools import (
 )
 from libs.contracts.base_tools.core_and_memory_tools import CORE_TOOLS, MEMORY_TOOLS
 from libs.contracts.base_tools.definition import BaseTool
+from libs.contracts.base_tools.workspace_tools import WORKSPACE_TOOLS
 from libs.contracts.letta import JsonObject
 
 BASE_TOOLS: Mapping[str, BaseTool] = {
@@ -24,7 +25,11 @@ BASE_TOOLS: Mapping[str, BaseTool] = {
         *VOICE_TOOLS,
     )
 }
-CATALOGUE: Mapping[str, BaseTool] = {tool.id: tool for tool in BASE_TOOLS.values()}
+# Heeler's own: no list has them that does not ask for them by name.
+ADDED_TOOLS: Mapping[str, BaseTool] = {tool.name: tool for tool in WORKSPACE_TOOLS}
+CATALOGUE: Mapping[str, BaseTool] = {
+    tool.id: tool for tool in (*BASE_TOOLS.values(), *ADDED_TOOLS.values())
+}
 
 
 def base_tool_state(tool: BaseTool, *, created_by_id: str | None = None) -> JsonObject:

@@ -22,7 +22,7 @@ from services.agent.domain.agent_secrets import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.model_config import compaction_settings, created_config, updated_config
 from services.agent.domain.tool_rules import given_arguments, unfit_arguments
-from services.agent.domain.tools.catalogue import BASE_TOOLS, CATALOGUE
+from services.agent.domain.tools.catalogue import ADDED_TOOLS, BASE_TOOLS, CATALOGUE
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
 
@@ -270,7 +270,8 @@ def chosen_tools(
     if isinstance(by_id, Rejected):
         return by_id
     wanted = set(request.tools or [])
-    known: dict[str, HeldTool] = {**{tool.name: tool for tool in custom}, **BASE_TOOLS}
+    made = {tool.name: tool for tool in custom}
+    known: dict[str, HeldTool] = {**ADDED_TOOLS, **made, **BASE_TOOLS}
     unknown = [name for name in request.tools or [] if name not in known]
     if unknown:
         reason = f"`tools`: there is no tool named {', '.join(unknown)}: create it first"

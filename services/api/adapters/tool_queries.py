@@ -8,7 +8,12 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
+from libs.contracts.base_tools.catalogue import (
+    ADDED_TOOLS,
+    BASE_TOOLS,
+    CATALOGUE,
+    base_tool_state,
+)
 from libs.contracts.base_tools.definition import BaseTool
 from libs.contracts.bus_messages import DEFAULT_USER
 from services.api.adapters.resource_query_builder import (
@@ -31,6 +36,9 @@ TOOLS = Resource(
 SEARCHED = (
     "v.name || ' ' || coalesce(v.doc->>'description', '') || ' ' || array_to_string(v.tags, ' ')"
 )
+
+# Those that V1 does not have behind the others; what fits says whether they are asked for.
+OURS = (*BASE_TOOLS.values(), *ADDED_TOOLS.values())
 
 type Fits = Callable[[BaseTool], bool]
 
@@ -71,7 +79,7 @@ class ToolQueries:
 
     async def count(self, found: Filter, fits: Fits) -> int:
         """How many tools there are."""
-        own = sum(fits(tool) for tool in BASE_TOOLS.values())
+        own = sum(fits(tool) for tool in OURS)
         return own + await self.reads.count(TOOLS, found)
 
     async def page(self, found: Filter, fits: Fits, part: Slice) -> bytes:
@@ -103,7 +111,7 @@ class ToolQueries:
         theirs = [FoundTool(str(document).encode(), text) for document, text in rows]
         ours = [
             FoundTool(base_document(tool), searched_text(tool))
-            for tool in BASE_TOOLS.values()
+            for tool in OURS
             if fits(tool)
             and all(word.casefold() in searched_text(tool).casefold() for word in words)
         ]
@@ -140,7 +148,7 @@ def has_all(text: str, words: Sequence[str]) -> bool:
 
 def base_part(fits: Fits, part: Slice) -> list[bytes]:
     """The tools that come with the server between the cursors, in the order of the list."""
-    tools = list(BASE_TOOLS.values()) if part.order == "asc" else list(BASE_TOOLS.values())[::-1]
+    tools = OURS if part.order == "asc" else OURS[::-1]
     places = {tool.id: place for place, tool in enumerate(tools)}
     # How many of them stand before any tool that a client made.
     first = len(tools) if part.order == "asc" else 0

@@ -8,6 +8,7 @@ from litestar import Response, delete, get, patch, post, put
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
 
+from libs.contracts.base_tools.catalogue import ADDED_TOOLS
 from libs.contracts.base_tools.definition import BaseTool
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
@@ -70,6 +71,8 @@ class ToolFilters(Query):
     def fits(self, tool: BaseTool) -> bool:
         """Whether a tool that comes with the server is one of them."""
         kind = tool.tool_type.value
+        if tool.name in ADDED_TOOLS and not (self.name or self.names or self.tool_ids):
+            return False  # V1's lists do not have them
         return (
             (self.name is None or tool.name == self.name)
             and (self.names is None or tool.name in self.names)

@@ -16,7 +16,9 @@ from pydantic_core import to_json
 
 from services.tools.adapters.sandbox_execution import Execution
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN, SandboxPool
+from services.tools.adapters.sandbox_session import ProcessSession
 from services.tools.adapters.sandbox_spawner import SpawnerFailed
+from services.tools.sandbox import javascript
 from services.tools.sandbox.confinement import (
     Confinement,
     Runtimes,
@@ -26,8 +28,13 @@ from services.tools.sandbox.confinement import (
     unconfined,
 )
 from services.tools.sandbox.places import NoPlace, Places
-from services.tools.sandbox.ports import Outcome, Program
-from services.tools.sandbox.spawner_protocol import PROGRAM_BYTES_MAX, RESULT_BYTES_MAX
+from services.tools.sandbox.ports import Outcome, Program, Workspace
+from services.tools.sandbox.sessions import NoSession
+from services.tools.sandbox.spawner_protocol import (
+    PROGRAM_BYTES_MAX,
+    RESULT_BYTES_MAX,
+    WORKSPACE_PATH,
+)
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +42,9 @@ VARIABLE = "HEELER_SANDBOX"
 CONFINED, UNCONFINED, OFF = "process", "process-unconfined", "off"
 # Without it nobody could watch what the processes of a sandbox use together.
 LISTED_CHILDREN = "/proc/thread-self/children"
-LANGUAGES = ("python", "shell", "javascript")
+LANGUAGES = ("python", "shell", "javascript", "typescript")
+TOO_LONG = f"Code and arguments have more than {PROGRAM_BYTES_MAX} bytes"
+NO_WORKSPACES = f"Workspaces of agents need namespaces, which {VARIABLE}={UNCONFINED} does without"
 HOW_TO_WEAKEN = (
     f"Whoever runs the server may allow the weaker mode by {VARIABLE}={UNCONFINED}: there the code"
     " of tools has limits and an empty environment, but the network of the server, and where the"
@@ -50,6 +59,7 @@ class ProcessSandbox:
         self,
         mode: str = CONFINED,
         *,
+        workspaces: str = "",
         places: Places | None = None,
         idle_min: int = IDLE_MIN,
         idle_max: int = IDLE_MAX,
@@ -57,6 +67,7 @@ class ProcessSandbox:
         self.idle_min = idle_min
         self.idle_max = idle_max
         self.mode = mode
+        self.workspaces = workspaces
         self.places = places or Places()
         self.runtimes: Runtimes = runtimes()
         self.pool: SandboxPool | None = None
@@ -106,7 +117,7 @@ class ProcessSandbox:
             tried.append("the program bwrap (bubblewrap) is not installed")
             return []
         try:
-            return confined(bwrap, self.runtimes)
+            return confined(bwrap, self.runtimes, self.workspaces)
         except KeyError as machine:
             tried.append(f"there is no filter of system calls for {machine}")
             return []
@@ -140,14 +151,19 @@ class ProcessSandbox:
             " not by a cgroup"
         )
 
+    @property
+    def has_own_users(self) -> bool:
+        """Whether each sandbox is a user of the machine that nobody else is."""
+        return self.pool is not None and self.pool.confinement.first_uid is not None
+
     async def run(self, program: Program) -> Outcome:
         """How a program ended. Cancelling it kills the program."""
         refused = self.refused(program)
         if refused:
             return not_started(refused)
-        data = to_json(self.told(program), inf_nan_mode="null")
+        data = self.encoded(program)
         if len(data) > PROGRAM_BYTES_MAX:
-            return not_started(f"Code and arguments have more than {PROGRAM_BYTES_MAX} bytes")
+            return not_started(TOO_LONG)
         assert self.pool is not None
         try:
             async with self.places.hold(program.org, program.agent_id):
@@ -170,8 +186,10 @@ class ProcessSandbox:
             return f"Packages cannot be installed for tools yet: pip_requirements asks for {wanted}"
         if program.language not in LANGUAGES:
             return f"The language {program.language!r} is none of {', '.join(LANGUAGES)}"
-        if program.language == "javascript" and self.runtimes.node is None:
+        if program.language in ("javascript", "typescript") and self.runtimes.node is None:
             return "JavaScript needs Node, which is not installed where the server runs"
+        if program.language == "typescript" and not self.runtimes.node_takes_types:
+            return "TypeScript needs Node 22.6 or newer where the server runs: write JavaScript"
         if program.language == "shell" and not Path("/bin/sh").exists():
             return "Shell needs /bin/sh, which is not there where the server runs"
         wrong = [name for name in program.environment if not name or "=" in name or "\0" in name]
@@ -179,15 +197,37 @@ class ProcessSandbox:
             return "The environment has a name or a value that no process can have"
         return ""
 
+    async def start_session(self, workspace: Workspace) -> ProcessSession:
+        """A sandbox that stays, with a workspace; raises NoSession."""
+        if self.refusal or self.pool is None:
+            raise NoSession(self.refusal)
+        pool = self.pool
+        if not pool.confinement.namespaces:
+            raise NoSession(NO_WORKSPACES)
+        try:
+            sandbox = await pool.cold(workspace)
+        except (SpawnerFailed, OSError) as failed:
+            raise NoSession(f"No sandbox could be started: {failed}") from None
+        session = ProcessSession(sandbox, self.encoded, lambda: pool.used.discard(sandbox))
+        await session.begin()
+        return session
+
+    def encoded(self, program: Program) -> bytes:
+        """A program as it is sent."""
+        return to_json(self.told(program), inf_nan_mode="null")
+
     def told(self, program: Program) -> Mapping[str, object]:
         """A program as the process inside reads it."""
         limits = program.limits
         assert self.pool is not None
         counted = self.pool.confinement.counts_processes
         return {
+            "stays": False,
+            "folder": WORKSPACE_PATH if program.in_workspace else "",
             "language": program.language,
-            "source": program.source,
+            "source": source_of(program),
             "function": program.function,
+            "last_value": program.last_value,
             "arguments": program.arguments,
             "environment": dict(program.environment),
             "node": self.runtimes.node,
@@ -209,6 +249,17 @@ class ProcessSandbox:
         if self.folder is not None:
             with suppress(OSError):
                 await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+
+
+def source_of(program: Program) -> str:
+    """The source, with what is put around it."""
+    if program.language != "javascript":
+        return program.source
+    return (
+        javascript.shown(program.source)
+        if program.last_value
+        else javascript.called(program.source)
+    )
 
 
 def not_started(reason: str) -> Outcome:

@@ -18,6 +18,7 @@ LOOK_SECONDS = 0.03
 LOOK_SECONDS_MAX = 0.1
 SCRATCH_FILES_MAX = 50_000
 SCRATCH_FOLDERS = ("/tmp", "/dev/shm")
+OWN_PROCESSES = 1  # of those that are seen, the first one, which belongs to no program
 SIGNAL_STATUS = 128  # what the first process of a sandbox adds to the number of a signal
 CPU_SIGNAL = 24
 
@@ -25,11 +26,16 @@ type Verdict = tuple[Status, str]
 
 
 class Execution:
-    """Runs one program to its end. The sandbox is closed after it, however it ended."""
+    """Runs one program to its end. The sandbox is closed after it, however it ended; one that
+    `stays` only if the program did not end by itself."""
 
-    def __init__(self, sandbox: SandboxProcess, limits: Limits) -> None:
+    def __init__(self, sandbox: SandboxProcess, limits: Limits, *, stays: bool = False) -> None:
         self.sandbox = sandbox
         self.limits = limits
+        self.stays = stays
+        self.own_processes = OWN_PROCESSES + stays
+        self.processes_max = 0
+        self.cpu_seconds_before = 0.0
         self.loop = asyncio.get_running_loop()
         self.verdict: Verdict | None = None
         self.memory_bytes_max = 0
@@ -38,6 +44,8 @@ class Execution:
     async def outcome(self, data: bytes) -> Outcome:
         """Send the program, wait, and say what came of it."""
         began = self.loop.time()
+        if self.stays and self.sandbox.init is not None:
+            self.cpu_seconds_before = usage_of(self.sandbox.init).cpu_seconds
         self.sandbox.keep_output(self.limits.output_bytes)
         watching = asyncio.create_task(self.watch())
         try:
@@ -51,8 +59,21 @@ class Execution:
             with suppress(asyncio.CancelledError):
                 await watching
             seconds = self.loop.time() - began
-            ended = await asyncio.shield(asyncio.ensure_future(self.sandbox.close()))
+            if self.may_stay():
+                ended = Ended(0)
+            else:
+                ended = await asyncio.shield(asyncio.ensure_future(self.sandbox.close()))
         return self.ending(ended, seconds)
+
+    def may_stay(self) -> bool:
+        """Whether the sandbox may run another program; then all that this one said is read."""
+        sandbox = self.sandbox
+        if not self.stays or self.verdict or sandbox.ended or sandbox.frame is None:
+            return False
+        self.look()
+        sandbox.stdout.read_present()
+        sandbox.stderr.read_present()
+        return self.verdict is None
 
     async def over(self) -> None:
         """Until there is a result, a verdict, or no process."""
@@ -73,7 +94,8 @@ class Execution:
         pause = LOOK_SECONDS
         while self.verdict is None:
             await asyncio.sleep(pause)
-            self.look()
+            if self.verdict is None:
+                self.look()
             pause = min(LOOK_SECONDS_MAX, pause * 1.2)
         self.sandbox.kill()
         self.sandbox.notice()
@@ -89,9 +111,17 @@ class Execution:
                 used = scratch_of(init, folder)
                 usage.memory_bytes += used[0]
                 files = max(files, used[1])
+        usage.cpu_seconds -= self.cpu_seconds_before
+        self.processes_max = max(self.processes_max, len(usage.pids) - self.own_processes)
         self.memory_bytes_max = max(self.memory_bytes_max, usage.memory_bytes)
         self.cpu_seconds = max(self.cpu_seconds, usage.cpu_seconds)
         self.verdict = self.judged(usage, files)
+
+    def end(self, why: str) -> None:
+        """End it, for a reason that somebody else has seen."""
+        self.verdict = self.verdict or ("killed", why)
+        self.sandbox.kill()
+        self.sandbox.notice()
 
     def judged(self, usage: Usage, files: int) -> Verdict | None:
         """Why it must end, if so."""
@@ -125,6 +155,8 @@ class Execution:
             seconds=seconds,
             cpu_seconds=max(ended.cpu_seconds, self.cpu_seconds),
             memory_bytes_max=max(ended.memory_bytes_max, self.memory_bytes_max),
+            processes_max=max(self.processes_max, 1),
+            output_bytes=sandbox.stdout.total_bytes + sandbox.stderr.total_bytes,
             reason=reason,
         )
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from services.tools.adapters.sandbox_process import SandboxProcess
 from services.tools.adapters.sandbox_spawner import Spawner, SpawnerFailed
 from services.tools.sandbox.confinement import Confinement
+from services.tools.sandbox.ports import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,9 @@ IDLE_MAX = 10
 STARTING_MAX = 2
 IDLE_SECONDS_MAX = 30.0
 FAILED_SECONDS = 1.0
+# How often the process that starts sandboxes may be started again within how long.
+RESTARTS_MAX = 10
+RESTART_SECONDS = 60.0
 
 
 class SandboxPool:
@@ -35,7 +39,9 @@ class SandboxPool:
         self.tasks: set[asyncio.Task[None]] = set()
         self.starting = 0
         self.spawner: Spawner | None = None
+        self.loop = asyncio.get_running_loop()
         self.lock = asyncio.Lock()
+        self.starts: list[float] = []
         self.closed = False
         self.locked = False  # by Landlock; known after the start
 
@@ -61,9 +67,9 @@ class SandboxPool:
         self.balance()
         return sandbox
 
-    async def cold(self) -> SandboxProcess:
+    async def cold(self, workspace: Workspace | None = None) -> SandboxProcess:
         """A sandbox that is started now."""
-        sandbox = SandboxProcess(await self.living_spawner())
+        sandbox = SandboxProcess(await self.living_spawner(), workspace)
         self.used.add(sandbox)
         try:
             await sandbox.ready()
@@ -78,6 +84,7 @@ class SandboxPool:
         """The process that starts sandboxes; another one if it has ended."""
         async with self.lock:
             if self.spawner is None or not self.spawner.alive:
+                self.count_start()
                 if self.spawner is not None:
                     log.warning("The process that starts sandboxes has ended: another one starts")
                     await self.spawner.close()
@@ -88,6 +95,18 @@ class SandboxPool:
                     await asyncio.shield(self.spawner.close())
                     raise
             return self.spawner
+
+    def count_start(self) -> None:
+        """One more start of the process that starts sandboxes; raises SpawnerFailed where it has
+        ended so often that another one would end, too."""
+        now = self.loop.time()
+        self.starts = [at for at in self.starts if at > now - RESTART_SECONDS]
+        if len(self.starts) > RESTARTS_MAX:
+            raise SpawnerFailed(
+                f"the process that starts sandboxes ended {RESTARTS_MAX} times in"
+                f" {RESTART_SECONDS:g} seconds: it is started again in a minute"
+            )
+        self.starts.append(now)
 
     def forget_the_dead(self) -> None:
         """Idle sandboxes that ended by themselves are not handed out."""

@@ -1,4 +1,5 @@
-"""One sandbox: a process that waits for a program, executes it once, and is killed."""
+"""One sandbox: a process that waits for a program, executes it, and is killed. One with a workspace
+stays for further programs."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from contextlib import suppress
 
 from services.tools.adapters.process_usage import usage_of
 from services.tools.adapters.sandbox_spawner import Ended, Spawner, SpawnerFailed, close_all
+from services.tools.sandbox.ports import Workspace
 from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, LOCKED, READY, RESULT_BYTES_MAX
 
 READ_BYTES = 1 << 16
@@ -51,10 +53,19 @@ class Stream:
         self.on_data()
         return bool(piece)
 
-    def read_rest(self) -> None:
-        """Take what is there now, and close."""
+    def read_present(self) -> None:
+        """Take what is there now, within the bound."""
         while not self.ended and len(self.kept) < self.kept_bytes and self.read():
             pass
+
+    def forget(self, kept_bytes: int) -> None:
+        """From now on keep so much; nothing of what came before."""
+        self.kept.clear()
+        self.kept_bytes, self.dropped_bytes = kept_bytes, 0
+
+    def read_rest(self) -> None:
+        """Take what is there now, and close."""
+        self.read_present()
         self.close()
 
     def close(self) -> None:
@@ -63,6 +74,11 @@ class Stream:
             self.ended = True
             self.loop.remove_reader(self.file)
             os.close(self.file)
+
+    @property
+    def total_bytes(self) -> int:
+        """How much came, kept or not."""
+        return len(self.kept) + self.dropped_bytes
 
     def text(self) -> str:
         """What was kept, with a word on what was not."""
@@ -75,7 +91,7 @@ class Stream:
 class SandboxProcess:
     """A process in a sandbox of its own. `init` is the first process of its namespace."""
 
-    def __init__(self, spawner: Spawner) -> None:
+    def __init__(self, spawner: Spawner, workspace: Workspace | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.spawner = spawner
         self.changed = asyncio.Event()
@@ -86,7 +102,7 @@ class SandboxProcess:
         theirs = [pairs[0][0], *(written for _, written in pairs[1:])]
         ours = [read for read, _ in pairs[1:]]
         try:
-            self.started = spawner.spawn(theirs)
+            self.started = spawner.spawn(theirs, workspace)
         except SpawnerFailed:
             close_all([self.program, *ours])
             raise
@@ -175,8 +191,11 @@ class SandboxProcess:
     def keep_output(self, count: int) -> None:
         """From now on keep so much of what it prints."""
         for stream in (self.stdout, self.stderr):
-            stream.kept_bytes = count
-            stream.kept.clear()
+            stream.forget(count)
+
+    def forget_result(self) -> None:
+        """Be ready for the result of another program."""
+        del self.result.kept[len(READY) :]
 
     async def send(self, data: bytes) -> None:
         """Give it its program; it closes its end when it has read all."""

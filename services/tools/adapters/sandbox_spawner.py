@@ -17,6 +17,7 @@ from pathlib import Path
 
 from services.tools.sandbox import spawner_protocol
 from services.tools.sandbox.confinement import Confinement
+from services.tools.sandbox.ports import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +95,9 @@ class Spawner:
                 start_new_session=True,  # who kills the group of the service leaves it to clean up
             )
 
-    def spawn(self, files: Sequence[int]) -> Started:
-        """Start one process with these as its stdin, stdout, stderr, result and status."""
+    def spawn(self, files: Sequence[int], workspace: Workspace | None = None) -> Started:
+        """Start one process with these as its stdin, stdout, stderr, result and status; with a
+        workspace it is that one's user, where the server may choose."""
         if not self.alive:
             raise SpawnerFailed("the process that starts sandboxes has ended")
         name = next(self.names)
@@ -104,7 +106,8 @@ class Spawner:
             Path(self.confinement.folder, str(name)).mkdir(mode=0o700)
         self.started[name] = started
         try:
-            socket.send_fds(self.control, [json.dumps({"name": name}).encode()], list(files))
+            asked = {"name": name, **self.confinement.with_workspace(workspace)}
+            socket.send_fds(self.control, [json.dumps(asked).encode()], list(files))
         except OSError as error:  # also BlockingIOError: far more than it can start
             del self.started[name]
             raise SpawnerFailed(f"no sandbox could be asked for: {error}") from error

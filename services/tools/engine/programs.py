@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypedDict
 
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, ToolRunResult
@@ -54,14 +55,7 @@ def program_of(
         arguments=command.arguments,
         environment={**environment, **names_of(tool, command)},
         requirements=tuple(requirements_of(tool)),
-        limits=Limits(
-            seconds=command.seconds_max,
-            cpu_seconds=CPU_SECONDS_MAX,
-            memory_bytes=MEMORY_BYTES_MAX,
-            processes=PROCESSES_MAX,
-            output_bytes=OUTPUT_BYTES_MAX,
-            file_bytes=FILE_BYTES_MAX,
-        ),
+        limits=limits_of(command.seconds_max),
         org=org,
         agent_id=command.agent_id,
     )
@@ -71,6 +65,18 @@ def names_of(tool: ToolState, command: RunTool) -> dict[str, str]:
     """What V1 tells code about the call in its environment."""
     agent = {"LETTA_AGENT_ID": command.agent_id} if command.agent_id else {}
     return {**agent, "LETTA_TOOL_ID": tool.id}
+
+
+def limits_of(seconds: float) -> Limits:
+    """What a program may take that may run for so long."""
+    return Limits(
+        seconds=seconds,
+        cpu_seconds=CPU_SECONDS_MAX,
+        memory_bytes=MEMORY_BYTES_MAX,
+        processes=PROCESSES_MAX,
+        output_bytes=OUTPUT_BYTES_MAX,
+        file_bytes=FILE_BYTES_MAX,
+    )
 
 
 def requirements_of(tool: ToolState) -> list[str]:
@@ -104,10 +110,29 @@ def result_of(name: str, outcome: Outcome, *, chars_max: int) -> ToolRunResult:
         text=shortened(text, chars_max),
         stdout=printed(outcome.stdout),
         stderr=printed(outcome.stderr) or printed(outcome.reason),
-        seconds=outcome.seconds,
-        cpu_seconds=outcome.cpu_seconds,
-        memory_bytes_max=outcome.memory_bytes_max,
+        **usage(outcome),
     )
+
+
+class Usage(TypedDict):
+    """What a program used, as it is recorded."""
+
+    seconds: float
+    cpu_seconds: float
+    memory_bytes_max: int
+    processes_max: int
+    output_bytes: int
+
+
+def usage(outcome: Outcome) -> Usage:
+    """What a program used."""
+    return {
+        "seconds": outcome.seconds,
+        "cpu_seconds": outcome.cpu_seconds,
+        "memory_bytes_max": outcome.memory_bytes_max,
+        "processes_max": outcome.processes_max,
+        "output_bytes": outcome.output_bytes,
+    }
 
 
 def shortened(text: str, chars_max: int) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from services.tools.sandbox.spawner_protocol import PROGRAM_PATH, STAGE
+from services.tools.sandbox.ports import Workspace
+from services.tools.sandbox.spawner_protocol import PROGRAM_PATH, STAGE, WORKSPACE_PATH
 from services.tools.sandbox.syscall_filter import syscall_filter
 
 INSIDE = Path(__file__).with_name("inside.py")
@@ -19,6 +22,8 @@ SCRATCH_BYTES = 64 << 20
 SHARED_MEMORY_BYTES = 16 << 20
 NOBODY = "65534"
 LINUX_THAT_COUNTS = (5, 14)
+NODE_THAT_TAKES_TYPES = (22, 6)
+NODE_SECONDS_MAX = 10.0
 # Where a server runs as root its sandboxes are these users of the machine, each another one; no
 # distribution gives them to anybody.
 FIRST_UID = 1_900_000_000
@@ -46,6 +51,7 @@ class Runtimes:
     python: str
     python_prefix: str
     node: str | None
+    node_takes_types: bool = False  # and leaves them out by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,17 @@ class Confinement:
         release = tuple(int(part) for part in os.uname().release.split(".")[:2])
         return self.first_uid is not None or (self.namespaces and release >= LINUX_THAT_COUNTS)
 
+    def with_workspace(self, workspace: Workspace | None) -> dict[str, object]:
+        """What the spawner is told of one sandbox that has a workspace."""
+        if workspace is None:
+            return {}
+        assert self.namespaces, "without them a workspace would be a folder of the machine"
+        path = workspace.path
+        for source, target in self.stage:
+            if Path(path).is_relative_to(source):
+                path = str(Path(target, Path(path).relative_to(source)))
+        return {"uid": workspace.uid, "arguments": ["--bind", path, WORKSPACE_PATH]}
+
     def setup(self) -> dict[str, object]:
         """What the spawner is told."""
         return {
@@ -83,7 +100,22 @@ def runtimes() -> Runtimes:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     python = Path(sys.base_prefix, "bin", version)
     node = shutil.which("node", path=os.environ.get("PATH", os.defpath))
-    return Runtimes(str(python), sys.base_prefix, str(Path(node).resolve()) if node else None)
+    if node is None:
+        return Runtimes(str(python), sys.base_prefix, None)
+    node = str(Path(node).resolve())
+    return Runtimes(str(python), sys.base_prefix, node, version_of(node) >= NODE_THAT_TAKES_TYPES)
+
+
+def version_of(node: str) -> tuple[int, ...]:
+    """The version of a Node, as far as it says it."""
+    try:
+        said = subprocess.run(
+            [node, "--version"], capture_output=True, timeout=NODE_SECONDS_MAX, check=False
+        ).stdout.decode()
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    found = re.match(r"v(\d+)\.(\d+)", said)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def bubblewrap() -> str | None:
@@ -96,8 +128,9 @@ def bubblewrap() -> str | None:
         return shutil.which("bwrap")
 
 
-def confined(bwrap: str, found: Runtimes) -> list[Confinement]:
-    """The ways to wall a process in on this machine, the best one first."""
+def confined(bwrap: str, found: Runtimes, workspaces: str = "") -> list[Confinement]:
+    """The ways to wall a process in on this machine, the best one first; `workspaces` is the folder
+    in which those of agents are."""
     plain = wall(bwrap, found, {})
     if os.geteuid() != 0:
         return [plain]
@@ -111,6 +144,8 @@ def confined(bwrap: str, found: Runtimes) -> list[Confinement]:
         libraries = package.with_name(f"{package.name}.libs")
         stage[str(libraries)] = f"{STAGE}/bubblewrap/{libraries.name}"
         program = Path(STAGE, "bubblewrap", package.name, "_bin", program.name)
+    if workspaces:
+        stage[workspaces] = f"{STAGE}/workspaces"
     staged = wall(str(program), found, stage)
     staged = replace(staged, stage=tuple(stage.items()), first_uid=FIRST_UID)
     return [staged, replace(plain, first_uid=FIRST_UID), plain]
@@ -140,7 +175,7 @@ def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
         *("--remount-ro", "/", "--chdir", "/tmp"),
     ]
     told = b"\0".join(argument.encode() for argument in arguments) + b"\0"
-    rules = files(["/"], ["/dev/shm", *DEVICES])
+    rules = files(["/"], ["/dev/shm", WORKSPACE_PATH, *DEVICES])
     argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH, rules)
     return Confinement("bubblewrap", argv, (told, *data))
 

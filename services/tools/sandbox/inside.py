@@ -3,6 +3,9 @@
 It waits on stdin for the program (a length, then JSON), limits itself, executes it, and writes the
 result (a length, then JSON) to a pipe of its own. Nothing of Heeler can be imported here. What the
 code does to this process can only spoil its own result: who reads it trusts none of it.
+
+Told to stay, it executes each program that comes in a process of its own, and what these leave
+running stays until the sandbox ends.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ RESULT = 3
 NAME = "tool.py"
 LENGTH_BYTES = 4
 OPEN_FILES_MAX = 128
+PR_SET_DUMPABLE = 4
+SPARSE = ("javascript", "typescript")
 IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ
 LESS_IMPORTANT = 5  # than the services, when the processors are busy
 # Already counted when the code begins: this process, and the first one of the sandbox.
@@ -32,16 +37,6 @@ OWN_PROCESSES = 3
 REPORT_BYTES = 32 << 20  # to say that the memory was used up
 SHELL_ARGUMENTS = "ARGUMENTS"
 PATH = "/usr/local/bin:/usr/bin:/bin"
-JAVASCRIPT = """
-;(async () => {
-  const program = JSON.parse(process.env.PROGRAM); delete process.env.PROGRAM;
-  const value = program.function ? await eval(program.function)(program.arguments) : undefined;
-  let text; try { text = JSON.stringify(value === undefined ? null : value); }
-  catch { text = JSON.stringify(String(value)); }
-  require("fs").writeFileSync(program.result, text ?? JSON.stringify(String(value)));
-})().catch((error) => { console.error(error); process.exit(1); });
-"""
-
 
 # Landlock: the rights on files that each version of it can take away, and what is left.
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
@@ -94,7 +89,11 @@ def read_exactly(count: int) -> bytes:
 
 def tell(outcome: dict[str, Any]) -> None:
     """Write the result, and nothing more."""
-    data = json.dumps(outcome, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    write_frame(json.dumps(outcome, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+
+
+def write_frame(data: bytes) -> None:
+    """Bytes with their length before them."""
     data = len(data).to_bytes(LENGTH_BYTES, "big") + data
     while data:
         data = data[os.write(RESULT, data) :]
@@ -113,7 +112,7 @@ def limit(limits: dict[str, Any], language: str) -> None:
     }
     if limits["processes"] is not None:
         bounds[resource.RLIMIT_NPROC] = (limits["processes"] + OWN_PROCESSES,) * 2
-    if language != "javascript":  # its engine sets aside far more addresses than it uses
+    if language not in SPARSE:  # their engines set aside far more addresses than they use
         bounds[resource.RLIMIT_AS] = (
             limits["memory_bytes"],
             limits["memory_bytes"] + REPORT_BYTES,
@@ -163,6 +162,8 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
     module.__dict__["__file__"] = NAME
     sys.modules["__main__"] = module
     try:
+        if program["last_value"]:
+            return {"status": "success", "value": last_value(source, module)}
         exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
         return {"status": "success", "value": as_json(called(module, program))}
     except SystemExit as stop:
@@ -171,6 +172,22 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
         return {"status": "error", "reason": f"The code ended itself with {stop.code!r}"}
     except BaseException as error:
         return failure(error, source)
+
+
+def last_value(source: str, module: ModuleType) -> str | None:
+    """What the last line of the source says, as an interactive interpreter shows it."""
+    import ast
+
+    tree = ast.parse(source, NAME)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, NAME, "exec", dont_inherit=True), module.__dict__)
+        return None
+    tree.body.pop()
+    exec(compile(tree, NAME, "exec", dont_inherit=True), module.__dict__)
+    shown = compile(ast.Expression(last.value), NAME, "eval", dont_inherit=True)
+    value = eval(shown, module.__dict__)
+    return None if value is None else repr(value)
 
 
 def called(module: ModuleType, program: dict[str, Any]) -> Any:
@@ -207,49 +224,73 @@ def run_other(command: list[str], environment: dict[str, str]) -> dict[str, Any]
 
 def run_shell(program: dict[str, Any]) -> dict[str, Any]:
     """Execute a script by `sh`."""
-    write("tool.sh", program["source"])
+    script = write("tool.sh", program["source"])
     arguments = {SHELL_ARGUMENTS: json.dumps(program["arguments"])}
-    return run_other(["/bin/sh", "tool.sh"], arguments)
+    return run_other(["/bin/sh", script], arguments)
 
 
 def run_javascript(program: dict[str, Any]) -> dict[str, Any]:
     """Execute a script by Node; its function gets the arguments as one object."""
-    write("tool.cjs", program["source"] + JAVASCRIPT)
-    result = os.path.join(os.getcwd(), "result.json")
+    script = write("tool.cjs", program["source"])
+    result = os.path.join(os.environ["TMPDIR"], "result.json")
     told = {name: program[name] for name in ("function", "arguments")} | {"result": result}
-    heap = max(16, program["limits"]["memory_bytes"] * 3 // 4 >> 20)
-    command = [program["node"], f"--max-old-space-size={heap}", "tool.cjs"]
-    outcome = run_other(command, {"PROGRAM": json.dumps(told)})
+    outcome = run_other([*node(program), script], {"PROGRAM": json.dumps(told)})
     if outcome["status"] == "success" and os.path.exists(result):
         with open(result, encoding="utf-8", errors="replace") as file:
             outcome["value"] = json.loads(file.read(program["result_bytes_max"] + 1))
     return outcome
 
 
-def write(name: str, text: str) -> None:
-    """A file beside the program."""
-    with open(name, "w", encoding="utf-8", errors="replace") as file:
+def node(program: dict[str, Any]) -> list[str]:
+    """Node, with a bound on what its engine keeps."""
+    heap = max(16, program["limits"]["memory_bytes"] * 3 // 4 >> 20)
+    return [program["node"], f"--max-old-space-size={heap}"]
+
+
+def run_typescript(program: dict[str, Any]) -> dict[str, Any]:
+    """Execute a script by a Node that leaves types out."""
+    script = write("tool.cts", program["source"])
+    return run_other([*node(program), "--experimental-strip-types", "--no-warnings", script], {})
+
+
+def write(name: str, text: str) -> str:
+    """The path of a file beside the program."""
+    path = os.path.join(os.environ["TMPDIR"], name)
+    with open(path, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
+    return path
 
 
-RUNNERS = {"python": run_python, "shell": run_shell, "javascript": run_javascript}
+RUNNERS = {
+    "python": run_python,
+    "shell": run_shell,
+    "javascript": run_javascript,
+    "typescript": run_typescript,
+}
 
 
 def receive() -> dict[str, Any]:
-    """The program. From then on stdin is empty."""
+    """The next program."""
     size = int.from_bytes(read_exactly(LENGTH_BYTES), "big")
     program: dict[str, Any] = json.loads(read_exactly(size))
+    return program
+
+
+def empty_stdin() -> None:
+    """Nobody can be asked any more."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return program
 
 
 def prepare(program: dict[str, Any]) -> None:
     """Everything that must be so before the first line of the program."""
+    scratch = os.getcwd()
+    folder = program["folder"] or scratch
     os.environ.clear()
-    os.environ.update({"PATH": PATH, "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "LANG": "C.UTF-8"})
+    os.environ.update({"PATH": PATH, "HOME": folder, "TMPDIR": scratch, "LANG": "C.UTF-8"})
     os.environ.update(program["environment"])
+    os.chdir(folder)
     os.set_inheritable(RESULT, False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
@@ -266,6 +307,54 @@ def be_first_to_go() -> None:
         return
 
 
+def stay() -> None:
+    """Execute each program that comes, until nobody sends any more."""
+    # What programs leave running cannot look into this process.
+    prctl(PR_SET_DUMPABLE, 0)
+    while True:
+        write_frame(executed(receive()))
+
+
+def executed(program: dict[str, Any]) -> bytes:
+    """The result of a program that runs in a process of its own."""
+    import select
+
+    read, written = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        os.dup2(written, RESULT)
+        os.close(written)
+        prctl(PR_SET_DUMPABLE, 1)
+        os.setsid()
+        execute(program)
+    os.close(written)
+    handle = os.pidfd_open(child)
+    data = b""
+    while len(data) <= LENGTH_BYTES + program["result_bytes_max"]:
+        ready, _, _ = select.select([read, handle], [], [])
+        if read not in ready:
+            break
+        piece = os.read(read, 1 << 16)
+        data += piece
+        if not piece or len(data) - LENGTH_BYTES >= int.from_bytes(data[:LENGTH_BYTES], "big"):
+            break
+    os.close(read)
+    os.close(handle)
+    os.kill(child, 9)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    size = int.from_bytes(data[:LENGTH_BYTES], "big")
+    if len(data) >= LENGTH_BYTES and len(data) - LENGTH_BYTES == size:
+        return data[LENGTH_BYTES:]
+    why = f"It ended without a result ({f'signal {-code}' if code < 0 else f'status {code}'})"
+    return json.dumps({"status": "error", "reason": why}).encode()
+
+
+def prctl(option: int, value: int) -> None:
+    """prctl(2)."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
 def main() -> None:
     """Wait, execute, tell."""
     be_first_to_go()
@@ -273,6 +362,14 @@ def main() -> None:
     locked = lock_files(rules["read"], [*rules["write"], os.getcwd()])
     os.write(RESULT, b"L" if locked else b"R")
     program = receive()
+    if program["stays"]:
+        stay()
+    execute(program)
+
+
+def execute(program: dict[str, Any]) -> None:
+    """Run a program, tell what came of it, and end."""
+    empty_stdin()
     prepare(program)
     outcome = RUNNERS[program["language"]](program)
     for stream in (sys.stdout, sys.stderr):

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from libs.contracts.bus_messages import Json, JsonObject
 
-type Language = Literal["python", "shell", "javascript"]
+type Language = Literal["python", "shell", "javascript", "typescript"]
 type Status = Literal["success", "error", "timeout", "killed"]
 
 
@@ -26,22 +26,34 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace:
+    """A folder that an agent's programs share, and the user whose it is; None: the server's."""
+
+    path: str
+    uid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Code, and what of it is called with which arguments.
 
-    Without a `function` the source runs from its first line to its last. Shell finds its arguments
-    as JSON in the variable ARGUMENTS. `org` and `agent_id` say whose places it takes.
+    Without a `function` the source runs from its first line to its last; `last_value` gives back
+    what its last line says, as an interactive interpreter shows it. Shell finds its arguments as
+    JSON in the variable ARGUMENTS. `org` and `agent_id` say whose places it takes, and
+    `in_workspace` that it begins in the folder of the agent.
     """
 
     language: str
     source: str
     function: str = ""
     arguments: JsonObject = field(default_factory=dict)
+    last_value: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()
     limits: Limits = Limits()
     org: str = ""
     agent_id: str = ""
+    in_workspace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class Outcome:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     memory_bytes_max: int = 0
+    processes_max: int = 0
+    output_bytes: int = 0
     reason: str = ""
     started: bool = True
 

@@ -72,8 +72,9 @@ class Spawner:
         """Answer who started us."""
         self.control.send(json.dumps(message).encode())
 
-    def spawn(self, name: int, files: list[int]) -> None:
+    def spawn(self, asked: dict[str, Any], files: list[int]) -> None:
         """Start one sandbox."""
+        name: int = asked["name"]
         try:
             pid = os.fork()
         except OSError as error:
@@ -81,23 +82,25 @@ class Spawner:
             return
         if pid == 0:
             try:
-                self.become(name, files)
+                self.become(asked, files)
             finally:
                 os._exit(126)
         self.names[pid] = name
         self.tell({"name": name, "pid": pid})
 
-    def become(self, name: int, files: list[int]) -> None:
-        """Turn into the sandbox; never returns."""
+    def become(self, asked: dict[str, Any], files: list[int]) -> None:
+        """Turn into the sandbox; never returns. One with a folder of its own that stays is a user
+        that stays, too."""
+        name: int = asked["name"]
         os.setsid()
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, *IGNORED):
             signal.signal(number, signal.SIG_DFL)
-        self.place(files)
+        self.place(files, asked.get("arguments", []))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         folder = os.path.join(self.folder, str(name)) if self.folder else ""
         if self.first_uid is not None:
-            uid = self.first_uid + name % USERS
+            uid = asked.get("uid") or self.first_uid + name % USERS
             if folder:
                 os.chown(folder, uid, uid)
             os.setgroups([])
@@ -110,9 +113,11 @@ class Spawner:
             os.chdir(folder)
         os.execve(self.argv[0], self.argv, {})
 
-    def place(self, files: list[int]) -> None:
-        """The files at 0 to 4, then what the program reads at its start; nothing else."""
-        for data in self.data:
+    def place(self, files: list[int], arguments: list[str]) -> None:
+        """The files at 0 to 4, then what the program reads at its start, of which the first are
+        arguments: these come before them; nothing else."""
+        more = b"".join(one.encode() + b"\0" for one in arguments)
+        for data in (more + self.data[0], *self.data[1:]):
             file = os.memfd_create("data")
             os.write(file, data)
             os.lseek(file, 0, os.SEEK_SET)
@@ -149,7 +154,7 @@ class Spawner:
                 message, files, _, _ = socket.recv_fds(self.control, MESSAGE_BYTES_MAX, FILES)
                 if not message:
                     return
-                self.spawn(json.loads(message)["name"], files)
+                self.spawn(json.loads(message), files)
                 for file in files:
                     os.close(file)
 
@@ -190,6 +195,7 @@ def kill(pid: int) -> None:
 
 def main() -> None:
     """Serve whoever holds the other end of the socket."""
+    os.umask(0o022)  # the users of sandboxes pass through what is staged for them
     control = socket.socket(fileno=int(sys.argv[1]))
     setup = json.loads(control.recv(MESSAGE_BYTES_MAX))
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

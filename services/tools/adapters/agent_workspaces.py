@@ -1,0 +1,158 @@
+"""The folders that agents' programs share: one for each agent, on the machine of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import shutil
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from services.tools.sandbox.confinement import FIRST_UID
+from services.tools.sandbox.ports import Workspace
+
+log = logging.getLogger(__name__)
+
+WORKSPACE_BYTES_MAX = 256 << 20
+WORKSPACE_FILES_MAX = 10_000
+# A workspace is always the same user's, and no sandbox without one is that user.
+FIRST_WORKSPACE_UID = FIRST_UID + 10_000
+WORKSPACE_UIDS = 90_000_000
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+
+
+class NoWorkspace(Exception):
+    """There is none for whoever asks; the words say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a workspace holds. Files are counted with folders and links."""
+
+    bytes: int
+    files: int
+
+    def over(self, bytes_max: int, files_max: int) -> str:
+        """Which bound it exceeds; empty if none."""
+        if self.bytes > bytes_max:
+            return f"its workspace holds more than {bytes_max >> 20} MiB"
+        if self.files > files_max:
+            return f"its workspace holds more than {files_max} files"
+        return ""
+
+
+class AgentWorkspaces:
+    """The workspaces of one machine, below one folder; without one there are none."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.own_users = (
+            False  # each is a user's of its own, where sandboxes are users of their own
+        )
+
+    def prepare(self) -> None:
+        """Make the folder of all of them. Whoever starts sandboxes has to see it there."""
+        if self.root:
+            try:
+                make_passable(self.root)
+            except OSError as problem:
+                log.warning("There are no workspaces of agents: %s", problem)
+                self.root = ""
+
+    async def open(self, org: str, agent_id: str) -> Workspace:
+        """The workspace of an agent, which is made if it is not there; raises NoWorkspace."""
+        return await asyncio.to_thread(self.made, org, agent_id)
+
+    def made(self, org: str, agent_id: str) -> Workspace:
+        """The same, for a thread of its own."""
+        path = self.path(org, agent_id)
+        uid = uid_of(path) if self.own_users else None
+        make_passable(self.root)
+        make_passable(os.path.dirname(path))
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+            if uid is not None:
+                os.chown(path, uid, uid)
+        return Workspace(path, uid)
+
+    def path(self, org: str, agent_id: str) -> str:
+        """Where the workspace of an agent is; raises NoWorkspace for who can have none."""
+        if not self.root:
+            raise NoWorkspace("this server has no folder for workspaces: set HEELER_WORKSPACES")
+        if not agent_id:
+            raise NoWorkspace("only an agent has a workspace: call the tool by an agent")
+        if not (NAME.fullmatch(org) and NAME.fullmatch(agent_id)):
+            raise NoWorkspace(f"no workspace can be called {agent_id!r}")
+        return os.path.join(self.root, org, agent_id)
+
+    async def used(self, workspace: Workspace) -> Used:
+        """What a workspace holds now."""
+        return await asyncio.to_thread(used_by, workspace.path)
+
+    async def remove(self, org: str, agent_id: str) -> None:
+        """Remove the workspace of an agent and all that is in it. Safe to repeat."""
+        path = self.path(org, agent_id)
+        await asyncio.to_thread(shutil.rmtree, path, onexc=make_removable)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(path))  # the last one of its organisation
+
+    async def present(self) -> list[tuple[str, str]]:
+        """Organisation and agent of each workspace that is here."""
+        return await asyncio.to_thread(self.listed)
+
+    def listed(self) -> list[tuple[str, str]]:
+        """The same, for a thread of its own."""
+        if not self.root or not os.path.isdir(self.root):
+            return []
+        found = [path for path in Path(self.root).glob("*/*") if path.is_dir()]
+        return [(path.parent.name, path.name) for path in found]
+
+
+def make_passable(folder: str) -> None:
+    """Make a folder that the user of a sandbox may pass through to its own, and see no other in."""
+    with suppress(FileExistsError):
+        os.makedirs(folder)
+        os.chmod(folder, 0o711)
+
+
+def uid_of(path: str) -> int:
+    """The user of a workspace, always the same."""
+    number = int.from_bytes(sha256(path.encode()).digest()[:8], "big")
+    return FIRST_WORKSPACE_UID + number % WORKSPACE_UIDS
+
+
+def used_by(path: str) -> Used:
+    """What a folder holds; links are not followed, also if one takes the place of a folder while
+    this looks. As soon as there are more files than may be no more are counted."""
+    size = files = 0
+    with suppress(OSError):
+        for _, folders, names, folder in os.fwalk(path, follow_symlinks=False):
+            files += len(folders) + len(names)
+            for name in names:
+                with suppress(OSError):
+                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    size += min(found.st_blocks * 512, max(found.st_size, 4_096))
+            if files > 2 * WORKSPACE_FILES_MAX:
+                break
+    return Used(size, files)
+
+
+def make_removable(function: Any, path: str, error: BaseException) -> None:
+    """Remove what a program has made unreadable for its own user; nothing is left to remove where
+    somebody else was first."""
+    if isinstance(error, FileNotFoundError):
+        return
+    for one in (os.path.dirname(path), path):
+        with suppress(OSError):
+            if stat.S_ISDIR(os.lstat(one).st_mode):
+                os.chmod(one, 0o700)
+    if stat.S_ISDIR(os.lstat(path).st_mode):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        os.unlink(path)

@@ -1,0 +1,109 @@
+"""`web_search` and `fetch_webpage`: what other machines say, through the guard of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pydantic import BaseModel, Field
+from pydantic_core import to_json
+
+from libs.bus.ports import Clock
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.tool_runs import ToolRunResult
+from services.tools.adapters.web_pages import PageFailed
+from services.tools.adapters.web_search import SearchFailed, WebSearch
+from services.tools.engine.builtin_runner import BuiltinCall, failed
+from services.tools.engine.programs import shortened
+from services.tools.engine.variables import Variables
+
+URL_CHARS_MAX = 2_000
+
+
+class Pages(Protocol):
+    """Reads pages of the web."""
+
+    async def text(self, url: str) -> str:
+        """A page as text. Raises PageFailed."""
+        ...
+
+
+class Searches(Protocol):
+    """Searches the web."""
+
+    async def results(self, asked: WebSearch, secrets: Mapping[str, str]) -> list[JsonObject]:
+        """What was found. Raises SearchFailed."""
+        ...
+
+
+class FetchWebpage(BaseModel):
+    """What `fetch_webpage` is called with."""
+
+    url: str = Field(min_length=1, max_length=URL_CHARS_MAX)
+
+
+class FetchWebpageTool:
+    """Keeps the contract of `Builtin`."""
+
+    def __init__(self, pages: Pages, clock: Clock) -> None:
+        self.pages = pages
+        self.clock = clock
+
+    def refused(self, call: BuiltinCall) -> str:
+        """Which addresses are asked is known only then."""
+        return ""
+
+    async def run(self, call: BuiltinCall) -> ToolRunResult:
+        """A page as Markdown, or why there is none."""
+        asked = FetchWebpage.model_validate(call.command.arguments)
+        since = self.clock.monotonic()
+        try:
+            text = await self.pages.text(asked.url)
+        except PageFailed as problem:
+            return failed(f"The page could not be fetched: {problem}")
+        took = self.clock.monotonic() - since
+        text = shortened(text, call.chars_max) or "(the page has no text)"
+        return ToolRunResult(status="success", text=text, seconds=took)
+
+
+class WebSearchTool:
+    """Keeps the contract of `Builtin`."""
+
+    def __init__(self, searches: Searches, variables: Variables, clock: Clock) -> None:
+        self.searches = searches
+        self.variables = variables
+        self.clock = clock
+
+    def refused(self, call: BuiltinCall) -> str:
+        """Whether there is a key is known only with the agent's secrets."""
+        return ""
+
+    async def run(self, call: BuiltinCall) -> ToolRunResult:
+        """What was found, as JSON in V1's form."""
+        asked = WebSearch.model_validate(call.command.arguments)
+        if not asked.query.strip():
+            return failed(said({"error": "Query cannot be empty", "query": asked.query}))
+        secrets = await self.variables.of(call.command, call.org)
+        if isinstance(secrets, str):
+            return failed(secrets)
+        since = self.clock.monotonic()
+        try:
+            results = await self.searches.results(asked, secrets)
+        except SearchFailed as problem:
+            return failed(said({"query": asked.query, "error": f"Search failed: {problem}"}))
+        took = self.clock.monotonic() - since
+        text = fitting(asked.query, results, call.chars_max)
+        return ToolRunResult(status="success", text=text, seconds=took)
+
+
+def fitting(query: str, results: list[JsonObject], chars_max: int) -> str:
+    """As many results as there is room for; the first one in part, if it alone is too long."""
+    count = len(results)
+    while count > 1 and len(said({"query": query, "results": [*results[:count]]})) > chars_max:
+        count -= 1
+    return shortened(said({"query": query, "results": [*results[:count]]}), chars_max)
+
+
+def said(answer: JsonObject) -> str:
+    """JSON, as V1 writes it."""
+    return to_json(answer, indent=2).decode()

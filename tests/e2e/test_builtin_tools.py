@@ -1,0 +1,213 @@
+"""Tools that come with the server and run here: code, the web, and an agent's own workspace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import Letta
+
+from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS
+from tests.e2e.asking import kinds, says, stream
+from tests.e2e.conftest import NewAgent
+from tests.e2e.web import Web
+from tests.servers import HeelerInstance
+from tests.waiting import wait_for
+
+SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
+RUN = pytest.mark.operation("POST /v1/agents/{agent_id}/tools/{tool_name}/run")
+WORKSPACE = ["shell", "read_file", "write_file", "list_files"]
+
+
+def calls(*called: tuple[str, dict[str, Any]]) -> str:
+    """One call after another."""
+    return " ".join(f"CALL:{name}:{json.dumps(arguments)}" for name, arguments in called)
+
+
+def told(letta: Letta, agent_id: str, script: str) -> list[tuple[str, str]]:
+    """What the tools returned when a model followed a script."""
+    answer = letta.agents.messages.create(agent_id, messages=says(script))
+    found = [one for one in answer.messages if one.message_type == "tool_return_message"]
+    return [(one.status, one.tool_return) for one in found]
+
+
+def folders(heeler: HeelerInstance, agent_id: str) -> list[Path]:
+    """The workspace of an agent, if it has one."""
+    return [*Path(heeler.home, "workspaces").glob(f"*/{agent_id}")]
+
+
+@SEND
+def test_code_runs_in_the_languages_that_there_are(letta: Letta, new_agent: NewAgent) -> None:
+    """TOOL-20, LOOP-21: run_code in V1's form; what there is no runtime for says what there is."""
+    agent = new_agent(tools=["run_code"], include_base_tools=False)
+    languages = {
+        "python": "import math\nprint('hi')\nmath.factorial(5)",
+        "js": "const one = [1, 2]; console.log('hi'); one.map((n) => n + 1)",
+        "shell": "echo hi; echo oops >&2",
+        "java": "class Main {}",
+    }
+    script = calls(*(("run_code", {"code": c, "language": n}) for n, c in languages.items()))
+    python, js, shell, java = told(letta, agent.id, script)
+    assert (python[0], json.loads(python[1])) == (
+        "success",
+        {"results": ["120"], "logs": {"stdout": ["hi\n"], "stderr": []}},
+    )
+    assert json.loads(js[1])["results"] == ["[ 2, 3 ]"]
+    assert json.loads(shell[1])["logs"] == {"stdout": ["hi\n"], "stderr": ["oops\n"]}
+    assert java[0] == "error"
+    assert "no 'java' on this server: it runs python, js" in java[1]
+
+
+@STREAM
+def test_what_code_raises_is_told_also_in_a_stream(http: httpx.Client, new_agent: NewAgent) -> None:
+    """TOOL-02: a stream has its tools run by the same registry."""
+    agent = new_agent(tools=["run_code"], include_base_tools=False)
+    asked = {"code": "def f():\n    return 1 / 0\nf()", "language": "python"}
+    lines = stream(http, agent.id, calls(("run_code", asked)))
+    returned = lines[kinds(lines).index("tool_return_message")].data
+    result = json.loads(returned["tool_return"])
+    assert returned["status"] == "success", "as in V1: the call worked, the code did not"
+    assert (result["error"]["name"], result["error"]["value"]) == (
+        "ZeroDivisionError",
+        "division by zero",
+    )
+    assert 'File "tool.py", line 2, in f' in result["error"]["traceback"]
+    assert kinds(lines)[-1] == "[DONE]"
+
+
+@SEND
+async def test_a_workspace_is_the_agents_own_and_goes_with_it(
+    heeler: HeelerInstance, letta: Letta, new_agent: NewAgent
+) -> None:
+    """TOOL-03, TOOL-04, SBX-09, S25: files stay from call to call, nobody else sees them, what
+    leads out is refused, and nothing is left of a deleted agent."""
+    ada, bob = (new_agent(tools=WORKSPACE, include_base_tools=False) for _ in range(2))
+    assert sorted(tool.name for tool in ada.tools) == sorted(WORKSPACE)
+    script = calls(
+        ("write_file", {"path": "notes/tea.txt", "content": "green\nblack\n"}),
+        ("shell", {"command": "cat notes/tea.txt; ln -s /etc out; pwd; sleep 300 &"}),
+        ("read_file", {"path": "/workspace/notes/tea.txt", "offset": 2}),
+        ("list_files", {"recursive": True}),
+        ("read_file", {"path": "../etc/passwd"}),
+        ("write_file", {"path": "out/passwd", "content": "mine"}),
+        ("shell", {"command": "ls missing; exit 3"}),
+    )
+    wrote, ran, read, listed, above, linked, failed = told(letta, ada.id, script)
+    assert wrote == ("success", "notes/tea.txt has 12 bytes now.")
+    assert ran == ("success", "green\nblack\n/workspace")
+    assert read == ("success", "black\n")
+    assert listed[1].splitlines()[0] == "notes/"
+    assert "notes/tea.txt (12 bytes)" in listed[1]
+    for status, text in (above, linked):
+        assert (status, "is outside of /workspace" in text) == ("error", True)
+    assert failed[0] == "error"
+    assert "[The program ended with exit status 3]" in failed[1]
+
+    look = calls(("list_files", {}), ("shell", {"command": "ls -A / /workspace; ps ax"}))
+    nothing, elsewhere = told(letta, bob.id, look)
+    assert nothing == ("success", "(nothing)")
+    assert "tea.txt" not in elsewhere[1]
+    assert "sleep 300" not in elsewhere[1]
+    assert "sleep 300" in told(letta, ada.id, calls(("shell", {"command": "ps ax"})))[0][1]
+
+    [folder] = folders(heeler, ada.id)
+    assert (folder / "notes" / "tea.txt").read_text() == "green\nblack\n"
+    letta.agents.delete(ada.id)
+    await wait_for("the end of the workspace", lambda: not folder.exists())
+    assert folders(heeler, bob.id) != []
+
+
+@RUN
+@pytest.mark.operation("GET /v1/tools/")
+@pytest.mark.operation("GET /v1/tools/{tool_id}")
+def test_what_v1_has_not_is_listed_only_by_name(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    shell = ADDED_TOOLS["shell"]
+    letta_names = set(BASE_TOOLS)
+    listed = [tool.name for tool in letta.tools.list(limit=1000).items]
+    assert not set(WORKSPACE) & set(listed)
+    assert letta_names <= set(listed)
+    [found] = letta.tools.list(name="shell").items
+    assert (found.id, found.tool_type) == (shell.id, "letta_builtin")
+    assert letta.tools.retrieve(shell.id).json_schema == shell.json_schema
+    agent = new_agent(include_base_tools=False)
+    letta.agents.tools.attach(shell.id, agent_id=agent.id)
+    ran = letta.agents.tools.run("shell", agent_id=agent.id, args={"command": "echo $((6 * 7))"})
+    assert (ran.status, ran.func_return) == ("success", "42")
+    refused = letta.agents.tools.run("shell", agent_id=agent.id, args={"command": "ls", "cwd": "/"})
+    assert refused.status == "error"
+    assert "do not fit 'shell': cwd" in str(refused.func_return)
+
+
+@SEND
+def test_pages_are_read_through_the_guard(letta: Letta, new_agent: NewAgent, web: Web) -> None:
+    """S09: only hosts that are public, or that the operator names."""
+    agent = new_agent(tools=["fetch_webpage"], include_base_tools=False)
+    paths = ("/tea", "/to//tea", "/latin", "/data", "/image", "/long", "/deep", "/none")
+    urls = [web.url + path for path in paths]
+    urls += [
+        f"{web.url}/to/http://169.254.169.254/latest",
+        "http://10.0.0.1/",
+        "file:///etc/passwd",
+    ]
+    results = told(letta, agent.id, calls(*(("fetch_webpage", {"url": url}) for url in urls)))
+    tea, redirected, latin, data, image, long, deep, none, metadata, private, file = results
+    assert tea == (
+        "success",
+        "# Tea\n\nGreen tea is **green**, see [black](/black).\n\n- hot\n- cold",
+    )
+    assert redirected == tea
+    assert latin == ("success", "Café")
+    assert data == ("success", '{"tea": true}')
+    assert deep == ("success", "deep")
+    for result, why in (
+        (image, "image/png, which is neither a page nor text"),
+        (long, "more than 2097152 bytes"),
+        (none, "answered with status 404"),
+        (metadata, "HEELER_FETCH_HOSTS"),
+        (private, "this address is not asked: 10.0.0.1 is an address of a private network"),
+        (file, "must begin with http:// or https://"),
+    ):
+        assert (result[0], why in result[1]) == ("error", True), result
+
+
+@SEND
+def test_the_web_is_searched_by_the_operators_key(
+    letta: Letta, new_agent: NewAgent, web: Web
+) -> None:
+    """TOOL-19"""
+    agent = new_agent(tools=["web_search"], include_base_tools=False)
+    asked = {"query": "tea", "num_results": 2, "category": "news", "include_domains": ["a.example"]}
+    found, empty, odd = told(
+        letta,
+        agent.id,
+        calls(*(("web_search", one) for one in (asked, {"query": " "}, {"num_results": "two"}))),
+    )
+    result = {
+        "title": "Tea",
+        "url": "https://tea.example/",
+        "published_date": "2026-01-02",
+        "author": "Ada",
+        "highlights": ["Green tea is green."],
+        "summary": "About tea.",
+    }
+    assert (found[0], json.loads(found[1])) == (
+        "success",
+        {"query": "tea", "results": [result] * 2},
+    )
+    [(key, sent)] = web.searches
+    assert key == "key-of-the-operator"
+    assert (sent["numResults"], sent["category"], sent["includeDomains"]) == (
+        2,
+        "news",
+        ["a.example"],
+    )
+    assert sent["contents"]["text"] is False
+    assert json.loads(empty[1]) == {"error": "Query cannot be empty", "query": " "}
+    assert odd[0] == "error"
+    assert "query: Field required" in odd[1]

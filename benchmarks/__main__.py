@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvloop
 
+from benchmarks import tool_permissions
 from benchmarks.agents import RunFailed
 from benchmarks.driver import ROWS, Options, run
 from benchmarks.rows import CONCURRENCIES
@@ -76,7 +77,10 @@ def main(words: Sequence[str] | None = None) -> int:
     # Leaving the bus is no news at the end of a table.
     logging.getLogger("libs.bus").setLevel(logging.ERROR)
     try:
-        return 0 if uvloop.run(run(options)) else 1
+        good = uvloop.run(run(options))
+        if not options.base_url:
+            good = tool_permissions.report() and good
+        return 0 if good else 1
     except RunFailed as problem:
         print(f"python -m benchmarks: {problem}", file=sys.stderr)
         return 1

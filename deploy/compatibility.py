@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from libs.contracts.tool_permissions import ToolPolicies
 from services.agent.app import tool_router
 from services.agent.domain.tools.catalogue import BASE_TOOLS
 
@@ -240,7 +241,7 @@ def _ignored(ignored: Sequence[Ignored]) -> str:
 
 def _tools_without_effect() -> str:
     nothing: Any = None
-    router = tool_router(bus=nothing, queries=nothing, clock=nothing)
+    router = tool_router(bus=nothing, queries=nothing, clock=nothing, policies=ToolPolicies)
     unbuilt = sorted(name for name, tool in BASE_TOOLS.items() if router.runner(tool) is None)
     names = ", ".join(f"`{name}`" for name in unbuilt)
     return (

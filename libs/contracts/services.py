@@ -48,6 +48,7 @@ POOL_CONNECTIONS_MAX = 8
 SHARED_CONNECTIONS_MAX = 10
 # The keys that seal secrets; whoever has them in its environment reads all secrets.
 ENCRYPTION_KEYS = "HEELER_ENCRYPTION_KEYS"
+OPERATORS_LISTS = ("HEELER_ALLOWED_TOOLS", "HEELER_ALLOWED_CAPABILITIES")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 # In the order in which they are started.
@@ -62,10 +63,17 @@ SERVICES = (
     ),
     Service(
         name="tools",
-        contracts=("libs.contracts.tools", "libs.contracts.tool_runs"),
-        aggregates=("Tool", "ToolName", "ToolRun"),
+        contracts=(
+            "libs.contracts.tools",
+            "libs.contracts.tool_runs",
+            "libs.contracts.tool_permissions",
+        ),
+        aggregates=("Tool", "ToolName", "ToolRun", "ToolPermissions"),
         follows=("tools", "agent"),
-        environment=("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
+        environment=(
+            *("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
+            *OPERATORS_LISTS,
+        ),
     ),
     Service(
         name="agent",
@@ -85,9 +93,10 @@ SERVICES = (
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory", "tools"),
-        follows=("agent", "memory"),
+        follows=("agent", "memory", "tools"),
         hears=("tools",),
         environment=(
+            *OPERATORS_LISTS,
             *("OPENAI_*", "ANTHROPIC_*", "HOME"),  # below the home is .netrc, for proxies
             *PROXIES,
             *(name.lower() for name in PROXIES),

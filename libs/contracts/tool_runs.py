@@ -42,6 +42,7 @@ class RunTool(Command):
     arguments: JsonObject
     environment: dict[str, Sealed] = Field(default_factory=dict, exclude_if=lambda them: not them)
     agent_id: str = ""
+    project_id: str = Field(default="", exclude_if=lambda project_id: not project_id)
     run_id: str = ""
     step_id: str = ""
     tool_call_id: str = ""
@@ -81,6 +82,20 @@ class ToolRunBegun(Event):
     step_id: str
     tool_call_id: str
     seconds_max: float
+
+
+class ToolRunRefused(Event):
+    """A tool was not called, because whoever wanted that may not: `reason` says why."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.refused"
+    tool_id: str
+    name: str
+    reason: str
+    agent_id: str = ""
+    run_id: str = ""
+    step_id: str = ""
+    tool_call_id: str = ""
 
 
 class ToolRunResult(Value):

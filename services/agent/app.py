@@ -14,7 +14,17 @@ from libs.contracts import memory
 from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.base_tools.definition import Owner
 from libs.contracts.conversation import RunCancelled
+from libs.contracts.tool_permissions import (
+    POLICIES,
+    POLICIES_FINGERPRINT,
+    CompiledList,
+    ToolPermissionsChanged,
+    ToolPolicies,
+    policies_of,
+    system_list,
+)
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
+from libs.eventstore.cached_view import CachedView, PostgresView
 from libs.telemetry import metrics
 from services.agent.adapters.agent_tools import AgentTools
 from services.agent.adapters.all_queries import PostgresQueries, Queries
@@ -28,6 +38,7 @@ from services.agent.adapters.models.ports import Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
+from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.engine.callbacks import CallbackSender
 from services.agent.engine.orphaned_chunks import OrphanedChunks
@@ -47,7 +58,14 @@ def wiring(environment: Mapping[str, str]) -> Wire:
     guard = AddressGuard.from_environment(CALLBACK_HOSTS, environment)
     deadlines = Deadlines.from_environment(environment)
     prices = price_tables(environment)
-    return partial(wire, settings=settings, deadlines=deadlines, guard=guard, prices=prices)
+    return partial(
+        wire,
+        settings=settings,
+        deadlines=deadlines,
+        guard=guard,
+        prices=prices,
+        allowed=system_list(environment),
+    )
 
 
 async def wire(
@@ -57,18 +75,26 @@ async def wire(
     deadlines: Deadlines,
     guard: AddressGuard,
     prices: Sequence[PriceTable],
+    allowed: CompiledList,
 ) -> Callable[[], Awaitable[None]]:
     """Say what the agent service answers, follows and sweeps; returns what drains it."""
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
     queries = PostgresQueries(runtime.database)
     configured: list[Provider] = [ObservedProvider(one, clock) for one in providers(settings)]
     catalogue = Catalogue(configured, runtime.database, clock)
+    view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
+    policies = CachedView(view, partial(policies_of, allowed))
+
+    def known() -> ToolPolicies | None:
+        return policies.value
+
+    seconds = deadlines.tool_seconds_max
     engine = RunEngine(
         EnginePorts(
             repository=service.repository,
             models=catalogue,
             tools=ObservedTools(
-                tool_router(bus, queries, clock, seconds_max=deadlines.tool_seconds_max), clock
+                tool_router(bus, queries, clock, policies=known, seconds_max=seconds), clock
             ),
             queries=queries,
             bus=bus,
@@ -78,9 +104,11 @@ async def wire(
             quarantine=service.quarantine,
             locks=service.locks,
             deadlines=deadlines,
+            policies=known,
         )
     )
     await catalogue.start()
+    await policies.look()
     published = PublishedPrices(runtime.database, prices)
     await published.sweep()
     ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
@@ -94,6 +122,7 @@ async def wire(
     await service.handle(table)
     await service.follow("memory", {memory.BlockDeleted: blocks.block_deleted})
     await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
+    await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
     callbacks = CallbackSender(engine.ports, ClientPoster(guard))
     service.sweepers += [
         callbacks.sweep,
@@ -106,6 +135,7 @@ async def wire(
         creations.sweep,
         OrphanedChunks(bus, queries, clock).sweep,
         published.sweep,
+        policies.look,
     ]
     service.lease_watchers.append(engine.leases_held)
     service.repository.watchers += [count_run, blocks.committed, conversations.committed]
@@ -124,7 +154,12 @@ async def wire(
 
 
 def tool_router(
-    bus: Bus, queries: Queries, clock: Clock, *, seconds_max: float = TOOL_SECONDS_MAX
+    bus: Bus,
+    queries: Queries,
+    clock: Clock,
+    *,
+    policies: Policies,
+    seconds_max: float = TOOL_SECONDS_MAX,
 ) -> ToolRouter:
     """The owners of tools that there are."""
     owners: Mapping[Owner, ToolOwner] = {
@@ -132,7 +167,7 @@ def tool_router(
         "memory": MemoryTools(bus, queries),
         "tools": CustomTools(bus, queries, clock, seconds_max=seconds_max),
     }
-    return ToolRouter(owners, clock, seconds_max=seconds_max)
+    return ToolRouter(owners, clock, policies=policies, seconds_max=seconds_max)
 
 
 def providers(settings: ProviderSettings) -> list[Provider]:

@@ -8,12 +8,22 @@ from functools import partial
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent import AgentDeleted
 from libs.contracts.letta.enums import ToolType
+from libs.contracts.tool_permissions import (
+    POLICIES,
+    POLICIES_FINGERPRINT,
+    CompiledList,
+    ToolPermissionsChanged,
+    policies_of,
+    system_list,
+)
 from libs.contracts.tool_runs import ToolRunStopped
 from libs.encryption.sealer import Sealer
+from libs.eventstore.cached_view import CachedView, PostgresView
 from services.tools.adapters.agent_sessions import AgentSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
+from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
 from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
@@ -25,23 +35,30 @@ from services.tools.engine.variables import Variables
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.engine.workspace_cleanup import WorkspaceCleanup
+from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.settings import ToolsSettings
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
-    """The wiring with the sandbox that the environment wants."""
+    """The wiring with the sandbox that the environment wants. Raises WrongSetting."""
     return partial(
         wire,
         settings=ToolsSettings.from_environment(environment),
         search=SearchSettings.from_environment(environment),
         sealer=Sealer.from_environment(environment),
+        allowed=system_list(environment),
     )
 
 
 async def wire(
-    runtime: Runtime, *, settings: ToolsSettings, search: SearchSettings, sealer: Sealer
+    runtime: Runtime,
+    *,
+    settings: ToolsSettings,
+    search: SearchSettings,
+    sealer: Sealer,
+    allowed: CompiledList,
 ) -> Callable[[], Awaitable[None]]:
     """Say what the tools service answers and sweeps; returns what drains it."""
     service, bus, clock = runtime.service, runtime.bus, runtime.clock
@@ -73,9 +90,20 @@ async def wire(
             committed=service.relay.notification.notify,
         )
     )
-    await service.handle({**ToolHandlers(clock).table(), **ToolRunHandlers(runs, clock).table()})
+    permissions = PostgresToolPermissionQueries(runtime.database)
+    view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
+    policies = CachedView(view, partial(policies_of, allowed))
+    await policies.look()
+    await service.handle(
+        {
+            **ToolHandlers(clock).table(),
+            **ToolRunHandlers(runs, clock, lambda: policies.value).table(),
+            **ToolPermissionHandlers(permissions, clock).table(),
+        }
+    )
+    await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
     await bus.hear_events("tools", ToolRunStopped.topic, runs.stopped_somewhere)
-    service.sweepers.append(runs.sweep)
+    service.sweepers += [runs.sweep, policies.look]
     service.lease_watchers.append(runs.leases_held)
     deleted = PostgresDeletedAgents(runtime.database)
     cleanup = WorkspaceCleanup(workspaces.present, sessions.remove, deleted, clock)

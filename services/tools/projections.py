@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.tools import tool_state
-from libs.contracts.tool_runs import ToolRunBegun, ToolRunEnded, ToolRunLost, ToolRunStopped
+from libs.contracts.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tool_runs import (
+    ToolRunBegun,
+    ToolRunEnded,
+    ToolRunLost,
+    ToolRunRefused,
+    ToolRunResult,
+    ToolRunStopped,
+)
 from libs.contracts.tools import ToolChanged, ToolCreated, ToolDeleted
 from libs.eventstore.read_model_rows import RowWrites, Table
 
 TOOLS = Table("tools")
 TOOL_RUNS = Table("tool_runs")
-READ_MODELS = (TOOLS, TOOL_RUNS)
+TOOL_PERMISSIONS = Table("tool_permissions")
+READ_MODELS = (TOOLS, TOOL_RUNS, TOOL_PERMISSIONS)
 SEARCHED = ("name", "tool_type", "tags")  # columns of their own besides their place in the document
 AS_THEY_CAME = (
     "json_schema", "args_json_schema", "pip_requirements", "npm_requirements", "metadata_",
@@ -32,20 +41,11 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case ToolDeleted():
             rows.delete(TOOLS, "id", event.originator_id)
         case ToolRunBegun():
-            rows.upsert(
-                TOOL_RUNS,
-                {
-                    "id": event.originator_id,
-                    "org": org,
-                    "created_at": at,
-                    "tool_id": event.tool_id,
-                    "name": event.name,
-                    "agent_id": event.agent_id,
-                    "run_id": event.run_id,
-                    "tool_call_id": event.tool_call_id,
-                    "status": "running",
-                },
-            )
+            rows.upsert(TOOL_RUNS, {**call_of(event, org), "status": "running"})
+        case ToolRunRefused():
+            refused = ToolRunResult(status="error", text=event.reason).model_dump(mode="json")
+            outcome: JsonObject = {"status": "refused", "result": refused}
+            rows.upsert(TOOL_RUNS, {**call_of(event, org), **outcome})
         case ToolRunEnded():
             result = event.result.model_dump(mode="json")
             ended: JsonObject = {"id": event.originator_id, "status": event.result.status}
@@ -54,6 +54,39 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "stopped"})
         case ToolRunLost():
             rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "lost"})
+        case ToolPermissionsChanged():
+            project_permissions(event, org, rows)
+
+
+def call_of(event: ToolRunBegun | ToolRunRefused, org: str) -> JsonObject:
+    """The columns that say which call it is."""
+    return {
+        "id": event.originator_id,
+        "org": org,
+        "created_at": event.timestamp.isoformat(),
+        "tool_id": event.tool_id,
+        "name": event.name,
+        "agent_id": event.agent_id,
+        "run_id": event.run_id,
+        "tool_call_id": event.tool_call_id,
+    }
+
+
+def project_permissions(event: ToolPermissionsChanged, org: str, rows: RowWrites) -> None:
+    """The row of a scope, if it has a list."""
+    if event.tools is None and event.capabilities is None:
+        rows.delete(TOOL_PERMISSIONS, "id", event.originator_id)
+        return
+    row: JsonObject = {
+        "id": event.originator_id,
+        "org": org,
+        "kind": event.kind,
+        "scope_id": event.scope_id,
+        "tools": None if event.tools is None else [*event.tools],
+        "capabilities": None if event.capabilities is None else [*event.capabilities],
+        "revision": event.originator_version,
+    }
+    rows.upsert(TOOL_PERMISSIONS, row)
 
 
 def columns_of(fields: JsonObject) -> JsonObject:

@@ -20,7 +20,7 @@ from libs.contracts.agent import (
     UpdateAgent,
 )
 from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent_tools import AttachTool, DetachTool, ToolCallForbidden
 from libs.contracts.approvals import (
     AnswerApproval,
     ApprovalAnswered,
@@ -117,12 +117,19 @@ from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.services import names
 from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
+from libs.contracts.tool_permissions import (
+    AllowList,
+    SetToolPermissions,
+    ToolPermissionsChanged,
+    permissions_id,
+)
 from libs.contracts.tool_runs import (
     RunTool,
     StopToolRun,
     ToolRunBegun,
     ToolRunEnded,
     ToolRunLost,
+    ToolRunRefused,
     ToolRunResult,
     ToolRunStopped,
 )
@@ -407,6 +414,11 @@ COMMANDS: list[Command] = [
         seconds_max=108.0,
     ),
     StopToolRun(tool_run_id=TOOL_RUN),
+    SetToolPermissions(
+        kind="agent",
+        scope_id=AGENT,
+        allowed=AllowList(tools=["memory_insert", "roll_dice"], capabilities=["code", "memory"]),
+    ),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
@@ -673,6 +685,14 @@ EVENTS: list[Event] = [
         changes={"feedback": "positive", "tags": ["kind"]},
     ),
     of_conversation(RunDeleted, run_id=RUN),
+    of_conversation(
+        ToolCallForbidden,
+        run_id=RUN,
+        step_id=STEP,
+        tool_call_id="call_1",
+        tool="roll_dice",
+        reason="'roll_dice' is not allowed for this agent: it is not on the list of tools.",
+    ),
     beside(ConversationCreated, config=CONVERSATION_CONFIG),
     beside(
         ConversationUpdated,
@@ -712,4 +732,23 @@ EVENTS: list[Event] = [
     ),
     of_tool_run(ToolRunStopped),
     of_tool_run(ToolRunLost),
+    of_tool_run(
+        ToolRunRefused,
+        tool_id=TOOL,
+        name="roll_dice",
+        reason="'roll_dice' is not allowed for this agent: it is not on the list of tools.",
+        agent_id=AGENT,
+        run_id=RUN,
+        step_id=STEP,
+        tool_call_id="call_1",
+    ),
+    ToolPermissionsChanged(
+        originator_id=permissions_id("org-1", "agent", AGENT),
+        originator_version=1,
+        timestamp=AT,
+        kind="agent",
+        scope_id=AGENT,
+        tools=["memory_insert", "roll_dice"],
+        capabilities=["code", "memory"],
+    ),
 ]

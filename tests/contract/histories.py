@@ -17,6 +17,7 @@ from libs.contracts.agent import (
     BlockDetached,
 )
 from libs.contracts.agent_secrets import AgentSecretsReplaced
+from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import (
     ApprovalAnswered,
     ApprovalCancelled,
@@ -61,7 +62,14 @@ from libs.contracts.letta.tool_rules import InitToolRule
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
-from libs.contracts.tool_runs import ToolRunBegun, ToolRunEnded, ToolRunLost, ToolRunStopped
+from libs.contracts.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tool_runs import (
+    ToolRunBegun,
+    ToolRunEnded,
+    ToolRunLost,
+    ToolRunRefused,
+    ToolRunStopped,
+)
 from libs.contracts.tools import (
     ToolChanged,
     ToolCreated,
@@ -74,6 +82,7 @@ from services.agent.domain.conversation import Conversation
 from services.memory.domain import Block
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_name import ToolName
+from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
 from tests.contract.examples import (
     AT,
@@ -187,6 +196,7 @@ CONVERSATION = [
     one(RunCancelled, run_id=CUT),
     one(CallbackAttempted),
     one(StepAnnotated),
+    one(ToolCallForbidden),
     one(RunDeleted),
     *asks("run-asks"),
     accepted("run-part", messages=[SAID], answers=True),
@@ -237,6 +247,8 @@ TOOL_NAME = [one(ToolNameTaken), one(ToolNameFreed)]
 TOOL_RUN = [one(ToolRunBegun), one(ToolRunEnded)]
 STOPPED_TOOL_RUN = [one(ToolRunBegun), one(ToolRunStopped)]
 LOST_TOOL_RUN = [one(ToolRunBegun), one(ToolRunLost)]
+REFUSED_TOOL_RUN = [one(ToolRunRefused)]
+TOOL_PERMISSIONS = [one(ToolPermissionsChanged)]
 BLOCK = [one(BlockCreated), one(BlockChanged), one(BlockDeleted)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
@@ -250,6 +262,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "ToolRun": (ToolRun, [*TOOL_RUN]),
     "ToolRun.stopped": (ToolRun, [*STOPPED_TOOL_RUN]),
     "ToolRun.lost": (ToolRun, [*LOST_TOOL_RUN]),
+    "ToolRun.refused": (ToolRun, [*REFUSED_TOOL_RUN]),
+    "ToolPermissions": (ToolPermissions, [*TOOL_PERMISSIONS]),
 }
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from libs.contracts import agent, compaction, conversation, conversation_lifecycle, memory, tools
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.services import names
+from libs.contracts.tool_permissions import permissions_id
 from tests.contract import examples
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
@@ -20,6 +22,7 @@ AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, exampl
 TOOL, TOOL_RUN = examples.TOOL, examples.TOOL_RUN
 CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
+SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
@@ -64,8 +67,11 @@ SUBJECTS = {
     "ToolDeleted": f"tools.event.tool.deleted.org-1.{TOOL}",
     **{
         f"ToolRun{verb}": f"tools.event.tool_run.{verb.lower()}.org-1.{TOOL_RUN}"
-        for verb in ("Begun", "Ended", "Stopped", "Lost")
+        for verb in ("Begun", "Ended", "Stopped", "Lost", "Refused")
     },
+    "SetToolPermissions": f"tools.command.tool_permissions.set.org-1.{SCOPE}",
+    "ToolPermissionsChanged": "tools.event.tool_permissions.changed.org-1."
+    + permissions_id("org-1", "agent", AGENT),
     "ToolNameTaken": f"tools.event.tool_name.taken.org-1.{TOOL}",
     "ToolNameFreed": f"tools.event.tool_name.freed.org-1.{TOOL}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
@@ -89,6 +95,7 @@ SUBJECTS = {
     "ToolCallFinished": f"agent.event.tool_call.finished.org-1.{RUN}",
     "ToolCallRefused": f"agent.event.tool_call.refused.org-1.{RUN}",
     "ToolCallInterrupted": f"agent.event.tool_call.interrupted.org-1.{RUN}",
+    "ToolCallForbidden": f"agent.event.tool_call.forbidden.org-1.{RUN}",
     "RunToolsGated": f"agent.event.run.tools_gated.org-1.{RUN}",
     "ApprovalRequested": f"agent.event.approval.requested.org-1.{RUN}",
     "ApprovalAnswered": "agent.event.approval.answered.org-1.run-answers",

@@ -59,6 +59,7 @@ from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs import TOOL_RUNS
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
+from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
 )
@@ -77,6 +78,8 @@ TABLES = {
     " 'tool-' || n, '{{}}', '{{}}', now()",
     "tools.tool_runs": "'tool_run-' || n, '{org}', now(), 'tool-' || n, 'roll_dice',"
     " 'agent-1', 'run-1', 'call-' || n, 'success', null",
+    "tools.tool_permissions": "'tool_permissions-' || n, '{org}', 'agent',"
+    " 'agent-' || n, null, null, 1",
     "tools.leases": "'tool_run-' || n, 'process-1', n, now()",
     "agent.agents": "'agent-' || n, '{org}', now(), now(), 'Ada', 'conv-' || n,"
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
@@ -177,6 +180,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresOwnToolRunQueries: {
         "stopped_runs": lambda queries: queries.stopped_runs([ORG], [TOOL_RUN]),
+    },
+    PostgresToolPermissionQueries: {
+        "lists_of": lambda queries: queries.lists_of(ORG),
     },
     PostgresToolRunQueries: {
         "tool_run": lambda queries: queries.tool_run(ORG, TOOL_RUN),

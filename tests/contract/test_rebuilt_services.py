@@ -33,7 +33,14 @@ from libs.contracts.conversation_lifecycle import ConversationCreated, Conversat
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.memory import BlockChanged, BlockCreated
 from libs.contracts.services import names
-from libs.contracts.tool_runs import ToolRunBegun, ToolRunEnded, ToolRunLost, ToolRunStopped
+from libs.contracts.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tool_runs import (
+    ToolRunBegun,
+    ToolRunEnded,
+    ToolRunLost,
+    ToolRunRefused,
+    ToolRunStopped,
+)
 from libs.contracts.tools import ToolChanged, ToolCreated
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit, NewEvent
@@ -52,6 +59,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ToolRunBegun, ToolRunEnded],
         [ToolRunBegun, ToolRunStopped],
         [ToolRunBegun, ToolRunLost],
+        [ToolRunRefused],
+        [ToolPermissionsChanged],
         [ToolRunBegun],
     ],
     "agent": [

@@ -39,7 +39,7 @@ from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
 from tests.sim.model import SimMemoryTools, SimProvider
 from tests.sim.network import FAULTS, Network
 from tests.sim.plan import APPROVAL_SECONDS_MAX
-from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimRunQueries
+from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimRunQueries, SimView
 from tests.sim.store import Client, Server, SimStore
 from tests.unit.given import NOW
 
@@ -284,6 +284,7 @@ def simulated_adapters() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for target, name, value in (
             (agent_app, "PostgresQueries", SimQueries),
+            (agent_app, "PostgresView", SimView),
             (agent_app, "MemoryTools", SimMemoryTools),
             (agent_app, "providers", lambda _: [me().provider]),
             (memory_app, "PostgresAttachedAgents", SimHolders),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,7 @@ from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.domain import SameLabel
 from tests.sim.store import Client, finished
 from tests.unit.agent.world import TwinQueries
+from tests.unit.allowed import ToolPermissionRows
 from tests.unit.attached import InMemoryAttachedAgents
 
 
@@ -122,6 +123,20 @@ class SimQueries:
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         return await self.client.ask(lambda: finished(self.twin.unclaimed_blocks(blocks)))
+
+
+class SimView:
+    """Keeps the contract of `ViewReader`: which tools may be called."""
+
+    def __init__(self, database: SimDatabase, *, rows: str, fingerprint: str) -> None:
+        self.client = database.client
+        self.view = ToolPermissionRows(self.client.server.database)
+
+    async def fingerprint(self) -> str:
+        return await self.client.ask(lambda: finished(self.view.fingerprint()))
+
+    async def rows(self) -> Sequence[tuple[Any, ...]]:
+        return await self.client.ask(lambda: finished(self.view.rows()))
 
 
 class SimHolders:

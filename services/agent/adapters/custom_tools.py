@@ -70,6 +70,7 @@ class CustomTools:
             arguments=arguments_of(tool, call.arguments),
             environment=calling.design.secrets if tool.tool_type == CODE else {},
             agent_id=calling.design.config.id,
+            project_id=calling.design.config.project_id or "",
             run_id=calling.run_id,
             step_id=calling.step_id,
             tool_call_id=call.id,

@@ -17,6 +17,7 @@ from libs.contracts.conversation import ToolCall
 from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, error
+from services.agent.adapters.tool_permissions import Policies, why_forbidden
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
@@ -52,11 +53,13 @@ class ToolRouter:
         owners: Mapping[Owner, ToolOwner],
         clock: Clock,
         *,
+        policies: Policies,
         seconds_max: float = TOOL_SECONDS_MAX,
     ) -> None:
         self.owners = owners
         self.clock = clock
         self.seconds_max = seconds_max
+        self.policies = policies
 
     def runner(self, tool: HeldTool) -> Runner | None:
         """What carries out calls of a tool; None if its owner is not there, or cannot yet."""
@@ -80,6 +83,10 @@ class ToolRouter:
         if tool is None:
             names = ", ".join(tool.name for tool in design.held)
             return error(f"There is no tool named '{call.name}'. Yours are: {names}")
+        why = why_forbidden(self.policies(), context.org, design, tool)
+        if why:
+            log.info("run %s: %s", run_id, why)
+            return ToolResult("error", why, forbidden=True)
         if len(call.arguments) >= TOOL_ARGUMENTS_CHARS_MAX:
             return error(f"The arguments were cut: {TOOL_ARGUMENTS_CHARS_MAX} characters at most.")
         runner = self.runner(tool)

@@ -287,13 +287,15 @@ class Spoken:
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a tool gave back; `text` is what clients see, beside what it printed if it may print.
-    With `pause_minutes` it ends the run, and the agent pauses."""
+    With `pause_minutes` it ends the run, and the agent pauses. A `forbidden` call was not made: the
+    text says why."""
 
     status: Literal["success", "error"]
     text: str
     pause_minutes: int | None = None
     stdout: list[str] | None = None
     stderr: list[str] | None = None
+    forbidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,9 @@ Phase = Literal["unknown", "requested", "abandoned", "present", "deleted"]
 
 class AgentDesign(BaseModel):
     """What an agent is to be, or is. `tools` are the names of the tools of `tool_ids`, and
-    `custom_tools` those of them that clients made, where they were read: nobody records them. The
-    values of `secrets` are sealed."""
+    `custom_tools` those of them that clients made, where they were read: nobody records them. Nor
+    which are `forbidden`: the agent has these, and its model is not offered them. The values of
+    `secrets` are sealed."""
 
     config: AgentConfig
     tools: list[str]
@@ -45,6 +46,7 @@ class AgentDesign(BaseModel):
     first_messages: list[Message] = []
     secrets: dict[str, str] = {}
     custom_tools: list[CustomTool] = Field(default_factory=list, exclude=True)
+    forbidden: frozenset[str] = Field(default=frozenset(), exclude=True)
 
     def model_post_init(self, context: object, /) -> None:
         """Derive the ids that were not recorded."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.conversation import (
     Message,
     StartedCall,
@@ -94,6 +95,16 @@ def returned(
         return
     message = result_message(call, result, message_id=message_id, at=at)
     early = active.follows_unshown(call.id)
+    if result.forbidden:
+        conversation.happened(
+            ToolCallForbidden,
+            at=at,
+            run_id=active.run.id,
+            step_id=step_id,
+            tool_call_id=call.id,
+            tool=call.name,
+            reason=result.text,
+        )
     conversation.happened(
         ToolCallFinished,
         at=at,

@@ -13,6 +13,7 @@ from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.failed_messages.ports import DeadLetter, park
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import Agent, AgentDesign
@@ -109,7 +110,8 @@ class LeasedConversation:
                 return None
             design = design_of_run(self.conversation.state, agent.design)
         found = design
-        return await self.once_answered(lambda: with_custom_tools(queries, org, found))
+        whole = await self.once_answered(lambda: with_custom_tools(queries, org, found))
+        return with_forbidden(self.ports.policies(), org, whole)
 
     async def once_answered[T](self, ask: Callable[[], Awaitable[T]]) -> T:
         """What the store says, however long it is away: the lease says whether it is still ours

@@ -13,6 +13,7 @@ from libs.contracts.bus_messages import Context
 from libs.eventstore.unit_of_work import Repository
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.models.ports import Models
+from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import Tools
 from services.agent.settings import Deadlines
 
@@ -30,6 +31,7 @@ class EnginePorts:
     ids: Ids
     committed: Callable[[], None]
     quarantine: Quarantine
+    policies: Policies
     locks: AggregateLocks = field(default_factory=AggregateLocks)
     deadlines: Deadlines = field(default_factory=Deadlines)
 

@@ -17,6 +17,7 @@ from libs.bus.unknown_version_backoff import LEFT_ALONE_SECONDS
 from libs.contracts.bus_messages import Context
 from libs.contracts.stream_chunks import NUMBER_MAX
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
+from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.conversation import Conversation
@@ -83,6 +84,7 @@ class RunEngine:
         queries, org = self.ports.queries, conversation.org
         blocks = await queries.seen_blocks(org, design.block_ids)
         design = await with_custom_tools(queries, org, design)
+        design = with_forbidden(self.ports.policies(), org, design)
         if conversation.version != version:
             raise VersionConflict(conversation.id)
         return step_request(conversation, design, blocks, at=self.ports.clock.now())

@@ -13,6 +13,7 @@ from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
 from libs.contracts.compaction import ClearContext, PreviewModelRequest
 from libs.contracts.conversation import Message, RunCommand
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import Agent, AgentDesign, missing
@@ -49,6 +50,7 @@ class ContextHandlers:
         inside = design_in(conversation.state, design)
         queries, org = self.ports.queries, work.context.org
         inside = await with_custom_tools(queries, org, inside)
+        inside = with_forbidden(self.ports.engine.ports.policies(), org, inside)
         blocks = await queries.seen_blocks(org, inside.block_ids)
         at = self.ports.clock.now()
         asked = as_if_asked(conversation, inside, command, at)

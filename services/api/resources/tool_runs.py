@@ -38,7 +38,10 @@ TOOL_RUNS = Resource(
     view="tools.tool_run_view",
     document="jsonb_build_object('result', v.result, 'alive', v.alive and v.status = 'running')",
 )
-TOOLS_AND_SECRETS = f"jsonb_build_object('tools', {TOOLS}, 'secrets', {SEALED_SECRETS})"
+WHAT_A_CALL_NEEDS = (
+    f"jsonb_build_object('tools', {TOOLS}, 'secrets', {SEALED_SECRETS},"
+    " 'project_id', v.doc->>'project_id')"
+)
 LOST: JsonObject = {
     "status": "error",
     "text": "The server stopped while the tool ran: whether it took effect is not known.",
@@ -92,7 +95,7 @@ async def run_tool_from_source(request: AnyRequest) -> Response[bytes]:
 async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) -> Response[bytes]:
     """Run a tool that an agent has, with the given arguments; its history does not know of it."""
     body = await body_of(request, all_request_bodies.ToolExecuteRequest)
-    agent = from_json(await document_of(request, AGENTS, agent_id, document=TOOLS_AND_SECRETS))
+    agent = from_json(await document_of(request, AGENTS, agent_id, document=WHAT_A_CALL_NEEDS))
     found = next((tool for tool in agent["tools"] if tool["name"] == tool_name), None)
     if found is None:
         detail = f"Agent {agent_id} has no tool named '{tool_name}': attach it first"
@@ -106,6 +109,7 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
         arguments=body.args,
         environment=agent["secrets"],
         agent_id=valid_id("agent", agent_id),
+        project_id=agent["project_id"] or "",
         seconds_max=RUN_SECONDS_MAX,
     )
     result = await outcome(request, command)

@@ -19,6 +19,7 @@ from libs.contracts.tool_runs import (
     ToolRunBegun,
     ToolRunEnded,
     ToolRunLost,
+    ToolRunRefused,
     ToolRunResult,
     ToolRunStopped,
 )
@@ -69,6 +70,22 @@ class ToolRun(Aggregate[ToolRunState]):
         )
         return None
 
+    def refuse(self, command: RunTool, tool: ToolState, why: str, *, at: datetime) -> None:
+        """Not be called, because whoever wants that may not; safe to repeat."""
+        if self.exists:
+            return
+        self.happened(
+            ToolRunRefused,
+            at=at,
+            tool_id=command.tool_id,
+            name=tool.name,
+            reason=why,
+            agent_id=command.agent_id,
+            run_id=command.run_id,
+            step_id=command.step_id,
+            tool_call_id=command.tool_call_id,
+        )
+
     def end(self, result: ToolRunResult, *, at: datetime) -> None:
         """Have a result; nothing happens if it has ended otherwise."""
         if self.running:
@@ -89,7 +106,7 @@ class ToolRun(Aggregate[ToolRunState]):
         match event:
             case ToolRunBegun():
                 self.state.phase = "running"
-            case ToolRunEnded() | ToolRunStopped() | ToolRunLost():
+            case ToolRunEnded() | ToolRunStopped() | ToolRunLost() | ToolRunRefused():
                 self.state.phase = "ended"
 
 

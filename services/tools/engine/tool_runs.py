@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic_core import to_json
 
@@ -157,6 +158,17 @@ class ToolRuns:
         """Tell whoever waits."""
         await self.ports.bus.publish_delta(subject, to_json(told))
 
+    def refused(self, tool_run_id: str, org: str, result: ToolRunResult) -> None:
+        """Tell whoever waits for a call that it is not made."""
+        told: JsonObject = {"result": result.model_dump(mode="json")}
+        self.aside(self.tell(tool_run_deltas(org, tool_run_id), told))
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.create_task(work)
+        self.asides.add(task)
+        task.add_done_callback(self.asides.discard)
+
     def stopped(self, tool_run_id: str) -> None:
         """It is recorded that nobody waits for a call any more: end it, if it is one of these."""
         task = self.tasks.get(tool_run_id)
@@ -169,9 +181,7 @@ class ToolRuns:
         self.stopped_unseen = True
         if self.tasks and not self.looking:
             self.looking = True
-            task = asyncio.create_task(self.stop_ended())
-            self.asides.add(task)
-            task.add_done_callback(self.asides.discard)
+            self.aside(self.stop_ended())
 
     async def stop_ended(self) -> None:
         """End the calls that were stopped in another process."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
 from libs.contracts.bus_messages import UNAVAILABLE, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import RunTool, StopToolRun
+from libs.contracts.tool_permissions import CalledTool, Caller, ToolPolicies, forbidden
+from libs.contracts.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
@@ -21,9 +22,12 @@ from services.tools.engine.tool_runs import BegunRun, ToolRuns
 class ToolRunHandlers:
     """Begins calls, and ends them before their time."""
 
-    def __init__(self, runs: ToolRuns, clock: Clock) -> None:
+    def __init__(
+        self, runs: ToolRuns, clock: Clock, policies: Callable[[], ToolPolicies | None]
+    ) -> None:
         self.runs = runs
         self.clock = clock
+        self.policies = policies
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -35,6 +39,12 @@ class ToolRunHandlers:
         tool = await self.tool(command, work)
         if isinstance(tool, Rejected):
             return tool
+        why = self.forbidden(command, tool, work.context.org)
+        if why:
+            call.refuse(command, tool, why, at=self.clock.now())
+            told = ToolRunResult(status="error", text=why)
+            work.after_commit.append(lambda _: self.runs.refused(call.id, work.context.org, told))
+            return Accepted()
         why = refusal(self.runs.ports.runners, tool, command)
         if why:
             # Only a process that is being stopped is worth another try.
@@ -47,6 +57,14 @@ class ToolRunHandlers:
         work.take_lease = call.id
         work.after_commit.append(lambda epoch: self.runs.begin(run, epoch))
         return Accepted()
+
+    def forbidden(self, command: RunTool, tool: ToolState, org: str) -> str:
+        """Why whoever wants a tool called may not have it; empty if they may."""
+        caller = Caller(org, command.project_id, command.agent_id)
+        tool_id = command.tool_id if command.source is None else ""
+        return forbidden(
+            self.policies(), caller, CalledTool(tool_id, tool.name, tool.tool_type.value)
+        )
 
     async def tool(self, command: RunTool, work: UnitOfWork) -> ToolState | Rejected:
         """What is called."""

@@ -15,6 +15,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
 from libs.contracts.bus_messages import EVENTS, Event
 from libs.contracts.callbacks import CallbackAttempted
@@ -346,6 +347,7 @@ class TestRuns:
         inside = {
             ToolCallStarted, ToolCallsStarted, ToolCallFinished, ToolCallInterrupted,
             ToolCallRefused, RunToolsGated, ToolCallReturned, ApprovalAnswered, RunOptionsSet,
+            ToolCallForbidden,
         }  # fmt: skip
         for kind in inside:
             assert rows_of(EXAMPLES[kind]) == RowWrites()

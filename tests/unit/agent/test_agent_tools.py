@@ -15,6 +15,7 @@ from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText, RewriteBlock
+from libs.contracts.tool_permissions import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.agent_tools import moment
 from services.agent.adapters.memory_tools import MemoryTools
@@ -89,7 +90,9 @@ class TickingClock:
 
 
 def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> ToolRouter:
-    return tool_router(bus, queries or ToldQueries(), clock or TickingClock())
+    return tool_router(
+        bus, queries or ToldQueries(), clock or TickingClock(), policies=ToolPolicies
+    )
 
 
 async def run(tools: ToolRouter, name: str, arguments: Any) -> ToolResult:
@@ -265,7 +268,10 @@ class TestCalls:
         ):
             assert BASE_TOOLS[name].owner == owner
             assert router.runner(BASE_TOOLS[name]) is not None
-            assert ToolRouter({}, TickingClock()).runner(BASE_TOOLS[name]) is None
+            assert (
+                ToolRouter({}, TickingClock(), policies=ToolPolicies).runner(BASE_TOOLS[name])
+                is None
+            )
 
     async def test_a_long_result_is_cut_and_says_by_how_much(self) -> None:
         value = "x" * (TOOL_RETURN_CHARS_MAX + 7)

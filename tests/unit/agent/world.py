@@ -29,6 +29,7 @@ from libs.contracts.bus_messages import (
 from libs.contracts.conversation import StartRun, main_conversation
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.tool_permissions import ToolPolicies
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -377,7 +378,9 @@ class Process:
         self.store = FaultyStore(world.database, "agent", holder)
         self.store.lost_after, self.store.lost_before = set(), set()
         self.repository = Repository(self.store, "agent", projections.project)
-        self.tools = tool_router(self.bus, world.queries, world.clock)
+        self.tools = tool_router(
+            self.bus, world.queries, world.clock, policies=lambda: world.policies
+        )
         self.drivers = RunEngine(
             EnginePorts(
                 repository=self.repository,
@@ -389,6 +392,7 @@ class Process:
                 ids=world.ids,
                 committed=lambda: None,
                 quarantine=Quarantine(world.clock),
+                policies=lambda: world.policies,
             )
         )
         ports = HandlerPorts(
@@ -466,6 +470,7 @@ class World:
         self.schema = self.database.schema("agent")
         self.deltas: dict[str, list[Any]] = {}
         self.tool_runs: list[str] = []
+        self.policies: ToolPolicies | None = ToolPolicies()
 
     async def start_memory(self) -> None:
         store = InMemoryEventStore(self.database, "memory", "memory-1")

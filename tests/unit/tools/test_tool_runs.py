@@ -23,6 +23,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.tool_permissions import ToolPolicies
 from libs.contracts.tool_runs import (
     ARGUMENTS_KEPT_CHARS_MAX,
     RunTool,
@@ -145,6 +146,7 @@ class World:
         self.network = InMemoryNetwork()
         self.ids = Ids()
         self.told: list[JsonObject] = []
+        self.policies: ToolPolicies | None = ToolPolicies()
 
     async def listen(self) -> None:
         await InMemoryBus(self.network).subscribe_deltas(
@@ -191,7 +193,7 @@ class Process:
         clock = world.clock
         table = {
             **ToolHandlers(clock).table(),  # type: ignore[arg-type]
-            **ToolRunHandlers(self.runs, clock).table(),  # type: ignore[arg-type]
+            **ToolRunHandlers(self.runs, clock, lambda: world.policies).table(),  # type: ignore[arg-type]
         }
         self.shell = CommandDispatcher(self.repository, table)
 

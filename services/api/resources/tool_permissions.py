@@ -1,0 +1,105 @@
+"""Which tools may be called: in the organisation, in a project, by an agent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Response, get, put
+from pydantic import BaseModel, Field
+
+from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.tool_permissions import (
+    CAPABILITIES,
+    NAME_CHARS_MAX,
+    TOOLS_OF_LIST_MAX,
+    AllowList,
+    Capability,
+    ScopeKind,
+    SetToolPermissions,
+    permissions_id,
+)
+from services.api.adapters.resource_query_builder import Resource
+from services.api.http.handler_helpers import ORG, api_of, missing, raw
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
+from services.api.resources.agents import AGENTS
+
+PATH = "/v1/permissions/tools"
+OF_AGENT = "/v1/agents/{agent_id:str}/permissions"
+PERMISSIONS = Resource(
+    kind="tool_permissions",
+    view="tools.tool_permission_view",
+    document="(select to_json(shown) from (select v.tools, v.capabilities) shown)",
+)
+NO_LIST = b'{"tools":null,"capabilities":null}'
+
+
+class PermissionsWanted(BaseModel):
+    """What may be called from now on; what is left out or null has no limit."""
+
+    model_config = {"extra": "forbid"}
+
+    tools: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)]] | None,
+        Field(max_length=TOOLS_OF_LIST_MAX),
+    ] = None
+    capabilities: Annotated[list[Capability] | None, Field(max_length=len(CAPABILITIES))] = None
+
+
+class PermissionScope(Query):
+    """The project whose list it is; the organisation's without."""
+
+    project_id: Name | None = None
+
+
+@get(PATH, opt=returns("which tools may be called", query=PermissionScope))
+async def retrieve_permissions(request: AnyRequest) -> Response[bytes]:
+    """Say which tools may be called in the organisation, or in a project."""
+    return await shown(request, *scope_of(request))
+
+
+@put(PATH, opt=returns("which tools may be called", query=PermissionScope, body=PermissionsWanted))
+async def set_permissions(request: AnyRequest) -> Response[bytes]:
+    """Say which tools may be called in the organisation, or in a project, from now on."""
+    return await changed(request, *scope_of(request))
+
+
+@get(OF_AGENT, opt=returns("which tools may be called"))
+async def retrieve_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Say which tools an agent may call."""
+    await must_exist(request, agent_id)
+    return await shown(request, "agent", agent_id)
+
+
+@put(OF_AGENT, opt=returns("which tools may be called", body=PermissionsWanted))
+async def set_permissions_of_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Say which tools an agent may call from now on."""
+    await must_exist(request, agent_id)
+    return await changed(request, "agent", agent_id)
+
+
+def scope_of(request: AnyRequest) -> tuple[ScopeKind, str]:
+    """The scope that a request names."""
+    project_id = query_of(request, PermissionScope).project_id
+    return ("project", project_id) if project_id else ("organisation", ORG)
+
+
+async def must_exist(request: AnyRequest, agent_id: str) -> None:
+    """Raises the 404 that names the agent."""
+    reads = api_of(request).reads
+    if not await reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
+        raise missing("agent", agent_id)
+
+
+async def shown(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:
+    """The list of a scope; without one there is no limit."""
+    reads = api_of(request).reads
+    return raw(await reads.one(PERMISSIONS, ORG, permissions_id(ORG, kind, scope_id)) or NO_LIST)
+
+
+async def changed(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:
+    """The list of a scope as it is now."""
+    wanted = AllowList.model_validate((await body_of(request, PermissionsWanted)).model_dump())
+    command = SetToolPermissions(kind=kind, scope_id=scope_id, allowed=wanted)
+    await api_of(request).send(request, command)
+    return await shown(request, kind, scope_id)

@@ -1,0 +1,287 @@
+"""TOOL-15: which tools may be called, and that a call that is not allowed is refused everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Context, Rejected
+from libs.contracts.environment import WrongSetting
+from libs.contracts.letta.enums import ToolType
+from libs.contracts.tool_permissions import (
+    EVERYTHING,
+    LISTS_OF_ORG_MAX,
+    NEEDS_OF_TYPE,
+    TOOLS_OF_LIST_MAX,
+    AllowList,
+    CalledTool,
+    Caller,
+    ScopeKind,
+    SetToolPermissions,
+    ToolPolicies,
+    called,
+    compiled,
+    forbidden,
+    needs_of,
+    policies_of,
+    system_list,
+)
+from libs.contracts.tool_runs import ToolRunRefused
+from libs.eventstore.cached_view import CachedView
+from libs.eventstore.event_decoding import event_of
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import StoreUnavailable
+from libs.eventstore.unit_of_work import Repository
+from services.tools import projections
+from services.tools.handlers.tool_permissions import ToolPermissionHandlers
+from tests.unit.allowed import ToolPermissionRows
+from tests.unit.tools.test_tool_runs import CALL, DICE, TOOL, Clock, Process, World, call
+
+AGENT = Caller("org-1", "project-1", "agent-1")
+ROLL = CalledTool(TOOL, "roll_dice", "custom")
+INSERT = called(BASE_TOOLS["memory_insert"])
+PERMISSION_SECONDS_MAX = 100e-6
+
+
+def policies(**lists: dict[str, list[str]]) -> ToolPolicies:
+    """Lists by kind of scope, for organisation 1, its project 1 and agent 1."""
+    ids = {"organisation": "org-1", "project": "project-1", "agent": "agent-1"}
+    return ToolPolicies(
+        scopes={
+            ("org-1", kind, ids[kind]): compiled(one.get("tools"), one.get("capabilities"))
+            for kind, one in lists.items()
+        }
+    )
+
+
+@pytest.fixture
+async def world() -> World:
+    made = World()
+    await made.make_tool()
+    await made.listen()
+    return made
+
+
+class TestTheCheck:
+    def test_without_lists_everything_is_allowed(self) -> None:
+        for tool in (ROLL, INSERT, CalledTool("tool-1", "read_mail", "external_mcp")):
+            assert forbidden(ToolPolicies(), AGENT, tool) == ""
+
+    def test_before_the_lists_are_known_nothing_is_but_to_speak(self) -> None:
+        assert "not known yet" in forbidden(None, AGENT, INSERT)
+        assert forbidden(None, AGENT, called(BASE_TOOLS["send_message"])) == ""
+
+    @pytest.mark.parametrize("kind", ["organisation", "project", "agent"])
+    def test_a_list_of_each_scope_withholds_what_it_does_not_name(self, kind: str) -> None:
+        known = policies(**{kind: {"tools": ["memory_insert"]}})
+        assert forbidden(known, AGENT, INSERT) == ""
+        refused = forbidden(known, AGENT, ROLL)
+        assert refused == (
+            f"'roll_dice' is not allowed for this {kind}: it is not on the list of tools."
+        )
+        other = {"organisation": Caller("org-2"), "project": Caller("org-1", "project-2")}
+        assert forbidden(known, other.get(kind, Caller("org-1", "project-1", "agent-2")), ROLL) == (
+            ""
+        )
+
+    def test_a_narrow_list_never_gives_what_a_wider_one_withholds(self) -> None:
+        known = policies(organisation={"tools": ["memory_insert"]}, agent={"tools": ["roll_dice"]})
+        assert "organisation" in forbidden(known, AGENT, ROLL)
+        assert "agent" in forbidden(known, AGENT, INSERT)
+
+    def test_the_operators_list_is_above_all(self) -> None:
+        known = ToolPolicies(system_list({"HEELER_ALLOWED_TOOLS": "memory_insert, roll_dice"}))
+        assert forbidden(known, AGENT, ROLL) == ""
+        assert "on this server" in forbidden(known, AGENT, called(BASE_TOOLS["memory_replace"]))
+        nothing = ToolPolicies(system_list({"HEELER_ALLOWED_CAPABILITIES": "none"}))
+        assert forbidden(nothing, AGENT, called(BASE_TOOLS["conversation_search"])) == ""
+        assert "(code)" in forbidden(nothing, AGENT, ROLL)
+        with pytest.raises(WrongSetting, match="HEELER_ALLOWED_CAPABILITIES is 'cod'"):
+            system_list({"HEELER_ALLOWED_CAPABILITIES": "cod"})
+
+    def test_a_tool_stands_on_a_list_by_its_id_whatever_it_is_called(self) -> None:
+        known = policies(agent={"tools": [TOOL]})
+        assert forbidden(known, AGENT, ROLL) == ""
+        assert forbidden(known, AGENT, CalledTool(TOOL, "renamed", "custom")) == ""
+        assert forbidden(known, AGENT, CalledTool("tool-2", "roll_dice", "custom"))
+
+    def test_source_that_is_no_tool_stands_on_no_list(self) -> None:
+        known = policies(organisation={"tools": ["roll_dice", "send_message"]})
+        for name in ("roll_dice", "send_message"):
+            assert forbidden(known, AGENT, CalledTool("", name, "custom"))
+
+    def test_it_is_known_of_every_type_of_tool_what_it_needs(self) -> None:
+        assert {one.value for one in ToolType} - NEEDS_OF_TYPE.keys() == {
+            "external_langchain",
+            "external_composio",
+        }
+        assert needs_of(CalledTool("tool-1", "x", "a type of a newer server")) == EVERYTHING
+        for name, wanted in {
+            "memory_insert": {"memory"},
+            "archival_memory_search": {"memory"},
+            "send_message_to_agent_async": {"agents"},
+            "run_code": {"code"},
+            "web_search": {"network"},
+            "open_files": {"filesystem"},
+            "conversation_search": set(),
+        }.items():
+            assert needs_of(called(BASE_TOOLS[name])) == wanted, name
+        # A name does not make a client's tool harmless.
+        assert needs_of(CalledTool("tool-1", "web_search", "custom")) == {"code"}
+
+    def test_it_takes_less_than_100_microseconds(self) -> None:
+        many = {("org-1", "agent", f"agent-{n}"): compiled(["a"], None) for n in range(5_000)}
+        lists = {"tools": ["roll_dice", *map(str, range(TOOLS_OF_LIST_MAX))]}
+        known = ToolPolicies(
+            scopes={**many, **policies(organisation=lists, project=lists, agent=lists).scopes}
+        )
+        took = []
+        for _ in range(200):
+            since = time.perf_counter()
+            assert forbidden(known, AGENT, ROLL) == ""
+            took.append(time.perf_counter() - since)
+        assert sorted(took)[100] < PERMISSION_SECONDS_MAX
+
+
+class TestCallsOfTheToolsService:
+    async def test_a_call_that_is_not_allowed_is_refused_by_an_event_and_not_made(
+        self, world: World
+    ) -> None:
+        world.policies = policies(agent={"capabilities": ["memory"]})
+        process = Process(world, "tools-1")
+        reply = await process.tell(call())
+        again = await process.tell(call(), "m-2")
+        await asyncio.gather(*process.runs.asides)
+
+        assert isinstance(reply, Accepted)
+        assert isinstance(again, Accepted)
+        assert process.sandbox.programs == []
+        [refused] = (event_of("tools", one) for one in world.schema.streams[CALL])
+        assert isinstance(refused, ToolRunRefused)
+        assert (refused.tool_id, refused.name) == (TOOL, "roll_dice")
+        assert (refused.agent_id, refused.run_id) == ("agent-1", "run-1")
+        assert "not on the list of capabilities (code)" in refused.reason
+        assert world.row()["status"] == "refused"
+        told = {"status": "error", "text": refused.reason}
+        assert world.row()["result"].items() >= told.items()  # type: ignore[union-attr]
+        assert world.told[0]["result"].items() >= told.items()  # type: ignore[union-attr]
+
+    async def test_a_list_of_the_project_holds_for_the_calls_of_its_agents(
+        self, world: World
+    ) -> None:
+        world.policies = policies(project={"tools": []})
+        process = Process(world, "tools-1")
+        await process.tell(call(project_id="project-1"))
+        assert world.story() == ["tool_run.refused"]
+
+    async def test_source_is_refused_where_code_is_not_allowed(self, world: World) -> None:
+        world.policies = policies(organisation={"tools": ["roll_dice"]})
+        process = Process(world, "tools-1")
+        source = DICE.model_copy(update={"id": ""})
+        await process.tell(call(source=source.model_dump(), tool_id=""))
+        assert world.story() == ["tool_run.refused"]
+        assert process.sandbox.programs == []
+
+
+class TestLists:
+    """Lists as they are set and read again, in each process that asks."""
+
+    @pytest.fixture
+    def database(self) -> InMemoryDatabase:
+        return InMemoryDatabase(lambda: 0.0)
+
+    @pytest.fixture
+    async def bus(self, database: InMemoryDatabase) -> InMemoryBus:
+        store = InMemoryEventStore(database, "tools", "tools-1")
+        repository = Repository(store, "tools", projections.project)
+        handlers = ToolPermissionHandlers(ToolPermissionRows(database), Clock())  # type: ignore[arg-type]
+        bus = InMemoryBus(InMemoryNetwork())
+        await bus.serve("tools", CommandDispatcher(repository, handlers.table()).answer)
+        return bus
+
+    @pytest.fixture
+    def view(self, database: InMemoryDatabase) -> CachedView[ToolPolicies]:
+        return CachedView(
+            ToolPermissionRows(database), lambda rows: policies_of(compiled(None, None), rows)
+        )
+
+    @staticmethod
+    async def set(
+        bus: InMemoryBus, message_id: str, kind: ScopeKind, scope_id: str, **allowed: list[str]
+    ) -> Accepted | Rejected:
+        command = SetToolPermissions(
+            kind=kind, scope_id=scope_id, allowed=AllowList.model_validate(allowed)
+        )
+        return await bus.request(command, Context(message_id, "org-1", "user-1"))
+
+    async def test_a_list_is_in_force_at_the_next_look_and_gone_when_it_has_no_limit(
+        self, bus: InMemoryBus, view: CachedView[ToolPolicies], database: InMemoryDatabase
+    ) -> None:
+        await view.look()
+        assert forbidden(view.value, AGENT, ROLL) == ""
+        await self.set(bus, "m-1", "agent", "agent-1", tools=["memory_insert"])
+        assert forbidden(view.value, AGENT, ROLL) == "", "nobody has looked"
+        await view.look()
+        assert forbidden(view.value, AGENT, ROLL)
+        await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_dice"])
+        await view.look()
+        assert forbidden(view.value, AGENT, ROLL) == ""
+        await self.set(bus, "m-3", "agent", "agent-1")
+        await view.look()
+        assert view.value == ToolPolicies()
+        assert database.schema("tools").rows("tool_permissions") == []
+
+    async def test_who_hears_of_a_change_looks_at_once(
+        self, bus: InMemoryBus, view: CachedView[ToolPolicies]
+    ) -> None:
+        await view.look()
+        await self.set(bus, "m-1", "organisation", "org-1", capabilities=["memory"])
+        view.changed()
+        view.changed()
+        assert view.looking is not None
+        await view.looking
+        assert forbidden(view.value, AGENT, ROLL)
+        assert view.looking is None
+
+    async def test_in_an_outage_the_lists_that_were_known_hold(
+        self, bus: InMemoryBus, view: CachedView[ToolPolicies], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await self.set(bus, "m-1", "agent", "agent-1", tools=[])
+        await view.look()
+
+        async def away() -> str:
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(view.reader, "fingerprint", away)
+        view.changed()
+        assert view.looking is not None
+        await view.looking
+        assert forbidden(view.value, AGENT, ROLL)
+
+    async def test_what_changes_nothing_is_no_event(
+        self, bus: InMemoryBus, database: InMemoryDatabase
+    ) -> None:
+        await self.set(bus, "m-1", "agent", "agent-1", tools=["b", "a", "b"])
+        await self.set(bus, "m-2", "agent", "agent-1", tools=["a", "b"])
+        [stream] = database.schema("tools").streams.values()
+        assert [one.topic for one in stream] == ["tool_permissions.changed"]
+
+    async def test_lists_are_bounded(self, bus: InMemoryBus, database: InMemoryDatabase) -> None:
+        long = [f"tool_{n}" for n in range(TOOLS_OF_LIST_MAX + 1)]
+        for names in (long, ["x" * 129], [""]):
+            refused = await self.set(bus, f"m-{names[0][:9]}", "agent", "agent-1", tools=names)
+            assert isinstance(refused, Rejected)
+            assert (refused.code, "`tools`" in refused.reason) == (UNPROCESSABLE, True)
+        await self.set(bus, "m-1", "agent", "agent-1", tools=[])
+        [row] = database.schema("tools").rows("tool_permissions")
+        rows = {(str(n),): {**row, "id": str(n)} for n in range(LISTS_OF_ORG_MAX)}
+        database.schema("tools").tables["tool_permissions"].update(rows)
+        refused = await self.set(bus, "m-2", "agent", "agent-2", tools=[])
+        assert isinstance(refused, Rejected)
+        assert "lists already" in refused.reason

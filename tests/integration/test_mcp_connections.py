@@ -4,44 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from libs.bus.clock_and_ids import SystemClock
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from services.tools.adapters.mcp.circuit_breaker import FAILURES_MAX
 from services.tools.adapters.mcp.connections import SdkConnections
-from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig, McpTransport
-from services.tools.adapters.mcp.settings import McpDeadlines
-from tests.mcp_servers.scripted import TOOLS
-
-SCRIPT = Path(__file__).parents[1] / "mcp_servers" / "scripted.py"
-PATHS = {"streamable_http": "/mcp", "sse": "/sse"}
-HERE = AddressGuard(frozenset({"127.0.0.1"}), MCP_HOSTS)
-CALL_SECONDS = 1.2
-# What a deadline may be late by, on a busy machine.
-LATE_SECONDS = 1.0
-
-
-@contextmanager
-def served(*arguments: str) -> Iterator[int]:
-    """A server over HTTP, and its port."""
-    command = [sys.executable, str(SCRIPT), "--http", *arguments]
-    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, text=True, **streams) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.kill()
+from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+from services.tools.adapters.process_sandbox import ProcessSandbox
+from tests.mcp_servers.asking import (
+    CALL_SECONDS,
+    HERE,
+    PROGRAM,
+    allowed,
+    children_of_pools,
+    config,
+    failure,
+    new_connections,
+    said,
+    served,
+)
+from tests.mcp_servers.behaviours import TOOLS
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -50,42 +37,31 @@ def port() -> Iterator[int]:
         yield port
 
 
-def config(transport: McpTransport, port: int, **fields: Any) -> McpServerConfig:
-    url = f"http://127.0.0.1:{port}{PATHS[transport]}"
-    told = {"id": "one", "org": "org", "name": "one", "version": 1, "url": url, **fields}
-    return McpServerConfig(transport=transport, **told)
-
-
-@pytest.fixture(params=["streamable_http", "sse"])
-def server(request: pytest.FixtureRequest, port: int) -> McpServerConfig:
-    return config(request.param, port)
-
-
-def new_connections(guard: AddressGuard = HERE, **deadlines: float) -> SdkConnections:
-    return SdkConnections(guard, McpDeadlines(**deadlines), SystemClock())
-
-
-@pytest.fixture
-async def connections() -> AsyncIterator[SdkConnections]:
-    one = new_connections(connect_seconds=CALL_SECONDS, list_seconds=CALL_SECONDS)
+@pytest.fixture(scope="module")
+async def sandbox() -> AsyncIterator[ProcessSandbox]:
+    one = ProcessSandbox(idle_min=0)
+    await one.start()
     yield one
     await one.close()
 
 
-async def said(connections: SdkConnections, server: McpServerConfig, tool: str, text: str) -> str:
-    outcome = await connections.call_tool(server, tool, {"text": text}, seconds=CALL_SECONDS)
-    return outcome.text
+@pytest.fixture(params=["streamable_http", "sse", "stdio"])
+def server(request: pytest.FixtureRequest, port: int, sandbox: ProcessSandbox) -> McpServerConfig:
+    if request.param == "stdio" and sandbox.refusal:
+        pytest.skip(sandbox.refusal)
+    return config(request.param, port)
 
 
-async def failure(
-    connections: SdkConnections, server: McpServerConfig, tool: str, text: str = ""
-) -> McpFailed:
-    """How a call fails, which it does in its time."""
-    began = time.monotonic()
-    with pytest.raises(McpFailed) as failed:
-        await said(connections, server, tool, text)
-    assert time.monotonic() - began < CALL_SECONDS + LATE_SECONDS
-    return failed.value
+STARTS = tuple(allowed("--start", start) for start in ("crash", "hang", "garbage", "600"))
+
+
+@pytest.fixture
+async def connections(sandbox: ProcessSandbox) -> AsyncIterator[SdkConnections]:
+    seconds = {"connect_seconds": CALL_SECONDS, "list_seconds": CALL_SECONDS}
+    commands = (allowed(environment=frozenset({"KEY"})), *STARTS)
+    one = new_connections(HERE, sandbox, commands, **seconds)
+    yield one
+    await one.close()
 
 
 async def test_a_server_is_listed_page_by_page_and_its_tools_called(
@@ -125,6 +101,10 @@ async def test_headers_of_the_configuration_are_sent(
     connections: SdkConnections, server: McpServerConfig
 ) -> None:
     """TOOL-08: a bearer and custom headers."""
+    if server.transport == "stdio":
+        told = replace(server, env={"KEY": "sesame"})
+        assert await said(connections, told, "environment", "KEY") == "sesame"
+        return
     told = replace(server, headers={"Authorization": "Bearer sesame", "X-Team": "blue"})
     headers = json.loads(await said(connections, told, "headers", ""))
     assert (headers["authorization"], headers["x-team"]) == ("Bearer sesame", "blue")
@@ -144,7 +124,7 @@ async def test_a_server_that_asks_for_a_model_is_refused_in_words(
         ("crash", {"unreachable", "timeout"}),
         ("garbage", {"protocol"}),
         ("large", {"too_large"}),
-        ("notify", {"too_large"}),
+        ("notify", {"too_large", "timeout"}),  # as fast as they are counted
     ],
 )
 async def test_a_call_that_goes_wrong_ends_in_its_time_and_the_server_is_asked_again(
@@ -176,7 +156,6 @@ async def test_a_call_is_not_sent_twice_though_its_connection_is_lost(
     assert await said(connections, config("streamable_http", port), "resume", "") == "resumed"
 
 
-@pytest.mark.parametrize("transport", ["streamable_http", "sse"])
 @pytest.mark.parametrize(
     ("start", "kinds"),
     [
@@ -187,15 +166,22 @@ async def test_a_call_is_not_sent_twice_though_its_connection_is_lost(
     ],
 )
 async def test_a_server_that_does_not_say_hello_is_given_up_in_time(
-    connections: SdkConnections, transport: McpTransport, start: str, kinds: set[str]
+    connections: SdkConnections, start: str, kinds: set[str]
 ) -> None:
     """R30: crash in start, hang, garbage, a start of ten minutes."""
-    if (transport, start) == ("sse", "garbage"):
-        pytest.skip("over SSE it is a call that says garbage")
     with served("--start", start) as port:
-        failed = await failure(connections, config(transport, port), "echo")
-    assert failed.kind in kinds
-    assert not failed.may_have_taken_effect
+        servers = [config("streamable_http", port, id="http")]
+        if start != "garbage":  # over SSE it is a call that says garbage
+            servers.append(config("sse", port, id="sse"))
+        if not connections.processes.refusal():
+            command = replace(config("stdio", port, id="stdio"))
+            servers.append(replace(command, args=(*PROGRAM[1:], "--start", start)))
+        for failed in await asyncio.gather(*[failure(connections, one, "echo") for one in servers]):
+            assert failed.kind in kinds
+            assert not failed.may_have_taken_effect
+    for one in servers:
+        await connections.forget(one.id)
+    await wait_for("their end", lambda: not children_of_pools(connections))
 
 
 @pytest.mark.parametrize("pages", ["endless", "same"])
@@ -210,6 +196,8 @@ async def test_nobody_there_is_tried_a_few_times_and_then_left_alone(
 ) -> None:
     """TOOL-08: after failures in a row nobody is asked for a while."""
     away = replace(server, url="http://127.0.0.1:1/")
+    if server.transport == "stdio":
+        away = replace(server, args=(*PROGRAM[1:], "--start", "crash"))
     for _ in range(FAILURES_MAX):
         with pytest.raises(McpFailed) as failed:
             await connections.list_tools(away)
@@ -305,15 +293,6 @@ async def test_private_addresses_are_asked_only_where_they_are_listed(port: int)
 
 @pytest.mark.parametrize("headers", [{"X-Key": "two\nlines"}, {"X-Key": "ключ"}, {"": "nameless"}])
 async def test_a_header_that_cannot_be_sent_is_refused_at_once(
-    connections: SdkConnections, server: McpServerConfig, headers: dict[str, str]
+    connections: SdkConnections, port: int, headers: dict[str, str]
 ) -> None:
-    assert "header" in connections.refused(replace(server, headers=headers))
-
-
-async def test_no_command_is_started_unless_it_is_listed(connections: SdkConnections) -> None:
-    """S11: off unless the operator lists commands."""
-    stdio = McpServerConfig(
-        id="one", org="org", name="one", transport="stdio", version=1, command="/bin/true"
-    )
-    assert connections.refused(stdio)
-    assert (await failure(connections, stdio, "echo")).kind == "refused"
+    assert "header" in connections.refused(config("sse", port, headers=headers))

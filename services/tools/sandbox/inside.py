@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-RESULT = 3
-NAME = "tool.py"
-LENGTH_BYTES = 4
+RESULT, LENGTH_BYTES = 3, 4
+NAME, SHELL_ARGUMENTS = "tool.py", "ARGUMENTS"
 OPEN_FILES_MAX = 128
 PR_SET_DUMPABLE = 4
 SPARSE = ("javascript", "typescript")
@@ -35,7 +34,6 @@ LESS_IMPORTANT = 5  # than the services, when the processors are busy
 # Already counted when the code begins: this process, and the first one of the sandbox.
 OWN_PROCESSES = 3
 REPORT_BYTES = 32 << 20  # to say that the memory was used up
-SHELL_ARGUMENTS = "ARGUMENTS"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 # Landlock: the rights on files that each version of it can take away, and what is left.
@@ -355,13 +353,23 @@ def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
+def become(program: dict[str, Any]) -> None:
+    """Turn into a program that was listed, with its stdin, stdout and stderr."""
+    prepare(program)
+    for number in IGNORED_BY_PYTHON:
+        ctypes.CDLL(None).signal(number, 0)
+    os.execve(program["argv"][0], program["argv"], os.environ)
+
+
 def main() -> None:
     """Wait, execute, tell."""
     be_first_to_go()
     rules = json.loads(sys.argv[1])
-    locked = lock_files(rules["read"], [*rules["write"], os.getcwd()])
-    os.write(RESULT, b"L" if locked else b"R")
+    writable = [*rules["write"], os.getcwd()]
+    os.write(RESULT, b"L" if lock_files(rules["read"], writable) else b"R")
     program = receive()
+    if "argv" in program:
+        become(program)
     if program["stays"]:
         stay()
     execute(program)

@@ -13,6 +13,11 @@ from typing import Any
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
+from services.tools.adapters.mcp.allowed_commands import (
+    AllowedCommand,
+    allowed_commands,
+    match,
+)
 from services.tools.adapters.mcp.circuit_breaker import CircuitBreaker
 from services.tools.adapters.mcp.ports import (
     McpFailed,
@@ -25,8 +30,10 @@ from services.tools.adapters.mcp.ports import (
     McpServerConfig,
     McpTool,
 )
+from services.tools.adapters.mcp.server_processes import ServerProcesses
 from services.tools.adapters.mcp.session_pool import PING_SECONDS_MAX, SessionPool
 from services.tools.adapters.mcp.settings import McpDeadlines
+from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.sandbox.places import NoPlace, Places
 
 # Requests under way in one process, of one organisation, and to one server.
@@ -46,15 +53,33 @@ class SdkConnections:
     """Keeps the contract of `McpConnections` with the official SDK."""
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str], clock: Clock) -> SdkConnections:
-        """The connections that the environment allows. Raises WrongSetting."""
-        guard = AddressGuard.from_environment(MCP_HOSTS, environment)
-        return cls(guard, McpDeadlines.from_environment(environment), clock)
+    def from_environment(
+        cls, environment: Mapping[str, str], clock: Clock, sandbox: ProcessSandbox | None = None
+    ) -> SdkConnections:
+        """The connections that the environment allows; servers that are programs run in the way of
+        the sandbox. Raises WrongSetting."""
+        return cls(
+            AddressGuard.from_environment(MCP_HOSTS, environment),
+            McpDeadlines.from_environment(environment),
+            clock,
+            commands=allowed_commands(environment),
+            sandbox=sandbox,
+        )
 
-    def __init__(self, guard: AddressGuard, deadlines: McpDeadlines, clock: Clock) -> None:
+    def __init__(
+        self,
+        guard: AddressGuard,
+        deadlines: McpDeadlines,
+        clock: Clock,
+        *,
+        commands: tuple[AllowedCommand, ...] = (),
+        sandbox: ProcessSandbox | None = None,
+    ) -> None:
         self.guard = guard
         self.deadlines = deadlines
         self.clock = clock
+        self.commands = commands
+        self.processes = ServerProcesses(sandbox)
         self.pool: SessionPool[Any] = SessionPool(self.connect)
         self.places = Places(
             REQUESTS_MAX,
@@ -78,7 +103,8 @@ class SdkConnections:
     def refused(self, config: McpServerConfig) -> str:
         """Why this server may not be connected to at all; empty if it may."""
         if config.transport == "stdio":
-            return "This server starts no MCP servers by commands: its operator has listed none"
+            found, why = match(self.commands, config)
+            return why if found is None else self.processes.refusal()
         told = {**config.headers}
         if any(not f"{name}{text}".isprintable() or not name for name, text in told.items()):
             return "A header has a character that cannot be sent, such as a line break"
@@ -124,9 +150,9 @@ class SdkConnections:
         self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
     ) -> McpOutcome:
         """What a call came to, after `seconds` at the latest; it is not sent a second time."""
+        until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         requests = await self.module("requests")
         failures = await self.module("failures")
-        until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         async with self.admitted(config, until) as breaker:
             session = await self.session(config, until, breaker)
             try:
@@ -145,8 +171,8 @@ class SdkConnections:
 
     async def listed(self, config: McpServerConfig, ask: Any) -> Any:
         """What a server offers; asked again if its connection was lost meanwhile."""
-        failures = await self.module("failures")
         until = self.clock.monotonic() + self.deadlines.list_seconds
+        failures = await self.module("failures")
         async with self.admitted(config, until) as breaker:
             for attempt in range(1, LIST_ATTEMPTS_MAX + 1):
                 session = await self.session(config, until, breaker)
@@ -213,10 +239,16 @@ class SdkConnections:
     async def connect(self, config: McpServerConfig, seconds: float) -> Any:
         """A session that is open. Raises McpFailed."""
         sessions = await self.module("session")
-        transports = await self.module("http_transports")
+        kind = "stdio" if config.transport == "stdio" else "http"
+        transports = await self.module(f"{kind}_transport")
 
-        def transport(on_status: Any) -> Any:
-            return transports.http_transport(self.guard, config, seconds, on_status)
+        def transport(session: Any) -> Any:
+            if kind == "http":
+                return transports.http_transport(self.guard, config, seconds, session.answered)
+            command, why = match(self.commands, config)
+            if command is None:
+                raise McpFailed("refused", why)
+            return transports.stdio_transport(self.processes, command, config.env, session.end)
 
         session = sessions.McpSession(transport, config.version)
         await session.open(seconds)
@@ -271,6 +303,7 @@ class SdkConnections:
     async def close(self) -> None:
         """End all sessions."""
         await self.pool.close()
+        await self.processes.close()
 
 
 def resting(breaker: CircuitBreaker) -> str:

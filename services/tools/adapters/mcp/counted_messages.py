@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any
 
+import anyio
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
@@ -24,19 +25,22 @@ REFUSED_REQUESTS = ("sampling/createMessage", "elicitation/create", "roots/list"
 
 
 class CountedMessages:
-    """A transport of the SDK whose messages are counted; `end` is told when there are too many."""
+    """A transport of the SDK whose messages are counted; `end` is told when there are too many,
+    `over` when there are no more."""
 
     def __init__(
         self,
         transport: AbstractAsyncContextManager[TransportStreams],
         end: Callable[[McpFailed], None],
+        over: Callable[[], None],
     ) -> None:
         self.transport = transport
         self.end = end
+        self.over = over
 
     async def __aenter__(self) -> TransportStreams:
         read, write = await self.transport.__aenter__()
-        return CountedStream(read, self.end), write
+        return CountedStream(read, self.end, self.over), write
 
     async def __aexit__(
         self,
@@ -50,9 +54,12 @@ class CountedMessages:
 class CountedStream:
     """What comes from a server, counted."""
 
-    def __init__(self, stream: Any, end: Callable[[McpFailed], None]) -> None:
+    def __init__(
+        self, stream: Any, end: Callable[[McpFailed], None], over: Callable[[], None]
+    ) -> None:
         self.stream = stream
         self.end = end
+        self.over = over
         self.loop = asyncio.get_running_loop()
         self.since = self.loop.time()
         self.unasked = 0
@@ -84,7 +91,11 @@ class CountedStream:
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message."""
-        item: SessionMessage | Exception = await self.stream.receive()
+        try:
+            item: SessionMessage | Exception = await self.stream.receive()
+        except anyio.EndOfStream:
+            self.over()
+            raise
         self.count(item)
         return item
 
@@ -96,9 +107,10 @@ class CountedStream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        item: SessionMessage | Exception = await self.stream.__anext__()
-        self.count(item)
-        return item
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
     async def __aenter__(self) -> CountedStream:
         return self

@@ -28,14 +28,15 @@ REASON_SECONDS_MAX = 1.0
 BAD_STATUS = 400
 CLIENT = mcp_types.Implementation(name="heeler", version=HEELER_VERSION)
 
-type OnStatus = Callable[[int], None]
-type OpenTransport = Callable[[OnStatus], AbstractAsyncContextManager[TransportStreams]]
-
 
 class McpSession:
     """A session; `open` it first. `used_at` and `requests` say who may end it."""
 
-    def __init__(self, transport: OpenTransport, version: int) -> None:
+    def __init__(
+        self,
+        transport: Callable[[McpSession], AbstractAsyncContextManager[TransportStreams]],
+        version: int,
+    ) -> None:
         self.transport = transport
         self.version = version
         self.client: Client | None = None
@@ -69,7 +70,7 @@ class McpSession:
     async def hold(self) -> None:
         """Hold the session open until it is to end, or ends by itself."""
         try:
-            counted = CountedMessages(self.transport(self.answered), self.end)
+            counted = CountedMessages(self.transport(self), self.end, self.ending.set)
             async with Client(counted, client_info=CLIENT, cache=None) as client:
                 self.client = client
                 self.opened.set()
@@ -162,7 +163,8 @@ class McpSession:
         self.ending.set()
         if self.task is None:
             return
-        await asyncio.wait({self.task}, timeout=END_SECONDS_MAX)
+        if self.opened.is_set():
+            await asyncio.wait({self.task}, timeout=END_SECONDS_MAX)
         for _ in range(CANCELS_MAX):
             if self.task.done():
                 return

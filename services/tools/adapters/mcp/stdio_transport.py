@@ -1,0 +1,176 @@
+"""The messages from and to a server that is a process: a line for each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+
+import anyio
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from services.tools.adapters.mcp.allowed_commands import AllowedCommand
+from services.tools.adapters.mcp.http_transport import REPLY_BYTES_MAX
+from services.tools.adapters.mcp.ports import McpFailed
+from services.tools.adapters.mcp.server_processes import ServerProcess, ServerProcesses
+from services.tools.adapters.sandbox_process import SandboxProcess
+
+READ_BYTES = 1 << 16
+
+
+@asynccontextmanager
+async def stdio_transport(
+    processes: ServerProcesses,
+    command: AllowedCommand,
+    environment: Mapping[str, str],
+    end: Callable[[McpFailed], None],
+) -> AsyncIterator[TransportStreams]:
+    """The messages of a process that lives as long."""
+    process = await processes.start(command, environment, end)
+    try:
+        yield Lines(process), Writer(process.sandbox)
+    finally:
+        await asyncio.shield(asyncio.ensure_future(processes.stop(process)))
+
+
+class Lines:
+    """What a process says. Nothing is read ahead of a message that nobody has taken."""
+
+    def __init__(self, process: ServerProcess) -> None:
+        self.process = process
+        self.buffer = bytearray()
+        self.searched = 0
+        self.ended = False
+        self.loop = asyncio.get_running_loop()
+        # From here on the messages are read here; what came before was dropped.
+        self.loop.remove_reader(process.sandbox.stdout.file)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message, or why a line is none."""
+        line = await self.line()
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValidationError as garbage:
+            return garbage
+
+    async def line(self) -> bytes:
+        """The next line that says something. Raises EndOfStream."""
+        while True:
+            end = self.buffer.find(b"\n", self.searched)
+            if end >= 0:
+                line = bytes(self.buffer[:end])
+                del self.buffer[: end + 1]
+                self.searched = 0
+                if line.strip():
+                    return line
+                continue
+            self.searched = len(self.buffer)
+            if self.searched > REPLY_BYTES_MAX:
+                self.process.kill(f"a line has more than {REPLY_BYTES_MAX} bytes", "too_large")
+                raise anyio.EndOfStream
+            if not await self.more():
+                self.process.end(await self.process.ended())
+                raise anyio.EndOfStream
+
+    async def more(self) -> bool:
+        """Take one piece; false at the end."""
+        stdout = self.process.sandbox.stdout
+        while not (self.ended or stdout.ended):
+            try:
+                piece = os.read(stdout.file, READ_BYTES)
+            except BlockingIOError:
+                await readable(self.loop, stdout.file)
+                continue
+            self.buffer += piece
+            self.ended = not piece
+            return bool(piece)
+        return False
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        self.ended = True
+
+    def __aiter__(self) -> Lines:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Lines:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class Writer:
+    """What a process is told. A message is written whole, or the process ends."""
+
+    def __init__(self, sandbox: SandboxProcess) -> None:
+        self.sandbox = sandbox
+        self.turn = asyncio.Lock()
+        self.closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write one message."""
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        async with self.turn:
+            if self.closed or self.sandbox.ended:
+                raise anyio.ClosedResourceError
+            data = text.encode() + b"\n"
+            whole = len(data)
+            try:
+                while data:
+                    try:
+                        data = data[os.write(self.sandbox.program, data) :]
+                    except BlockingIOError:
+                        await self.sandbox.writable()
+            except BrokenPipeError:
+                raise anyio.BrokenResourceError from None
+            except BaseException:
+                if len(data) < whole:
+                    self.sandbox.kill()
+                raise
+
+    async def aclose(self) -> None:
+        """Write no more."""
+        self.closed = True
+
+    async def __aenter__(self) -> Writer:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+async def readable(loop: asyncio.AbstractEventLoop, file: int) -> None:
+    """Until something can be read."""
+    able: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        if not able.done():
+            able.set_result(None)
+
+    loop.add_reader(file, tell)
+    try:
+        await able
+    finally:
+        loop.remove_reader(file)

@@ -20,6 +20,7 @@ ProcessCollector(registry=REGISTRY)
 # From a query that finds everything in memory to a run with many steps of a slow model.
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 LONG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
+MEMORY_BYTES = tuple(float(1 << exponent) for exponent in range(22, 31))  # 4 MiB to 1 GiB
 
 UNKNOWN = "unknown"
 
@@ -89,6 +90,39 @@ MCP_REQUESTS_REFUSED = counter(
     "method",
 )
 MCP_SESSIONS = gauge("heeler_mcp_sessions", "Sessions with MCP servers that are open.")
+TOOL_RUNS = counter(
+    "heeler_tool_runs", "Calls that the tools service carried out.", "kind", "outcome"
+)
+TOOL_RUN_SECONDS = seconds(
+    "heeler_tool_run_duration_seconds",
+    "From the begin of a call in the tools service to its result.",
+    "kind",
+    long=True,
+)
+TOOL_RUN_CPU_SECONDS = counter(
+    "heeler_tool_run_cpu_seconds", "CPU time that the programs of calls used.", "kind"
+)
+TOOL_RUN_MEMORY = Histogram(
+    "heeler_tool_run_memory_bytes",
+    "The most memory that the programs of a call used at once.",
+    ["kind"],
+    registry=REGISTRY,
+    buckets=MEMORY_BYTES,
+)
+TOOL_RUN_OUTPUT = counter(
+    "heeler_tool_run_output_bytes", "What the programs of calls printed.", "kind"
+)
+SANDBOX_LIMITS = counter(
+    "heeler_sandbox_limits_hit", "Programs that were ended because of a limit.", "limit"
+)
+SANDBOX_RESTARTS = counter(
+    "heeler_sandbox_spawner_restarts", "How often what starts sandboxes was started again."
+)
+SANDBOXES = gauge(
+    "heeler_sandboxes",
+    "Sandboxes that wait for a program, run one or are kept for an agent, and calls that wait.",
+    "state",
+)
 
 TURNS = gauge("heeler_turns_running", "Conversations that this process drives right now.")
 LEASES = gauge("heeler_leases_held", "Leases that this process renews.", "service")

@@ -23,12 +23,14 @@ from services.tools.adapters.agent_sessions import AgentSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
+from services.tools.adapters.sandbox_gauges import SandboxGauges
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
 from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import RunCodeTool
+from services.tools.engine.observed_runners import observed
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.variables import Variables
@@ -79,10 +81,13 @@ async def wire(
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
-            runners={
-                ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables),
-                ToolType.letta_builtin: builtins,
-            },
+            runners=observed(
+                {
+                    ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables),
+                    ToolType.letta_builtin: builtins,
+                },
+                clock,
+            ),
             queries=PostgresToolRunQueries(runtime.database),
             bus=bus,
             clock=clock,
@@ -109,6 +114,7 @@ async def wire(
     cleanup = WorkspaceCleanup(workspaces.present, sessions.remove, deleted, clock)
     await bus.hear_events("agent", AgentDeleted.topic, cleanup.agent_deleted)
     service.sweepers.append(cleanup.sweep)
+    service.looks.append(SandboxGauges(sandbox, sessions).look)
 
     async def drain() -> None:
         await runs.drain()

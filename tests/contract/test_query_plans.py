@@ -48,6 +48,7 @@ from services.api.adapters.step_documents import (
 )
 from services.api.adapters.tag_queries import TagQueries, TagSlice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries
+from services.api.adapters.tool_usage_queries import ToolUsageQueries
 from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS
@@ -57,8 +58,10 @@ from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs import TOOL_RUNS
+from services.api.resources.tool_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
+from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
@@ -222,6 +225,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "run_answer": lambda reads: reads.run_answer(ORG, RUN),
         "run_end": lambda reads: reads.run_end(ORG, RUN),
     },
+    ToolUsageQueries: {"usage": lambda reads: reads.usage(ORG, AGENT)},
+    PostgresDeletedAgents: {"deleted": lambda reads: reads.deleted(ORG, [AGENT])},
     PostgresAttachedAgents: {
         "blocks_without_holder": lambda holders: holders.blocks_without_holder(ORG, [BLOCK]),
         "same_label": lambda attached: attached.same_label(ORG, BLOCK, "human"),
@@ -242,6 +247,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "run": (RUNS, RUN),
     "step": (STEPS, STEP),
     "tool": (TOOLS, TOOL),
+    "tool_run": (CALLS, TOOL_RUN),
 }
 READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
     "one": lambda reads, resource, key: reads.one(resource, ORG, key),
@@ -314,6 +320,9 @@ async def resources_have_keys(explained: Explained) -> None:
         explained.scans = []
         await reads.page(STEPS, filter_of(asked, ORG), Slice())
         assert explained.without_key() == []
+    explained.scans = []
+    await reads.page(CALLS, filter_of(CallPage(agent_id=AGENT), ORG), Slice())
+    assert explained.without_key() == []
     queries, page = ToolQueries(reads), ToolPage(name="roll_1")
     for tools in (
         queries.page(filter_of(page, ORG), page.fits, Slice()),

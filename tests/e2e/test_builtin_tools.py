@@ -11,7 +11,7 @@ import pytest
 from letta_client import Letta
 
 from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS
-from tests.e2e.asking import kinds, says, stream
+from tests.e2e.asking import NOBODY, kinds, says, stream
 from tests.e2e.conftest import NewAgent
 from tests.e2e.web import Web
 from tests.servers import HeelerInstance
@@ -211,3 +211,66 @@ def test_the_web_is_searched_by_the_operators_key(
     assert json.loads(empty[1]) == {"error": "Query cannot be empty", "query": " "}
     assert odd[0] == "error"
     assert "query: Field required" in odd[1]
+
+
+@pytest.mark.operation("GET /v1/tool-runs")
+@pytest.mark.operation("GET /v1/tool-runs/{tool_run_id}")
+@pytest.mark.operation("GET /v1/agents/{agent_id}/tools/usage")
+def test_what_calls_used_is_listed_added_up_and_counted(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """SBX-13: CPU, memory, time, output and processes of each call and of each agent."""
+    agent = new_agent(tools=["run_code", "shell"], include_base_tools=False)
+    usage = f"/v1/agents/{agent.id}/tools/usage"
+    assert http.get(usage).json()["calls"] == 0
+    burn = "x = bytearray(100 << 20)\nfor i in range(3_000_000): pass\nprint('done')"
+    script = calls(
+        ("run_code", {"code": burn, "language": "python"}),
+        ("shell", {"command": "sleep 0.2 & sleep 0.2; wait"}),
+        ("shell", {"command": "sleep 60", "timeout_seconds": 1}),
+    )
+    assert [status for status, _ in told(letta, agent.id, script)] == [
+        "success",
+        "success",
+        "error",
+    ]
+
+    listed = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
+    assert [one["status"] for one in listed] == ["timeout", "success", "success"]
+    late, slept, burnt = listed
+    assert [one["tool_name"] for one in listed] == ["shell", "shell", "run_code"]
+    assert burnt["usage"]["memory_bytes_max"] > 100 << 20
+    assert burnt["usage"]["cpu_seconds"] > 0.05
+    assert burnt["usage"]["output_bytes"] == 5
+    assert slept["usage"]["processes_max"] >= 3
+    assert 1 <= late["usage"]["seconds"] < 5
+    assert http.get(f"/v1/tool-runs/{burnt['id']}").json() == burnt
+    one = {"agent_id": agent.id, "tool_name": "shell", "status": "success", "limit": 1}
+    assert http.get("/v1/tool-runs", params=one).json() == [slept]
+    assert http.get("/v1/tool-runs", params={"agent_id": NOBODY}).json() == []
+
+    total = http.get(usage).json()
+    assert (total["calls"], total["by_status"]) == (3, {"success": 2, "timeout": 1})
+    assert total["output_bytes"] == 5
+    assert total["memory_bytes_max"] == burnt["usage"]["memory_bytes_max"]
+    assert total["seconds"] == pytest.approx(sum(one["usage"]["seconds"] for one in listed))
+    assert [(one["tool_name"], one["calls"]) for one in total["by_tool"]] == [
+        ("run_code", 1),
+        ("shell", 2),
+    ]
+    assert http.get(f"/v1/agents/agent-{NOBODY}/tools/usage").status_code == 404
+
+
+async def test_calls_and_sandboxes_are_counted(heeler: HeelerInstance, http: httpx.Client) -> None:
+    """SBX-13: the pools of a process, and the limits that were hit, as operators see them."""
+
+    def seen() -> bool:
+        text = http.get("/metrics").text
+        wanted = (
+            'heeler_tool_runs_total{kind="letta_builtin",outcome="timeout"',
+            'heeler_sandbox_limits_hit_total{limit="time"',
+            'heeler_sandboxes{process="',
+        )
+        return all(one in text for one in wanted)
+
+    await wait_for("the metrics of the tools service", seen)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import Json
+from libs.telemetry import metrics
 from services.tools.adapters.process_usage import Usage, scratch_of, usage_of
 from services.tools.adapters.sandbox_process import DROPPED_BYTES_MAX, SandboxProcess
 from services.tools.adapters.sandbox_spawner import Ended
@@ -53,7 +54,8 @@ class Execution:
                 await self.sandbox.send(data)
                 await self.over()
         except TimeoutError:
-            self.verdict = ("timeout", f"It ran longer than {self.limits.seconds:g} seconds")
+            why = f"It ran longer than {self.limits.seconds:g} seconds"
+            self.verdict = exceeded("time", why, "timeout")
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):
@@ -81,11 +83,12 @@ class Execution:
         while not (self.verdict or sandbox.ended or sandbox.frame is not None):
             sandbox.changed.clear()
             if sandbox.frame_is_too_long:
-                self.verdict = ("killed", "It announced a result longer than any may be")
+                self.verdict = exceeded("result", "It announced a result longer than any may be")
             elif (
                 max(sandbox.stdout.dropped_bytes, sandbox.stderr.dropped_bytes) > DROPPED_BYTES_MAX
             ):
-                self.verdict = ("killed", f"It printed more than {DROPPED_BYTES_MAX >> 20} MiB")
+                why = f"It printed more than {DROPPED_BYTES_MAX >> 20} MiB"
+                self.verdict = exceeded("output", why)
             else:
                 await sandbox.changed.wait()
 
@@ -119,7 +122,7 @@ class Execution:
 
     def end(self, why: str) -> None:
         """End it, for a reason that somebody else has seen."""
-        self.verdict = self.verdict or ("killed", why)
+        self.verdict = self.verdict or exceeded("workspace", why)
         self.sandbox.kill()
         self.sandbox.notice()
 
@@ -127,13 +130,14 @@ class Execution:
         """Why it must end, if so."""
         limits = self.limits
         if usage.memory_bytes > limits.memory_bytes:
-            return "killed", f"It used more than {limits.memory_bytes >> 20} MiB of memory"
+            why = f"It used more than {limits.memory_bytes >> 20} MiB of memory"
+            return exceeded("memory", why)
         if usage.threads > limits.processes * 2 + 8:
-            return "killed", f"It had more than {limits.processes} processes"
+            return exceeded("processes", f"It had more than {limits.processes} processes")
         if usage.cpu_seconds > limits.cpu_seconds:
-            return "killed", f"It used more than {limits.cpu_seconds} seconds of CPU"
+            return exceeded("cpu", f"It used more than {limits.cpu_seconds} seconds of CPU")
         if files > SCRATCH_FILES_MAX:
-            return "killed", f"It made more than {SCRATCH_FILES_MAX} files"
+            return exceeded("files", f"It made more than {SCRATCH_FILES_MAX} files")
         return None
 
     def ending(self, ended: Ended, seconds: float) -> Outcome:
@@ -161,6 +165,12 @@ class Execution:
         )
 
 
+def exceeded(limit: str, reason: str, status: Status = "killed") -> Verdict:
+    """That a program must end because of a limit, which is counted."""
+    metrics.SANDBOX_LIMITS.labels(limit).inc()
+    return status, reason
+
+
 def read(frame: bytes) -> tuple[Json, Verdict]:
     """The value, status and reason that a program told; whatever else it wrote is its error."""
     try:
@@ -180,7 +190,7 @@ def unexplained(ended: Ended) -> Verdict:
     code = ended.code
     number = -code if code < 0 else code - SIGNAL_STATUS
     if number == CPU_SIGNAL:
-        return "killed", "It used all of its CPU time"
+        return exceeded("cpu", "It used all of its CPU time")
     if number > 0:
         return "killed", f"It was ended by signal {number}"
     return "error", f"It ended without a result (exit status {code})"

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from libs.telemetry import metrics
 from services.tools.adapters.sandbox_process import SandboxProcess
 from services.tools.adapters.sandbox_spawner import Spawner, SpawnerFailed
 from services.tools.sandbox.confinement import Confinement
@@ -86,6 +87,7 @@ class SandboxPool:
             if self.spawner is None or not self.spawner.alive:
                 self.count_start()
                 if self.spawner is not None:
+                    metrics.SANDBOX_RESTARTS.inc()
                     log.warning("The process that starts sandboxes has ended: another one starts")
                     await self.spawner.close()
                 self.spawner = Spawner(self.confinement)

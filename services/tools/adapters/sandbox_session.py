@@ -138,9 +138,10 @@ class ProcessSession:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process is frozen or gone."""
+    """Whether a process that was told to stop does nothing more, or is gone. One that waits in the
+    kernel (D), as for a child of vfork that is frozen itself, stops before it goes on."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"Z", b"X")
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"D", b"Z", b"X")
     except OSError:
         return True

@@ -26,6 +26,7 @@ from services.api.resources.dead_letters import DEAD_LETTERS, DeadLetterPage
 from services.api.resources.models import ModelFilters
 from services.api.resources.runs import RUNS, ActiveRunPage, RunPage
 from services.api.resources.steps import STEPS, StepPage
+from services.api.resources.tool_usage import CALLS, CallPage
 
 PAGES: list[tuple[Resource, type[Page]]] = [
     (AGENTS, AgentPage),
@@ -34,6 +35,7 @@ PAGES: list[tuple[Resource, type[Page]]] = [
     (RUNS, ActiveRunPage),
     (DEAD_LETTERS, DeadLetterPage),
     (STEPS, StepPage),
+    (CALLS, CallPage),
 ]
 ASKED: list[type[Query]] = [AgentFilters, BlockFilters, ModelFilters, *(one for _, one in PAGES)]
 # What is no condition on a row.

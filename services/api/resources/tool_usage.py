@@ -1,0 +1,89 @@
+"""Calls of tools, and what they used. V1 has neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from litestar import Response, get
+from pydantic_core import to_json
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta.request_size_limits import Name
+from services.api.adapters.resource_query_builder import Resource, Where
+from services.api.adapters.tool_usage_queries import CALLS_MAX, ToolUsage, ToolUsageQueries
+from services.api.http.handler_helpers import ORG, api_of, document_of, listed, raw, retrieved
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Page, query_of
+from services.api.resources.agents import AGENTS
+
+CALLS = Resource(
+    kind="tool_run",
+    view="tools.tool_run_view",
+    document=(
+        "jsonb_build_object('id', v.id, 'created_at', v.created_at, 'tool_id', v.tool_id,"
+        " 'tool_name', v.name, 'agent_id', nullif(v.agent_id, ''), 'run_id', nullif(v.run_id, ''),"
+        " 'tool_call_id', nullif(v.tool_call_id, ''), 'status', v.status,"
+        " 'tool_return', v.result->'text', 'stdout', v.result->'stdout',"
+        " 'stderr', v.result->'stderr', 'usage', case when v.result is not null then"
+        " jsonb_build_object('seconds', v.result->'seconds',"
+        " 'cpu_seconds', v.result->'cpu_seconds',"
+        " 'memory_bytes_max', v.result->'memory_bytes_max',"
+        " 'processes_max', coalesce(v.result->'processes_max', '0'),"
+        " 'output_bytes', coalesce(v.result->'output_bytes', '0')) end)"
+    ),
+)
+Status = Literal["running", "success", "error", "timeout", "killed", "stopped", "lost"]
+
+
+class CallPage(Page):
+    """A page of calls."""
+
+    agent_id: Annotated[Name | None, Where("v.agent_id = {}", key=True)] = None
+    tool_name: Annotated[Name | None, Where("v.name = {}")] = None
+    status: Annotated[Status | None, Where("v.status = {}")] = None
+
+
+@get("/v1/tool-runs", opt=returns("calls of tools", query=CallPage))
+async def list_tool_runs(request: AnyRequest) -> Response[bytes]:
+    """List the calls of tools, the latest first."""
+    return await listed(request, CALLS, query_of(request, CallPage))
+
+
+@get("/v1/tool-runs/{tool_run_id:str}", opt=returns("call of a tool"))
+async def retrieve_tool_run(request: AnyRequest, tool_run_id: str) -> Response[bytes]:
+    """Retrieve the call of a tool, with what it used."""
+    return await retrieved(request, CALLS, tool_run_id)
+
+
+@get("/v1/agents/{agent_id:str}/tools/usage", opt=returns("what the agent's tools used"))
+async def retrieve_tool_usage(request: AnyRequest, agent_id: str) -> Response[bytes]:
+    """Retrieve what the latest calls of an agent's tools used, in all and by tool."""
+    await document_of(request, AGENTS, agent_id, document="v.id")
+    used = await ToolUsageQueries(api_of(request).reads.database).usage(ORG, agent_id)
+    names = list(dict.fromkeys(one.name for one in used))
+    by_tool = [{"tool_name": name, **total([u for u in used if u.name == name])} for name in names]
+    body: JsonObject = {
+        "agent_id": agent_id,
+        "since": min(one.since for one in used).isoformat() if used else None,
+        "calls_max": CALLS_MAX,
+        **total(used),
+        "by_tool": [*by_tool],
+    }
+    return raw(to_json(body))
+
+
+def total(used: Sequence[ToolUsage]) -> JsonObject:
+    """What several tools used together."""
+    return {
+        "calls": sum(one.calls for one in used),
+        "by_status": {
+            status: sum(one.calls for one in used if one.status == status)
+            for status in sorted({one.status for one in used})
+        },
+        "seconds": sum(one.seconds for one in used),
+        "cpu_seconds": sum(one.cpu_seconds for one in used),
+        "memory_bytes_max": max((one.memory_bytes_max for one in used), default=0),
+        "processes_max": max((one.processes_max for one in used), default=0),
+        "output_bytes": sum(one.output_bytes for one in used),
+    }

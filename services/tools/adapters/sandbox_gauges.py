@@ -1,0 +1,28 @@
+"""What operators see of the sandboxes of a process: how many there are, and who waits for one."""
+
+from __future__ import annotations
+
+from libs.telemetry import metrics
+from services.tools.adapters.agent_sessions import AgentSessions
+from services.tools.adapters.process_sandbox import ProcessSandbox
+
+
+class SandboxGauges:
+    """Looks at the pools of one process."""
+
+    def __init__(self, sandbox: ProcessSandbox, sessions: AgentSessions) -> None:
+        self.sandbox = sandbox
+        self.sessions = sessions
+
+    async def look(self) -> None:
+        """Set every gauge."""
+        pool, places = self.sandbox.pool, self.sandbox.places
+        kept = sum(one.session is not None for one in self.sessions.agents.values())
+        states = {
+            "idle": len(pool.idle) if pool else 0,
+            "used": places.places - places.free,
+            "waiting": len(places.waiting),
+            "agents": kept,
+        }
+        for state, count in states.items():
+            metrics.SANDBOXES.labels(state).set(count)

@@ -71,7 +71,7 @@ class CountedStream:
         return getattr(self.stream, "last_context", None)
 
     def count(self, item: SessionMessage | Exception) -> None:
-        """One more; the session ends if it is one too many."""
+        """One more; the session ends if it is one too many, which raises EndOfStream."""
         now = self.loop.time()
         if now - self.since > UNASKED_SECONDS:
             self.since, self.unasked, self.garbage = now, 0, 0
@@ -85,9 +85,11 @@ class CountedStream:
         if self.garbage > GARBAGE_MAX:
             words = f"it said more than {GARBAGE_MAX} things that are no MCP"
             self.end(McpFailed("protocol", words))
+            raise anyio.EndOfStream
         if self.unasked > UNASKED_MAX:
             words = f"it said more than {UNASKED_MAX} things unasked in {UNASKED_SECONDS:g} seconds"
             self.end(McpFailed("too_large", words))
+            raise anyio.EndOfStream
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message."""
@@ -97,6 +99,8 @@ class CountedStream:
             self.over()
             raise
         self.count(item)
+        # Where the next is there already nothing waits, and nobody else would have a turn.
+        await asyncio.sleep(0)
         return item
 
     async def aclose(self) -> None:

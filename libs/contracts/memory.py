@@ -135,6 +135,21 @@ class RenameBlock(Command):
         return self.block_id
 
 
+class RestoreBlock(Command):
+    """Give a block the fields that it had in an earlier version, unless it has changed since
+    `if_version`."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "block.restore"
+    block_id: str
+    version: int
+    if_version: int | None = None
+
+    @property
+    def target(self) -> str:
+        return self.block_id
+
+
 class DeleteBlock(Command):
     """Remove a block."""
 
@@ -159,12 +174,14 @@ class BlockCreated(Event):
 
 
 class BlockChanged(Event):
-    """Fields of a memory block have new values."""
+    """Fields of a memory block have new values; `restored_version` is the version whose values they
+    are, if somebody wanted those back."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "block.changed"
     changes: JsonObject
     cause: Cause | None = None
+    restored_version: int | None = Field(default=None, exclude_if=lambda version: version is None)
 
 
 class BlockDeleted(Event):

@@ -25,6 +25,7 @@ from libs.contracts.services import names
 from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
 from services.api import http, resources
+from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.mcp_server import McpServer
@@ -108,6 +109,7 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
         search=MessageSearchQueries(database),
         tags=TagQueries(database),
         sealer=sealer,
+        block_history=BlockHistoryQueries(database),
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts import agent, conversation
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
+from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.memory_telemetry import observed
 from services.memory.handlers import Handlers
 from services.memory.policies import Policies
@@ -21,7 +22,8 @@ async def wire(runtime: Runtime) -> None:
     """Say what the memory service answers and what it follows."""
     attached = PostgresAttachedAgents(runtime.database)
     policies = Policies(runtime.bus, attached)
-    await runtime.service.handle(observed(Handlers(runtime.clock, attached).table()))
+    handlers = Handlers(runtime.clock, attached, PostgresBlockHistory(runtime.database))
+    await runtime.service.handle(observed(handlers.table()))
     await runtime.service.follow(
         "agent",
         {

@@ -28,6 +28,7 @@ from libs.contracts.memory import (
     RenameBlock,
     ReplaceLines,
     ReplaceText,
+    RestoreBlock,
 )
 from libs.contracts.prompt_escaping import unescaped
 from libs.contracts.state_size import oversize_block, size
@@ -117,6 +118,33 @@ class Block(Aggregate[MemoryBlockState]):
         self.happened(BlockChanged, at=at, changes=changes, cause=cause)
         return None
 
+    def restore(
+        self, fields: JsonObject, command: RestoreBlock, *, at: datetime
+    ) -> Rejected | None:
+        """Have the fields of an earlier version again; what is the same now is not an event."""
+        block = self.present
+        if block is None:
+            return missing(self.id)
+        if command.if_version not in (None, self.version):
+            reason = (
+                f"Block {self.id} is at version {self.version} and not at `if_version`"
+                f" {command.if_version}: look at what was changed since"
+            )
+            return Rejected(code=CONFLICT, reason=reason)
+        plain = block.model_dump(mode="json")
+        changes: JsonObject = {
+            name: value
+            for name, value in fields.items()
+            if name in plain and name not in UNCHANGEABLE and plain[name] != value
+        }
+        if not changes:
+            return None
+        problem = unfit(BlockState.model_validate({**plain, **changes}), before=block)
+        if problem:
+            return problem
+        self.happened(BlockChanged, at=at, changes=changes, restored_version=command.version)
+        return None
+
     def edit(self, edit: Edit, cause: Cause, *, at: datetime) -> Rejected | None:
         """Edit the value as a tool call asks; the refusal is written for the model."""
         block = self.writable()
@@ -195,6 +223,11 @@ def why(invalid: ValidationError) -> str:
 def missing(block_id: str) -> Rejected:
     """The refusal for a block that is not there."""
     return Rejected(code=NOT_FOUND, reason=f"Block with id '{block_id}' not found")
+
+
+def no_version(block_id: str, version: int) -> Rejected:
+    """The refusal for a version that a block never had."""
+    return Rejected(code=NOT_FOUND, reason=f"Block '{block_id}' has no version {version}")
 
 
 def taken(block_id: str, label: str, other: SameLabel) -> Rejected:

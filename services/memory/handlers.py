@@ -13,20 +13,23 @@ from libs.contracts.memory import (
     EditBlock,
     PatchBlock,
     RenameBlock,
+    RestoreBlock,
     RewriteBlock,
     UpdateBlock,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.attached_agents import AttachedAgents
-from services.memory.domain import Block, taken
+from services.memory.adapters.block_history import BlockHistory
+from services.memory.domain import Block, no_version, taken
 
 
 class Handlers:
     """What the memory service does when it is told to."""
 
-    def __init__(self, clock: Clock, attached: AttachedAgents) -> None:
+    def __init__(self, clock: Clock, attached: AttachedAgents, history: BlockHistory) -> None:
         self.clock = clock
         self.attached = attached
+        self.history = history
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -37,6 +40,7 @@ class Handlers:
             RewriteBlock: self.rewrite_block,
             PatchBlock: self.patch_block,
             RenameBlock: self.rename_block,
+            RestoreBlock: self.restore_block,
             DeleteBlock: self.delete_block,
         }
 
@@ -90,6 +94,16 @@ class Handlers:
         changes: JsonObject = {"label": command.label}
         refused = await self.label_taken(block, changes, work.context.org)
         return refused or block.rename(command, at=self.clock.now()) or Accepted()
+
+    async def restore_block(self, command: RestoreBlock, work: UnitOfWork) -> Accepted | Rejected:
+        """Give a block the fields of an earlier version."""
+        block = await work.load(Block, command.block_id)
+        org = work.context.org
+        fields = await self.history.fields_at(org, block.id, command.version)
+        if fields is None:
+            return no_version(block.id, command.version)
+        refused = await self.label_taken(block, fields, org)
+        return refused or block.restore(fields, command, at=self.clock.now()) or Accepted()
 
     async def delete_block(self, command: DeleteBlock, work: UnitOfWork) -> Accepted | Rejected:
         """Remove a block."""

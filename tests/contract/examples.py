@@ -109,6 +109,7 @@ from libs.contracts.memory import (
     RenameBlock,
     ReplaceLines,
     ReplaceText,
+    RestoreBlock,
     RewriteBlock,
     UpdateBlock,
 )
@@ -429,6 +430,7 @@ COMMANDS: list[Command] = [
         cause=CAUSE,
     ),
     RenameBlock(block_id=BLOCK, old_label="human", label="ada", cause=CAUSE),
+    RestoreBlock(block_id=BLOCK, version=1, if_version=2),
     DeleteBlock(block_id=BLOCK),
     *(
         letter_command(name, topic)(letter_id=LETTER)

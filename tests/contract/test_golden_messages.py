@@ -55,6 +55,7 @@ SUBJECTS = {
     "EditBlock": f"memory.command.block.edit.org-1.{BLOCK}",
     "PatchBlock": f"memory.command.block.patch.org-1.{BLOCK}",
     "RenameBlock": f"memory.command.block.rename.org-1.{BLOCK}",
+    "RestoreBlock": f"memory.command.block.restore.org-1.{BLOCK}",
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
     "CreateTool": f"tools.command.tool.create.org-1.{TOOL}",
     "UpdateTool": f"tools.command.tool.update.org-1.{TOOL}",

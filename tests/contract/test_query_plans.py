@@ -27,6 +27,7 @@ from services.agent.adapters.run_and_step_queries import PostgresPastRunQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
 from services.agent.adapters.tool_queries import PostgresToolQueries
 from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
+from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import History, MessageQueries
@@ -61,6 +62,7 @@ from services.api.resources.tool_runs import TOOL_RUNS
 from services.api.resources.tool_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
+from services.memory.adapters.block_history import PostgresBlockHistory
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import (
@@ -216,6 +218,15 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     TagQueries: {
         "tags": lambda reads: reads.tags(TagSlice(ORG, "a", after="b")),
+    },
+    BlockHistoryQueries: {
+        "versions": lambda reads: reads.versions(VersionSlice(ORG, BLOCK, after=1, before=9)),
+        "newest_version": lambda reads: reads.newest_version(ORG, BLOCK),
+        "fields_at": lambda reads: reads.fields_at(ORG, BLOCK, 1),
+        "values": lambda reads: reads.values(ORG, BLOCK, 10),
+    },
+    PostgresBlockHistory: {
+        "fields_at": lambda history: history.fields_at(ORG, BLOCK, 1),
     },
     ContextQueries: {
         "in_context": lambda reads: reads.in_context(ORG, AGENT, CONVERSATION),

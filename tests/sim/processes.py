@@ -244,6 +244,7 @@ class Process:
             search=unread,
             tags=unread,
             sealer=unread,
+            block_history=unread,
         )
 
 

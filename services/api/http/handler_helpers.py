@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import errors
 from libs.encryption.sealer import Sealer
+from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.message_queries import MessageQueries
@@ -52,6 +53,7 @@ class Api:
     search: MessageSearchQueries
     tags: TagQueries
     sealer: Sealer
+    block_history: BlockHistoryQueries
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

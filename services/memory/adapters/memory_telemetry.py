@@ -12,6 +12,7 @@ from libs.contracts.memory import (
     EditBlock,
     PatchBlock,
     RenameBlock,
+    RestoreBlock,
     RewriteBlock,
     UpdateBlock,
 )
@@ -27,6 +28,7 @@ OPERATIONS: Mapping[type[Command], str] = {
     RewriteBlock: span_attributes.UPDATE_MEMORY,
     PatchBlock: span_attributes.UPDATE_MEMORY,
     RenameBlock: span_attributes.UPDATE_MEMORY,
+    RestoreBlock: span_attributes.UPDATE_MEMORY,
     DeleteBlock: span_attributes.DELETE_MEMORY,
 }
 

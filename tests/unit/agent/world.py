@@ -68,6 +68,7 @@ from services.memory.handlers import Handlers as MemoryHandlers
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
 from tests.unit.attached import InMemoryAttachedAgents
+from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.given import NOW
 
 CONVERSATION = main_conversation(AGENT)
@@ -476,7 +477,10 @@ class World:
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         repository = Repository(store, "memory", memory_projections.project)
         attached = InMemoryAttachedAgents(self.database)
-        shell = CommandDispatcher(repository, MemoryHandlers(self.clock, attached).table())
+        shell = CommandDispatcher(
+            repository,
+            MemoryHandlers(self.clock, attached, InMemoryBlockHistory(self.database)).table(),
+        )
         await InMemoryBus(self.network).serve("memory", shell.answer)
 
     def process(self, holder: str, *turns: ActiveRun) -> Process:

@@ -54,6 +54,7 @@ class World:
             nothing,
             nothing,
             nothing,
+            nothing,
         )
 
     def new_run(self) -> str:

@@ -25,6 +25,7 @@ from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
 from tests.unit.attached import InMemoryAttachedAgents
+from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.given import fact
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
@@ -38,7 +39,11 @@ class Memory:
         self.schema = self.database.schema("memory")
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         self.repository = Repository(store, "memory", project)
-        handlers = Handlers(SystemClock(), InMemoryAttachedAgents(self.database))
+        handlers = Handlers(
+            SystemClock(),
+            InMemoryAttachedAgents(self.database),
+            InMemoryBlockHistory(self.database),
+        )
         self.shell = CommandDispatcher(self.repository, handlers.table())
         self.bus = InMemoryBus(InMemoryNetwork())
 

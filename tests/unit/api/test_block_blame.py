@@ -1,0 +1,59 @@
+"""Each line of a text is blamed on the version that it came with, at a bounded cost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.api.http.block_blame import blamed, diff
+
+TEXTS = st.lists(
+    st.lists(st.sampled_from("abc"), max_size=6).map("\n".join), min_size=1, max_size=6
+)
+
+
+def blame(*texts: str) -> list[tuple[str, int]]:
+    return [(line.text, line.origin) for line in blamed(texts)]
+
+
+def test_lines_keep_the_version_that_they_came_with() -> None:
+    assert blame("a\nb", "a\nnew\nb", "a\nnew\nB") == [("a", 0), ("new", 1), ("B", 2)]
+
+
+def test_a_line_that_comes_back_is_new() -> None:
+    assert blame("a\nb", "a", "a\nb") == [("a", 0), ("b", 2)]
+
+
+def test_an_empty_text_has_no_lines() -> None:
+    assert blame() == blame("") == blame("a", "") == []
+
+
+@given(TEXTS)
+def test_the_lines_are_those_of_the_last_text_and_stood_in_that_of_their_version(
+    texts: list[str],
+) -> None:
+    lines = blamed(texts)
+    assert "\n".join(line.text for line in lines) == texts[-1]
+    assert all(line.text in texts[line.origin].split("\n") for line in lines)
+
+
+def test_texts_that_have_nothing_in_common_cost_no_comparison() -> None:
+    many = ["\n".join(f"{n}-{line}" for line in range(20_000)) for n in range(20)]
+    assert {line.origin for line in blamed(many)} == {19}
+    shown = diff(many[0], many[1], "before", "after").split("\n")
+    assert shown[:3] == ["--- before", "+++ after", "@@ -1,20000 +1,20000 @@"]
+    assert len(shown) == 40_003
+
+
+def test_a_change_in_the_middle_of_a_long_text_is_all_that_is_shown() -> None:
+    before = [f"line {n}" for n in range(5_000)]
+    after = [*before[:2_500], "new", *before[2_501:]]
+    shown = diff("\n".join(before), "\n".join(after), "1", "2")
+    assert shown.split("\n") == ["--- 1", "+++ 2", "@@ -2501,1 +2501,1 @@", "-line 2500", "+new"]
+
+
+def test_a_difference_is_unified() -> None:
+    assert diff("a\nb", "a\nc", "1", "2").split("\n") == [
+        *("--- 1", "+++ 2", "@@ -1,2 +1,2 @@", " a", "-b", "+c")
+    ]
+    assert diff("a", "a", "1", "2") == ""

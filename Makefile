@@ -129,6 +129,11 @@ bench-sandbox: ## Measure calls in the sandbox, warm and cold (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.sandbox $(ARGS)
 
+.PHONY: bench-mcp
+bench-mcp: ## Measure calls of local MCP servers over each transport (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.mcp $(ARGS)
+
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)

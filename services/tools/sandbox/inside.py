@@ -104,7 +104,7 @@ def limit(limits: dict[str, Any], language: str) -> None:
         resource.RLIMIT_CORE: (0, 0),
         resource.RLIMIT_CPU: (seconds, seconds + 1),
         resource.RLIMIT_FSIZE: (limits["file_bytes"],) * 2,
-        resource.RLIMIT_NOFILE: (OPEN_FILES_MAX,) * 2,
+        resource.RLIMIT_NOFILE: (limits.get("open_files", OPEN_FILES_MAX),) * 2,
         resource.RLIMIT_MEMLOCK: (0, 0),
         resource.RLIMIT_MSGQUEUE: (0, 0),
     }

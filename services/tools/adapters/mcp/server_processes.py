@@ -23,6 +23,7 @@ LOOK_SECONDS = 1.0
 STDERR_BYTES_MAX = 4_096
 STDERR_CHARS_MAX = 400
 FILE_BYTES_MAX = 1 << 30
+OPEN_FILES_MAX = 1_024  # Node reads the modules of a program all at once
 # A server may live for weeks; what it does with its time is bounded by its importance alone.
 CPU_SECONDS_MAX = 30 * 86_400
 END_SECONDS_MAX = 1.0
@@ -129,6 +130,7 @@ class ServerProcesses:
                 "memory_bytes": None,
                 "processes": command.processes if base.counts_processes else None,
                 "file_bytes": FILE_BYTES_MAX,
+                "open_files": OPEN_FILES_MAX,
             },
         }
 

@@ -67,8 +67,13 @@ SERVICES = (
             "libs.contracts.tools",
             "libs.contracts.tool_runs",
             "libs.contracts.tool_permissions",
+            "libs.contracts.mcp_servers",
         ),
-        aggregates=("Tool", "ToolName", "ToolRun", "ToolPermissions"),
+        aggregates=(
+            *("Tool", "ToolName", "ToolRun", "ToolPermissions"),
+            *("McpServer", "McpServerName"),
+        ),
+        sends=("tools",),
         follows=("tools", "agent"),
         environment=(
             *("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),

@@ -23,7 +23,9 @@ ARGUMENTS_KEPT_CHARS_MAX = 10_000
 PRINTED_CHARS_MAX = 50_000
 
 # The tools whose calls the tools service carries out.
-RUNNABLE_TYPES = frozenset({ToolType.custom.value, ToolType.letta_builtin.value})
+RUNNABLE_TYPES = frozenset(
+    one.value for one in (ToolType.custom, ToolType.letta_builtin, ToolType.external_mcp)
+)
 
 RunStatus = Literal["success", "error", "timeout", "killed"]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
+from libs.bus.ports import Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent import AgentDeleted
 from libs.contracts.letta.enums import ToolType
+from libs.contracts.mcp_servers import McpServerChanged, McpServerDeleted
 from libs.contracts.tool_permissions import (
     POLICIES,
     POLICIES_FINGERPRINT,
@@ -22,6 +24,10 @@ from libs.eventstore.cached_view import CachedView, PostgresView
 from services.tools.adapters.agent_sessions import AgentSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
+from services.tools.adapters.mcp.connections import SdkConnections
+from services.tools.adapters.mcp.ports import McpConnections
+from services.tools.adapters.mcp_declarations import McpDeclarations, declarations
+from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
 from services.tools.adapters.sandbox_gauges import SandboxGauges
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
@@ -30,6 +36,11 @@ from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import RunCodeTool
+from services.tools.engine.mcp_declared_servers import DeclaredMcpServers
+from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
+from services.tools.engine.mcp_listings import McpListings
+from services.tools.engine.mcp_runner import McpRunner
+from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
@@ -37,6 +48,7 @@ from services.tools.engine.variables import Variables
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.engine.workspace_cleanup import WorkspaceCleanup
+from services.tools.handlers.mcp_servers import McpServerHandlers
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
@@ -51,6 +63,8 @@ def wiring(environment: Mapping[str, str]) -> Wire:
         search=SearchSettings.from_environment(environment),
         sealer=Sealer.from_environment(environment),
         allowed=system_list(environment),
+        connect=partial(SdkConnections.from_environment, environment),
+        declared=declarations(environment),
     )
 
 
@@ -61,6 +75,8 @@ async def wire(
     search: SearchSettings,
     sealer: Sealer,
     allowed: CompiledList,
+    connect: Callable[[Clock, ProcessSandbox], McpConnections],
+    declared: McpDeclarations,
 ) -> Callable[[], Awaitable[None]]:
     """Say what the tools service answers and sweeps; returns what drains it."""
     service, bus, clock = runtime.service, runtime.bus, runtime.clock
@@ -78,6 +94,7 @@ async def wire(
         pages=FetchWebpageTool(WebPages(settings.pages), clock),
         search=WebSearchTool(WebSearches(search), variables, clock),
     )
+    mcp = McpServers(runtime, sealer, connect(clock, sandbox), declared)
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
@@ -85,6 +102,7 @@ async def wire(
                 {
                     ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables),
                     ToolType.letta_builtin: builtins,
+                    ToolType.external_mcp: McpRunner(mcp.ports),
                 },
                 clock,
             ),
@@ -104,8 +122,10 @@ async def wire(
             **ToolHandlers(clock).table(),
             **ToolRunHandlers(runs, clock, lambda: policies.value).table(),
             **ToolPermissionHandlers(permissions, clock).table(),
+            **mcp.handlers.table(),
         }
     )
+    await mcp.listen()
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
     await bus.hear_events("tools", ToolRunStopped.topic, runs.stopped_somewhere)
     service.sweepers += [runs.sweep, policies.look]
@@ -118,6 +138,7 @@ async def wire(
 
     async def drain() -> None:
         await runs.drain()
+        await mcp.drain()
         await sessions.close()
         await sandbox.close()
 
@@ -143,3 +164,44 @@ def built_in(
             **dict.fromkeys(FILE_TOOLS, files),
         }
     )
+
+
+class McpServers:
+    """What a process does for MCP servers."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        sealer: Sealer,
+        connections: McpConnections,
+        declared: McpDeclarations,
+    ) -> None:
+        self.runtime = runtime
+        queries = PostgresMcpServerQueries(runtime.database)
+        self.ports = McpPorts(
+            repository=runtime.service.repository,
+            sessions=McpSessions(connections, queries),
+            sealer=sealer,
+            queries=queries,
+            bus=runtime.bus,
+            clock=runtime.clock,
+            ids=runtime.ids,
+            committed=runtime.service.relay.notification.notify,
+        )
+        self.discoveries, self.listings = McpDiscoveries(self.ports), McpListings(self.ports)
+        self.handlers = McpServerHandlers(self.discoveries, self.listings, runtime.clock)
+        self.declared = DeclaredMcpServers(self.ports, declared)
+
+    async def listen(self) -> None:
+        """Sweep, and hear of servers that are changed elsewhere."""
+        for changed in (McpServerChanged, McpServerDeleted):
+            await self.runtime.bus.hear_events(
+                "tools", changed.topic, self.ports.sessions.changed_somewhere
+            )
+        self.runtime.service.sweepers += [self.declared.apply, self.discoveries.sweep]
+
+    async def drain(self) -> None:
+        """End what goes on, and all sessions."""
+        await self.discoveries.drain()
+        await self.listings.drain()
+        await self.ports.sessions.close()

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.letta.mcp_servers import mcp_server_document
 from libs.contracts.letta.tools import tool_state
+from libs.contracts.mcp_servers import (
+    McpDiscoveryFailed,
+    McpDiscoveryRequested,
+    McpServerChanged,
+    McpServerCreated,
+    McpServerDeleted,
+    McpToolsDiscovered,
+    SealedMcpConfig,
+)
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import (
     ToolRunBegun,
@@ -19,7 +31,8 @@ from libs.eventstore.read_model_rows import RowWrites, Table
 TOOLS = Table("tools")
 TOOL_RUNS = Table("tool_runs")
 TOOL_PERMISSIONS = Table("tool_permissions")
-READ_MODELS = (TOOLS, TOOL_RUNS, TOOL_PERMISSIONS)
+MCP_SERVERS = Table("mcp_servers")
+READ_MODELS = (TOOLS, TOOL_RUNS, TOOL_PERMISSIONS, MCP_SERVERS)
 SEARCHED = ("name", "tool_type", "tags")  # columns of their own besides their place in the document
 AS_THEY_CAME = (
     "json_schema", "args_json_schema", "pip_requirements", "npm_requirements", "metadata_",
@@ -56,6 +69,8 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "lost"})
         case ToolPermissionsChanged():
             project_permissions(event, org, rows)
+        case _:
+            project_mcp_server(event, org, rows)
 
 
 def call_of(event: ToolRunBegun | ToolRunRefused, org: str) -> JsonObject:
@@ -87,6 +102,75 @@ def project_permissions(event: ToolPermissionsChanged, org: str, rows: RowWrites
         "revision": event.originator_version,
     }
     rows.upsert(TOOL_PERMISSIONS, row)
+
+
+def project_mcp_server(event: Event, org: str, rows: RowWrites) -> None:
+    """What an event does to the rows of MCP servers."""
+    server_id, at = event.originator_id, event.timestamp
+    match event:
+        case McpServerCreated():
+            row: JsonObject = {"id": server_id, "org": org, "created_at": at.isoformat()}
+            known: JsonObject = {"declared": event.declared, "version": 1, "tools": {}}
+            named = mcp_columns(server_id, event.name, event.config)
+            rows.upsert(MCP_SERVERS, {**row, **known, **named, **discovery_wanted(1, at)})
+        case McpServerChanged():
+            columns = mcp_columns(server_id, event.name, event.config)
+            wanted = {} if event.renamed_only else discovery_wanted(event.number, at)
+            rows.patch(
+                MCP_SERVERS, {"id": server_id, "version": event.version, **columns, **wanted}
+            )
+        case McpServerDeleted():
+            rows.delete(MCP_SERVERS, "id", server_id)
+        case McpDiscoveryRequested():
+            rows.patch(MCP_SERVERS, {"id": server_id, **discovery_wanted(event.number, at)})
+        case McpToolsDiscovered():
+            found = {**discovery(event.number, "ready", at), "report": event.report.model_dump()}
+            fields: JsonObject = {"discovery": found, "tools": {**event.tool_ids}, "due_at": None}
+            rows.patch(MCP_SERVERS, {"id": server_id, **fields})
+        case McpDiscoveryFailed():
+            retry_at = event.retry_at.isoformat() if event.retry_at else None
+            failed: JsonObject = {
+                **discovery(event.number, "failed", at),
+                "attempts": event.attempt,
+                "kind": event.kind,
+                "reason": event.reason,
+                "retry_at": retry_at,
+            }
+            rows.patch(MCP_SERVERS, {"id": server_id, "discovery": failed, "due_at": retry_at})
+
+
+def mcp_columns(server_id: str, name: str, config: SealedMcpConfig) -> JsonObject:
+    """The columns that say how a server is called and reached, with its secrets sealed."""
+    fields: JsonObject = {
+        "command": config.command,
+        "args": [*config.args],
+        "env": None if config.env is None else {**config.env},
+        "server_url": config.secret_url or config.url,
+        "auth_header": config.auth_header or None,
+        "auth_token": config.auth_token or None,
+        "custom_headers": None if config.headers is None else {**config.headers},
+    }
+    document = mcp_server_document(server_id, name, config.transport, fields)
+    return {"name": name, "document": document}
+
+
+def discovery_wanted(number: int, at: datetime) -> JsonObject:
+    """The columns of a server whose tools are to be discovered now."""
+    return {"discovery": discovery(number, "pending", at), "due_at": at.isoformat()}
+
+
+def discovery(number: int, status: str, at: datetime) -> JsonObject:
+    """How far a discovery is, since when."""
+    return {
+        "number": number,
+        "status": status,
+        "at": at.isoformat(),
+        "attempts": 0,
+        "kind": None,
+        "reason": None,
+        "retry_at": None,
+        "report": None,
+    }
 
 
 def columns_of(fields: JsonObject) -> JsonObject:

@@ -97,6 +97,28 @@ from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.mcp_servers import (
+    CreateMcpServer,
+    DeleteMcpServer,
+    DiscoveryReport,
+    KnownMcpTool,
+    ListMcpTools,
+    McpConfigChanges,
+    McpDiscoveryFailed,
+    McpDiscoveryRequested,
+    McpServerChanged,
+    McpServerCreated,
+    McpServerDeleted,
+    McpServerNameFreed,
+    McpServerNameTaken,
+    McpToolsDiscovered,
+    PendingDefinition,
+    RefreshMcpServer,
+    SealedMcpConfig,
+    UnusableMcpTool,
+    UpdateMcpServer,
+    mcp_server_name_id,
+)
 from libs.contracts.memory import (
     BlockChanged,
     BlockCreated,
@@ -162,6 +184,25 @@ BESIDE = "conv-88888888-8888-4888-8888-888888888888"
 COPY = "block-99999999-9999-4999-8999-999999999999"
 TOOL = "tool-66666666-6666-4666-8666-666666666666"
 TOOL_RUN = "tool_run-77777777-7777-4777-8777-777777777777"
+MCP_SERVER = "mcp_server-88888888-8888-4888-8888-888888888888"
+MCP_CONFIG = SealedMcpConfig(
+    transport="streamable_http",
+    url="https://weather.example.com/mcp",
+    auth_header="Authorization",
+    auth_token=SEALED,
+    headers={"X-Team": SEALED},
+)
+MCP_TOOL = KnownMcpTool(
+    tool_id="tool-88888888-8888-4888-8888-888888888888",
+    name="forecast",
+    accepted="0123456789abcdef",
+    pending=PendingDefinition(
+        digest="fedcba9876543210",
+        description="The weather.",
+        parameters={"type": "object", "properties": {"city": {"type": "string"}}},
+        since=AT,
+    ),
+)
 
 LLM = llm_config(
     "openai/gpt-4o-mini",
@@ -420,6 +461,21 @@ COMMANDS: list[Command] = [
         scope_id=AGENT,
         allowed=AllowList(tools=["memory_insert", "roll_dice"], capabilities=["code", "memory"]),
     ),
+    CreateMcpServer(server_id=MCP_SERVER, name="weather", config=MCP_CONFIG),
+    UpdateMcpServer(
+        server_id=MCP_SERVER,
+        name="sky",
+        changes=McpConfigChanges(transport="streamable_http", auth_token=SEALED),
+    ),
+    DeleteMcpServer(server_id=MCP_SERVER),
+    RefreshMcpServer(server_id=MCP_SERVER, accepted=["forecast"]),
+    ListMcpTools(
+        listing_id="mcp_listing-88888888-8888-4888-8888-888888888888",
+        name="files",
+        config=SealedMcpConfig(
+            transport="stdio", command="/usr/bin/mcp-files", args=["/srv"], env={"KEY": SEALED}
+        ),
+    ),
     CreateBlocks(blocks=[HUMAN]),
     UpdateBlock(block_id=BLOCK, changes={"value": "Name: Grace", "tags": []}),
     RewriteBlock(block_id=BLOCK, value="Name: Grace", cause=CAUSE),
@@ -468,6 +524,20 @@ def of_tool_name(kind: type[Event], name: str) -> Event:
 
 def of_tool_run(kind: type[Event], **fields: Any) -> Event:
     return kind(originator_id=TOOL_RUN, originator_version=1, timestamp=AT, **fields)
+
+
+def of_mcp_server(event: type[Event], **fields: Any) -> Event:
+    return event(originator_id=MCP_SERVER, originator_version=1, timestamp=AT, **fields)
+
+
+def of_mcp_server_name(kind: type[Event]) -> Event:
+    return kind(
+        originator_id=mcp_server_name_id("org-1", "weather"),
+        originator_version=1,
+        timestamp=AT,
+        name="weather",
+        server_id=MCP_SERVER,
+    )
 
 
 EVENTS: list[Event] = [
@@ -753,4 +823,31 @@ EVENTS: list[Event] = [
         tools=["memory_insert", "roll_dice"],
         capabilities=["code", "memory"],
     ),
+    of_mcp_server(McpServerCreated, name="weather", config=MCP_CONFIG),
+    of_mcp_server(McpServerChanged, name="sky", config=MCP_CONFIG, version=2, number=2),
+    of_mcp_server(McpServerDeleted),
+    of_mcp_server(McpDiscoveryRequested, number=3, accepted=["forecast"]),
+    of_mcp_server(
+        McpToolsDiscovered,
+        number=3,
+        tools={"forecast": MCP_TOOL},
+        removed=["now"],
+        tool_ids={"forecast": MCP_TOOL.tool_id},
+        report=DiscoveryReport(
+            deleted=["now"],
+            updated=["forecast"],
+            needs_approval=["forecast"],
+            unusable=[UnusableMcpTool(name="loop", reason="its schema refers to itself")],
+        ),
+    ),
+    of_mcp_server(
+        McpDiscoveryFailed,
+        number=3,
+        attempt=1,
+        kind="unreachable",
+        reason="connection refused",
+        retry_at=AT + timedelta(seconds=2),
+    ),
+    of_mcp_server_name(McpServerNameTaken),
+    of_mcp_server_name(McpServerNameFreed),
 ]

@@ -59,6 +59,16 @@ from libs.contracts.heartbeat_pauses import (
     HeartbeatsResumed,
 )
 from libs.contracts.letta.tool_rules import InitToolRule
+from libs.contracts.mcp_servers import (
+    McpDiscoveryFailed,
+    McpDiscoveryRequested,
+    McpServerChanged,
+    McpServerCreated,
+    McpServerDeleted,
+    McpServerNameFreed,
+    McpServerNameTaken,
+    McpToolsDiscovered,
+)
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
@@ -80,6 +90,8 @@ from libs.contracts.tools import (
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
 from services.memory.domain import Block
+from services.tools.domain.mcp_server import McpServer
+from services.tools.domain.mcp_server_name import McpServerName
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_name import ToolName
 from services.tools.domain.tool_permissions import ToolPermissions
@@ -249,6 +261,16 @@ STOPPED_TOOL_RUN = [one(ToolRunBegun), one(ToolRunStopped)]
 LOST_TOOL_RUN = [one(ToolRunBegun), one(ToolRunLost)]
 REFUSED_TOOL_RUN = [one(ToolRunRefused)]
 TOOL_PERMISSIONS = [one(ToolPermissionsChanged)]
+MCP_SERVER = [
+    one(McpServerCreated),
+    one(McpDiscoveryFailed),
+    one(McpToolsDiscovered, removed=[]),
+    one(McpServerChanged),
+    one(McpToolsDiscovered, removed=[]),
+    one(McpDiscoveryRequested),
+]
+DELETED_MCP_SERVER = [one(McpServerCreated), one(McpServerDeleted)]
+MCP_SERVER_NAME = [one(McpServerNameTaken), one(McpServerNameFreed)]
 BLOCK = [one(BlockCreated), one(BlockChanged), one(BlockDeleted)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
@@ -264,6 +286,9 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "ToolRun.lost": (ToolRun, [*LOST_TOOL_RUN]),
     "ToolRun.refused": (ToolRun, [*REFUSED_TOOL_RUN]),
     "ToolPermissions": (ToolPermissions, [*TOOL_PERMISSIONS]),
+    "McpServer": (McpServer, [*MCP_SERVER]),
+    "McpServer.deleted": (McpServer, [*DELETED_MCP_SERVER]),
+    "McpServerName": (McpServerName, [*MCP_SERVER_NAME]),
 }
 
 

@@ -19,7 +19,7 @@ from tests.contract.golden import text_of as golden_text
 MODULES = (agent, compaction, conversation, conversation_lifecycle, memory, tools)
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
-TOOL, TOOL_RUN = examples.TOOL, examples.TOOL_RUN
+TOOL, TOOL_RUN, MCP_SERVER = examples.TOOL, examples.TOOL_RUN, examples.MCP_SERVER
 CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SCOPE = derived_id("tool_permissions", "agent", AGENT)
@@ -75,6 +75,21 @@ SUBJECTS = {
     + permissions_id("org-1", "agent", AGENT),
     "ToolNameTaken": f"tools.event.tool_name.taken.org-1.{TOOL}",
     "ToolNameFreed": f"tools.event.tool_name.freed.org-1.{TOOL}",
+    **{
+        f"{verb}McpServer": f"tools.command.mcp_server.{verb.lower()}.org-1.{MCP_SERVER}"
+        for verb in ("Create", "Update", "Delete", "Refresh")
+    },
+    "ListMcpTools": "tools.command.mcp_server.list_tools.org-1."
+    "mcp_listing-88888888-8888-4888-8888-888888888888",
+    **{
+        f"McpServer{verb}": f"tools.event.mcp_server.{verb.lower()}.org-1.{MCP_SERVER}"
+        for verb in ("Created", "Changed", "Deleted")
+    },
+    "McpDiscoveryRequested": f"tools.event.mcp_server.discovery_requested.org-1.{MCP_SERVER}",
+    "McpToolsDiscovered": f"tools.event.mcp_server.tools_discovered.org-1.{MCP_SERVER}",
+    "McpDiscoveryFailed": f"tools.event.mcp_server.discovery_failed.org-1.{MCP_SERVER}",
+    "McpServerNameTaken": f"tools.event.mcp_server_name.taken.org-1.{MCP_SERVER}",
+    "McpServerNameFreed": f"tools.event.mcp_server_name.freed.org-1.{MCP_SERVER}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",

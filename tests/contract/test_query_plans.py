@@ -56,6 +56,8 @@ from services.api.resources.agents import AGENTS
 from services.api.resources.agents import TOOLS as AGENT_TOOLS
 from services.api.resources.blocks import BLOCKS
 from services.api.resources.conversations import CONVERSATIONS
+from services.api.resources.mcp_discoveries import MCP_SERVERS
+from services.api.resources.mcp_servers_by_name import by_name
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs import TOOL_RUNS
@@ -64,11 +66,22 @@ from services.api.resources.tools import ToolPage
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
+from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
 )
-from tests.contract.examples import AGENT, BESIDE, BLOCK, CONVERSATION, RUN, STEP, TOOL, TOOL_RUN
+from tests.contract.examples import (
+    AGENT,
+    BESIDE,
+    BLOCK,
+    CONVERSATION,
+    MCP_SERVER,
+    RUN,
+    STEP,
+    TOOL,
+    TOOL_RUN,
+)
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
 
@@ -85,6 +98,8 @@ TABLES = {
     " 'agent-1', 'run-1', 'call-' || n, 'success', null",
     "tools.tool_permissions": "'tool_permissions-' || n, '{org}', 'agent',"
     " 'agent-' || n, null, null, 1",
+    "tools.mcp_servers": "'mcp_server-' || n, '{org}', now(), 'server-' || n, false, 1, '{{}}',"
+    " '{{}}', '{{}}', null",
     "tools.leases": "'tool_run-' || n, 'process-1', n, now()",
     "agent.agents": "'agent-' || n, '{org}', now(), now(), 'Ada', 'conv-' || n,"
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
@@ -189,6 +204,10 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresToolPermissionQueries: {
         "lists_of": lambda queries: queries.lists_of(ORG),
     },
+    PostgresMcpServerQueries: {
+        "versions": lambda queries: queries.versions([ORG], [MCP_SERVER]),
+        "declared": lambda queries: queries.declared(ORG),
+    },
     PostgresToolRunQueries: {
         "tool_run": lambda queries: queries.tool_run(ORG, TOOL_RUN),
     },
@@ -249,6 +268,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresAgentQueries: {"unfinished_creations"},
     PostgresRunQueries: {"orphaned_turns"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
+    PostgresMcpServerQueries: {"due_discoveries"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {
@@ -259,6 +279,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "step": (STEPS, STEP),
     "tool": (TOOLS, TOOL),
     "tool_run": (CALLS, TOOL_RUN),
+    "mcp_server": (MCP_SERVERS, MCP_SERVER),
 }
 READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
     "one": lambda reads, resource, key: reads.one(resource, ORG, key),
@@ -337,11 +358,15 @@ async def resources_have_keys(explained: Explained) -> None:
     queries, page = ToolQueries(reads), ToolPage(name="roll_1")
     for tools in (
         queries.page(filter_of(page, ORG), page.fits, Slice()),
+        queries.by_ids(ORG, [TOOL]),
         queries.search(["dice"], filter_of(ToolPage(), ORG), page.fits, 10),
     ):
         explained.scans = []
         await tools
         assert explained.without_key() == []
+    explained.scans = []
+    await reads.first(MCP_SERVERS, by_name("weather"))
+    assert explained.without_key() == []
     explained.scans = []
     attached = filter_of(Page(), ORG).by_key(IS_ATTACHED, agent=AGENT).add("v.label = 'human'")
     await reads.first(BLOCKS, attached, order=f"array_position({ATTACHED}, v.id)")

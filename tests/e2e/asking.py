@@ -20,7 +20,7 @@ SDK_HEADERS = {
 }
 USER = "user-00000000-0000-4000-8000-000000000000"
 NOBODY = "00000000-0000-4000-8000-000000000000"
-ID = re.compile(r"[a-z]+-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+ID = re.compile(r"[a-z_]+-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 MESSAGE_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 

@@ -43,6 +43,7 @@ def heeler(model: ScriptedModelProcess, web: Web) -> Iterator[HeelerInstance]:
         "ANTHROPIC_API_KEY": "any",
         "HEELER_PING_SECONDS": "1",
         "HEELER_CALLBACK_HOSTS": "localhost",
+        "HEELER_MCP_HOSTS": "127.0.0.1",
         "HEELER_PRICES": str(PRICES),
         "HEELER_FETCH_HOSTS": "localhost",
         "HEELER_WEB_SEARCH_URL": web.url,

@@ -8,6 +8,13 @@ from libs.contracts.letta.conversations import (
     UpdateConversation,
 )
 from libs.contracts.letta.generate_requests import GenerateRequest
+from libs.contracts.letta.mcp_servers import (
+    CreateMCPServerRequest,
+    MCPToolExecuteRequest,
+    NamedMCPServer,
+    NamedMCPServerUpdate,
+    UpdateMCPServerRequest,
+)
 from libs.contracts.letta.message_requests import (
     ApprovalCreate,
     ApprovalReturn,
@@ -55,6 +62,7 @@ __all__ = [
     "CreateBatch",
     "CreateBlock",
     "CreateConversation",
+    "CreateMCPServerRequest",
     "EmbeddingConfig",
     "GenerateRequest",
     "GenerateSchemaRequest",
@@ -63,10 +71,13 @@ __all__ = [
     "LettaBatchRequest",
     "LettaRequest",
     "LettaStreamingRequest",
+    "MCPToolExecuteRequest",
     "MessageCreate",
     "MessageInput",
     "MessageSearchRequest",
     "ModifyFeedbackRequest",
+    "NamedMCPServer",
+    "NamedMCPServerUpdate",
     "RecompileRequest",
     "RetrieveStreamRequest",
     "SearchAllMessagesRequest",
@@ -79,4 +90,5 @@ __all__ = [
     "ToolUpdate",
     "UpdateAgent",
     "UpdateConversation",
+    "UpdateMCPServerRequest",
 ]

@@ -102,6 +102,8 @@ def not_found(kind: str, id: str) -> JsonObject:
     """The 404 body for a resource that is not there: `kind` as in "agent" or "block"."""
     if kind == "block":
         return {"detail": f"Block with id '{id}' not found"}
+    if kind == "mcp_server":
+        return {"detail": f"MCP server with ID {id} not found"}
     if kind == "letter":
         return {"detail": f"Dead letter with id '{id}' not found"}
     return {"detail": f"{KINDS.get(kind, kind).capitalize()} with ID {id} not found"}
@@ -141,6 +143,17 @@ def approval_pending(request_id: str) -> JsonObject:
 def llm_failure(type: str, message: str, detail: str | None = None) -> JsonObject:
     """The body of the `error.type` family, for failures of models and MCP servers."""
     return {"error": {"type": type, "message": message, "detail": detail}}
+
+
+def mcp_connection_failed(detail: str) -> JsonObject:
+    """The 502 body for an MCP server that cannot be asked."""
+    return llm_failure("mcp_connection_error", "Failed to connect to MCP server.", detail)
+
+
+def mcp_server_unavailable(name: str, error: str) -> JsonObject:
+    """The 404 body for an MCP server whose tools cannot be read again."""
+    message = f"Could not connect to MCP server {name} to resync tools"
+    return {"detail": {"code": "MCPServerUnavailable", "message": message, "error": error}}
 
 
 def _located(error: ErrorDetails, location: Location) -> dict[str, object]:

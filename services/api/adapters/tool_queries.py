@@ -117,6 +117,17 @@ class ToolQueries:
         ]
         return [*theirs, *ours][:count_max]
 
+    async def by_ids(self, org: str, tool_ids: Sequence[str]) -> bytes:
+        """Those of these tools that clients or MCP servers made, as a JSON array, in the order of
+        their names."""
+        rows = await self.reads.database.fetch(
+            f"select {TOOLS.document} from unnest(%(ids)s::text[]) as wanted(id) cross join lateral"
+            f" (select * from {TOOLS.view} where id = wanted.id limit 1) v"
+            " where v.org = %(org)s order by v.name",
+            {"ids": list(tool_ids), "org": org},
+        )
+        return joined([str(document).encode() for (document,) in rows])
+
     async def made(self, found: Filter, part: Slice) -> list[bytes]:
         """The tools that clients made, of a slice whose cursors may be anything's."""
         own = replace(

@@ -24,3 +24,8 @@ def last_segment(request: AnyRequest) -> str:
     """The last segment of the path as the client meant it, with its slashes."""
     segments = request.scope["raw_path"].decode("ascii").rstrip("/").split("/")
     return unquote(segments[-1])
+
+
+def segment(request: AnyRequest, number: int) -> str:
+    """A segment of the path as the client meant it, with its slashes; the first is number 1."""
+    return unquote(request.scope["raw_path"].decode("ascii").split("/")[number])

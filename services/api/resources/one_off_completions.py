@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from litestar import Response, post
@@ -71,7 +71,7 @@ async def answer(request: AnyRequest, heard: asyncio.Queue[bytes]) -> JsonObject
 
 async def until_silence(
     request: AnyRequest, heard: asyncio.Queue[bytes], *, seconds: float = SILENCE_SECONDS_MAX
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncGenerator[dict[str, Any]]:
     """What is told, until nothing is any more. Raises the 499 for a client that has gone."""
     leaving = asyncio.ensure_future(hung_up(request))
     hearing = asyncio.ensure_future(heard.get())

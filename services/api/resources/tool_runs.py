@@ -113,18 +113,19 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
         seconds_max=RUN_SECONDS_MAX,
     )
     result = await outcome(request, command)
-    return raw(
-        to_json(
-            {
-                "status": status_of(result),
-                "func_return": result.text,
-                "agent_state": None,
-                "stdout": [*result.stdout],
-                "stderr": [*result.stderr],
-                "sandbox_config_fingerprint": None,
-            }
-        )
-    )
+    return raw(to_json(execution_result(result)))
+
+
+def execution_result(result: ToolRunResult) -> JsonObject:
+    """What came of a call, as V1 answers who made it."""
+    return {
+        "status": status_of(result),
+        "func_return": result.text,
+        "agent_state": None,
+        "stdout": [*result.stdout],
+        "stderr": [*result.stderr],
+        "sandbox_config_fingerprint": None,
+    }
 
 
 def status_of(result: ToolRunResult) -> str:

@@ -6,6 +6,7 @@ import re
 from hashlib import sha256
 
 from libs.contracts.bus_messages import INVALID, UNPROCESSABLE, JsonObject, Rejected
+from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.state_size import oversize_tool
 from services.tools.domain.schema_from_source import (
@@ -22,7 +23,11 @@ NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
 PYTHON, TYPESCRIPT = "python", "typescript"
 # What a schema is derived from, if none is given.
 SCHEMA_FOLLOWS = {"source_code", "source_type", "args_json_schema"}
-
+# What of a tool is not its users' to change, if it is that of an MCP server.
+DEFINED_BY_SERVER = {
+    "source_code", "source_type", "json_schema", "args_json_schema", "description",
+    "pip_requirements", "npm_requirements",
+}  # fmt: skip
 
 AGENT_STATE = "agent_state"
 
@@ -54,6 +59,8 @@ def completed(tool: ToolState) -> ToolState | Rejected:
 
 def with_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
     """The tool after a change; its schema follows its source, unless the change brings one."""
+    if tool.tool_type is ToolType.external_mcp:
+        return with_own_changes(tool, changes)
     follows = SCHEMA_FOLLOWS & changes.keys() and changes.get("json_schema") is None
     fields = dict(changes)
     if follows:
@@ -63,6 +70,22 @@ def with_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
     if "source_code" in changes and tool.args_json_schema and "args_json_schema" not in changes:
         fields["args_json_schema"] = None
     return completed(ToolState.model_validate({**tool.model_dump(), **fields}))
+
+
+def with_own_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
+    """The tool of an MCP server after a change of what is not the server's to say."""
+    for name in DEFINED_BY_SERVER & changes.keys():
+        if changes[name] != getattr(tool, name):
+            reason = (
+                f"`{name}`: '{tool.name}' is defined by its MCP server: change it there, and"
+                " refresh the server's tools"
+            )
+            return Rejected(code=INVALID, reason=reason)
+    changed = ToolState.model_validate({**tool.model_dump(), **changes})
+    metadata = {**(changed.metadata_ or {}), "mcp": (tool.metadata_ or {}).get("mcp")}
+    whole = changed.model_copy(update={"metadata_": metadata})
+    large = oversize_tool(whole.model_dump(mode="json"))
+    return Rejected(code=UNPROCESSABLE, reason=large) if large else whole
 
 
 def checked_schema(tool: ToolState) -> JsonObject:

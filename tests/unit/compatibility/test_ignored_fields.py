@@ -31,7 +31,16 @@ CONVERSATIONS = [
 
 # Where a body's fields are read. A field counts as read where its name is an attribute or a text.
 TOOLS = ["services/api/resources/tools.py", "services/tools/domain", "services/agent"]
+MCP_SERVERS = [
+    "services/api/resources/mcp_servers.py",
+    "services/api/resources/mcp_servers_by_name.py",
+]
 READERS: dict[str, list[str]] = {
+    "CreateMCPServerRequest": MCP_SERVERS,
+    "UpdateMCPServerRequest": MCP_SERVERS,
+    "MCPToolExecuteRequest": MCP_SERVERS,
+    "NamedMCPServer": MCP_SERVERS,
+    "NamedMCPServerUpdate": MCP_SERVERS,
     "CreateAgent": AGENTS,
     "UpdateAgent": AGENTS,
     "CreateBlock": BLOCKS,

@@ -1,0 +1,309 @@
+"""The language of the tools service about MCP servers: how each is reached, and what it offers.
+
+Secrets (tokens, values of headers and of environment variables, addresses with a key) are sealed by
+whoever sends a command, before there is one: neither the bus nor the log sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import Command, Event, Json, JsonObject, Value, delta_subject
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.url_redaction import without_credentials
+from libs.contracts.sealed_text import Sealed
+
+SERVICE = "tools"
+KIND = "mcp_server"  # the prefix of the ids
+
+# How many tools one server may bring, and how large their definitions may be together, as JSON.
+TOOLS_MAX = 256
+TOOLS_BYTES_MAX = 4 << 20
+# After which silence whoever waits for a list of tools looks for themselves.
+SILENCE_SECONDS_MAX = 1.0
+LISTING_SECONDS_MAX = 60.0
+
+type MaybeSealed = Sealed | Literal[""]
+type Transport = Literal["stdio", "sse", "streamable_http"]
+type DiscoveryStatus = Literal["pending", "ready", "failed"]
+
+
+def mcp_server_name_id(org: str, name: str) -> str:
+    """The id of the aggregate that guards the name of an MCP server in an organisation."""
+    return derived_id("mcp_server_name", org, name)
+
+
+class SealedMcpConfig(Value):
+    """How a server is reached. `auth_token`, the values of `headers` and of `env`, and
+    `secret_url` (where the address has a key in it; then `url` is the rest) are sealed."""
+
+    transport: Transport
+    url: str = ""
+    secret_url: MaybeSealed = ""
+    auth_header: str = ""
+    auth_token: MaybeSealed = ""
+    headers: dict[str, MaybeSealed] | None = None
+    command: str = ""
+    args: list[str] = Field(default_factory=list)
+    env: dict[str, MaybeSealed] | None = None
+
+
+class McpConfigChanges(Value):
+    """What of a configuration is to be otherwise; what is null stays."""
+
+    transport: Transport
+    url: str | None = None
+    secret_url: MaybeSealed | None = None
+    auth_header: str | None = None
+    auth_token: MaybeSealed | None = None
+    headers: dict[str, MaybeSealed] | None = None
+    command: str | None = None
+    args: list[str] | None = None
+    env: dict[str, MaybeSealed] | None = None
+
+
+class PendingDefinition(Value):
+    """What a server says of a tool since it was accepted; nobody has accepted that yet. With a
+    `problem` no tool can be made of it."""
+
+    digest: str
+    description: str = ""
+    parameters: JsonObject = Field(default_factory=dict)
+    since: datetime
+    problem: str = ""
+
+
+class KnownMcpTool(Value):
+    """A tool of a server: its id and its name in the registry, and the digest of the definition
+    that was accepted, with which it is shown to models."""
+
+    tool_id: str
+    name: str
+    accepted: str
+    pending: PendingDefinition | None = None
+
+
+class UnusableMcpTool(Value):
+    """What a server offers and no tool can be made of, and why."""
+
+    name: str
+    reason: str
+
+
+class DiscoveryReport(Value):
+    """What a list of tools changed, by the names that the server gives them. Those in `updated`
+    are defined otherwise than before; those in `needs_approval` are not called until somebody
+    accepts their new definition."""
+
+    deleted: list[str] = Field(default_factory=list)
+    updated: list[str] = Field(default_factory=list)
+    added: list[str] = Field(default_factory=list)
+    needs_approval: list[str] = Field(default_factory=list)
+    unusable: list[UnusableMcpTool] = Field(default_factory=list)
+
+
+class CreateMcpServer(Command):
+    """Add an MCP server; its tools are discovered then.
+
+    One that is `declared` in the configuration of the service goes when it is no longer there."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.create"
+    server_id: str
+    name: str
+    config: SealedMcpConfig
+    declared: bool = False
+
+    @property
+    def target(self) -> str:
+        return self.server_id
+
+
+class UpdateMcpServer(Command):
+    """Change how an MCP server is called or reached; its tools are discovered again then."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.update"
+    server_id: str
+    name: str | None = None
+    changes: McpConfigChanges | None = None
+
+    @property
+    def target(self) -> str:
+        return self.server_id
+
+
+class DeleteMcpServer(Command):
+    """Remove an MCP server and its tools."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.delete"
+    server_id: str
+
+    @property
+    def target(self) -> str:
+        return self.server_id
+
+
+class RefreshMcpServer(Command):
+    """Discover the tools of an MCP server again; the number of that discovery is the result.
+
+    `accepted` names tools, as the server does, whose new definition somebody accepts: what an
+    earlier discovery has shown, and no later one."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.refresh"
+    server_id: str
+    accepted: list[str] = Field(default_factory=list)
+
+    @property
+    def target(self) -> str:
+        return self.server_id
+
+
+class ListMcpTools(Command):
+    """Ask an MCP server for its tools, one that is there or one that is described.
+
+    Nothing is recorded. It is accepted when the server is about to be asked."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.list_tools"
+    listing_id: str
+    server_id: str = ""
+    name: str = ""
+    config: SealedMcpConfig | None = None
+
+    @property
+    def target(self) -> str:
+        """Each question is one of its own: none waits for those to the same server."""
+        return self.listing_id
+
+
+class McpServerCreated(Event):
+    """An MCP server exists; its tools are not known yet."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.created"
+    name: str
+    config: SealedMcpConfig
+    declared: bool = False
+
+
+class McpServerChanged(Event):
+    """An MCP server is called or reached otherwise; its tools have to be discovered again, unless
+    only its name changed.
+
+    `version` counts its configurations, `number` the discoveries."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.changed"
+    name: str
+    config: SealedMcpConfig
+    version: int
+    number: int
+    renamed_only: bool = False
+
+
+class McpServerDeleted(Event):
+    """An MCP server is gone."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.deleted"
+
+
+class McpDiscoveryRequested(Event):
+    """Somebody wants the tools of an MCP server to be discovered again, and accepts the changed
+    definitions of these."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.discovery_requested"
+    number: int
+    accepted: list[str] = Field(default_factory=list)
+
+
+class McpToolsDiscovered(Event):
+    """An MCP server said which tools it has.
+
+    `tools` are those whose entry is new or another one, `removed` those that it has no more;
+    `tool_ids` are the ids of all."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.tools_discovered"
+    number: int
+    tools: dict[str, KnownMcpTool] = Field(default_factory=dict)
+    removed: list[str] = Field(default_factory=list)
+    tool_ids: dict[str, str] = Field(default_factory=dict)
+    report: DiscoveryReport
+
+
+class McpDiscoveryFailed(Event):
+    """The tools of an MCP server could not be discovered; the next attempt is made at `retry_at`,
+    none where it is null."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.discovery_failed"
+    number: int
+    attempt: int
+    kind: str
+    reason: str
+    retry_at: datetime | None = None
+
+
+class McpServerNameTaken(Event):
+    """An MCP server of an organisation has this name, and no other one may have it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server_name.taken"
+    name: str
+    server_id: str
+
+    @property
+    def about(self) -> str:
+        return self.server_id
+
+
+class McpServerNameFreed(Event):
+    """No MCP server has this name any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server_name.freed"
+    name: str
+    server_id: str
+
+    @property
+    def about(self) -> str:
+        return self.server_id
+
+
+def sealed_fields(seal: Callable[[str], str], fields: JsonObject) -> JsonObject:
+    """The fields of a configuration with their secrets sealed; an empty one is none."""
+
+    def one(text: Json) -> Json:
+        return seal(text) if isinstance(text, str) and text else text
+
+    sealed = dict(fields)
+    if "auth_token" in sealed:
+        sealed["auth_token"] = one(sealed["auth_token"])
+    for field in ("headers", "env"):
+        values = sealed.get(field)
+        if isinstance(values, dict):
+            sealed[field] = {name: one(value) for name, value in values.items()}
+    url = sealed.get("url")
+    if isinstance(url, str):
+        shown = without_credentials(url)
+        sealed |= {"url": shown} | ({} if shown == url else {"secret_url": seal(url)})
+    return sealed
+
+
+def mcp_server_deltas(org: str, server_id: str) -> str:
+    """The subject of what whoever waits for a discovery is told: `{}`, look again."""
+    return delta_subject(SERVICE, KIND, "progress", org, server_id)
+
+
+def mcp_listing_deltas(org: str, listing_id: str) -> str:
+    """The subject of what came of a list of tools: its `tools`, or how it `failed` (`kind`,
+    `words`)."""
+    return delta_subject(SERVICE, "mcp_listing", "progress", org, listing_id)

@@ -1,0 +1,151 @@
+"""What MCP servers offer: wait for the tools service to know it, and say what it knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from pydantic_core import from_json
+
+from libs.contracts.bus_messages import Command, JsonObject
+from libs.contracts.letta import errors
+from libs.contracts.mcp_servers import (
+    LISTING_SECONDS_MAX,
+    SILENCE_SECONDS_MAX,
+    ListMcpTools,
+    RefreshMcpServer,
+    mcp_listing_deltas,
+    mcp_server_deltas,
+)
+from services.api.adapters.resource_query_builder import Resource
+from services.api.http.concurrency_limits import end_turn
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import ORG, api_of, document_of
+from services.api.http.request_parsing import AnyRequest
+from services.api.resources.one_off_completions import until_silence
+
+MCP_SERVERS = Resource(kind="mcp_server", view="tools.mcp_server_view", document="v.document")
+DISCOVERY = "v.discovery"
+KNOWN = "json_build_object('tools', v.tools, 'discovery', v.discovery, 'name', v.name)"
+# How long a list of tools is held back while the first discovery of them goes on.
+FIRST_DISCOVERY_SECONDS_MAX = 10.0
+
+type Heard = asyncio.Queue[bytes]
+
+
+@asynccontextmanager
+async def listening(request: AnyRequest, subject: str) -> AsyncIterator[Heard]:
+    """What is told on a subject from now on."""
+    heard: Heard = asyncio.Queue()
+    subscription = await api_of(request).bus.subscribe_deltas(
+        subject, lambda _, payload: heard.put_nowait(payload)
+    )
+    try:
+        yield heard
+    finally:
+        await subscription.end()
+
+
+async def refreshed(
+    request: AnyRequest, server_id: str, accepted: list[str] | None = None
+) -> dict[str, Any]:
+    """The report of a discovery that is made now. Raises the answer that its failure is."""
+    command = RefreshMcpServer(server_id=server_id, accepted=accepted or [])
+    async with listening(request, mcp_server_deltas(ORG, server_id)) as heard:
+        reply = await api_of(request).send(request, command)
+        number = int(str(reply.result["number"]))
+        seen = await settled(request, server_id, heard, number, LISTING_SECONDS_MAX)
+    if seen["discovery"]["status"] == "ready":
+        return dict(seen["discovery"]["report"])
+    raise unavailable(seen["name"], seen["discovery"])
+
+
+def unavailable(name: str, discovery: dict[str, Any]) -> Problem:
+    """The answer to who wants to know what cannot be discovered."""
+    reason = discovery["reason"] or f"no answer within {LISTING_SECONDS_MAX:g} seconds"
+    return Problem(404, errors.mcp_server_unavailable(name, reason))
+
+
+async def settled(
+    request: AnyRequest, server_id: str, heard: Heard, number: int, seconds: float
+) -> dict[str, Any]:
+    """What is known of the tools of a server, as soon as a discovery of this number or a later one
+    is over, or time is up. Raises the 404 of a server that is not there."""
+    clock = api_of(request).clock
+    until = clock.monotonic() + seconds
+    end_turn(request.scope["state"])  # a server may take long
+    while True:
+        seen: dict[str, Any] = from_json(
+            await document_of(request, MCP_SERVERS, server_id, document=KNOWN)
+        )
+        over = seen["discovery"]["number"] >= number and seen["discovery"]["status"] != "pending"
+        if over or clock.monotonic() >= until:
+            return seen
+        async with aclosing(until_silence(request, heard, seconds=SILENCE_SECONDS_MAX)) as told:
+            async for _ in told:
+                break
+
+
+async def known_tools(request: AnyRequest, server_id: str) -> dict[str, str]:
+    """The ids of the tools of a server, by the names that it gives them; the first discovery is
+    waited for, for a while. Raises the 404 of a server that is not there."""
+    seen = from_json(await document_of(request, MCP_SERVERS, server_id, document=KNOWN))
+    if seen["discovery"]["status"] == "pending" and not seen["tools"]:
+        async with listening(request, mcp_server_deltas(ORG, server_id)) as heard:
+            seen = await settled(request, server_id, heard, 0, FIRST_DISCOVERY_SECONDS_MAX)
+    return dict(seen["tools"])
+
+
+class McpServerFailed(Exception):
+    """A server could not be asked for its tools."""
+
+    def __init__(self, kind: str, words: str) -> None:
+        super().__init__(words)
+        self.kind = kind
+        self.words = words
+
+
+async def listed_tools(request: AnyRequest, command: ListMcpTools) -> list[JsonObject]:
+    """The tools that a server lists now. Raises McpServerFailed."""
+    async with listening(request, mcp_listing_deltas(ORG, command.listing_id)) as heard:
+        await send_listing(request, command)
+        end_turn(request.scope["state"])
+        async with aclosing(until_silence(request, heard, seconds=LISTING_SECONDS_MAX)) as answers:
+            async for told in answers:
+                if "failed" in told:
+                    raise McpServerFailed(told["failed"]["kind"], told["failed"]["words"])
+                return list(told["tools"])
+    raise McpServerFailed("timeout", f"no answer within {LISTING_SECONDS_MAX:g} seconds")
+
+
+async def send_listing(request: AnyRequest, command: Command) -> None:
+    """Have a server asked."""
+    await api_of(request).send(request, command, keyed=False)
+
+
+def connection_problem(failed: McpServerFailed) -> Problem:
+    """The answer to who wanted a list."""
+    if failed.kind == "timeout":
+        return Problem(408, {"detail": failed.words})
+    return Problem(502, errors.mcp_connection_failed(failed.words))
+
+
+def offered_tool(tool: JsonObject) -> JsonObject:
+    """A tool as its server describes it, in the form of MCP."""
+    problem = tool.get("problem")
+    return {
+        "name": tool["name"],
+        "title": None,
+        "description": tool["description"],
+        "inputSchema": tool["parameters"],
+        "outputSchema": None,
+        "icons": None,
+        "annotations": None,
+        "_meta": None,
+        "health": {
+            "status": "INVALID" if problem else "NON_STRICT_ONLY",
+            "reasons": [problem] if problem else [],
+        },
+    }

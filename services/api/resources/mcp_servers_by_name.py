@@ -1,0 +1,231 @@
+"""MCP servers as clients older than SDK 1.0 use them: by name, below the tools."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, delete, get, patch, post, put
+from litestar.response import Stream
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.mcp_servers import (
+    NamedMCPServer,
+    NamedMCPServerUpdate,
+    UpdateSSEMCPServer,
+    UpdateStdioMCPServer,
+    UpdateStreamableHTTPMCPServer,
+    named_config,
+)
+from libs.contracts.mcp_servers import DeleteMcpServer, ListMcpTools, SealedMcpConfig
+from libs.contracts.tool_runs import RunTool
+from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter
+from services.api.adapters.tool_queries import TOOLS
+from services.api.http.encoded_slashes import segment
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import ORG, api_of, raw, retrieved
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, body_of, query_of
+from services.api.resources.mcp_discoveries import (
+    MCP_SERVERS,
+    McpServerFailed,
+    connection_problem,
+    known_tools,
+    listed_tools,
+    offered_tool,
+    refreshed,
+)
+from services.api.resources.mcp_servers import (
+    Refresh,
+    added,
+    all_servers,
+    attempt,
+    changed,
+    opened,
+    sealed,
+)
+from services.api.resources.tool_runs import RUN_SECONDS_MAX, outcome, status_of
+
+PATH = "/v1/tools/mcp/servers"
+SERVER = f"{PATH}/{{mcp_server_name:str}}"
+NAME_SEGMENT, TOOL_SEGMENT, EXECUTED_SEGMENT = 5, 6, 7  # of the path, the first is 1
+
+
+@get(PATH, opt=returns("servers by name"))
+async def list_mcp_servers_by_name(request: AnyRequest) -> Response[bytes]:
+    """List the MCP servers by their names."""
+    servers = await all_servers(request)
+    return raw(to_json({one["server_name"]: named_config(one) for one in servers}))
+
+
+@put(PATH, opt=returns("servers", body=all_request_bodies.NamedMCPServer))
+async def add_mcp_server(request: AnyRequest) -> Response[bytes]:
+    """Add an MCP server, and list all; its tools are discovered from now on."""
+    body = (await body_of(request, NamedMCPServer)).root
+    await added(request, body.server_name, without_name(body))
+    return await all_configs(request)
+
+
+def without_name(config: BaseModel) -> BaseModel:
+    """A configuration without the name of its server, which is no part of it."""
+    return config.model_copy(update={"server_name": None})
+
+
+async def all_configs(request: AnyRequest) -> Response[bytes]:
+    """All servers, as older clients read them."""
+    return raw(to_json([named_config(one) for one in await all_servers(request)]))
+
+
+async def named(request: AnyRequest) -> dict[str, Any]:
+    """The server that the path names; raises the 404 of one that is not there."""
+    name = segment(request, NAME_SEGMENT)
+    row = await api_of(request).reads.first(MCP_SERVERS, by_name(name))
+    if row is None:
+        raise Problem(404, {"detail": f"MCP server '{name}' not found"})
+    return dict(opened(api_of(request).sealer, from_json(row)))
+
+
+def by_name(name: str) -> Filter:
+    """The server of this name."""
+    return Filter([ALL_OF_ORG], {"org": ORG}).add('v.name collate "C" = %(name)s', name=name)
+
+
+@patch(SERVER, opt=returns("server", body=all_request_bodies.NamedMCPServerUpdate))
+async def update_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
+    """Change the given fields of an MCP server."""
+    body = await body_of(request, NamedMCPServerUpdate)
+    server = await named(request)
+    await changed(request, server["id"], body.server_name, change_of(server, body))
+    after = await api_of(request).reads.one(MCP_SERVERS, ORG, server["id"])
+    assert after is not None, "what was just changed is there"
+    return raw(to_json(named_config(opened(api_of(request).sealer, from_json(after)))))
+
+
+def change_of(server: dict[str, Any], body: NamedMCPServerUpdate) -> BaseModel:
+    """A change as newer clients write it."""
+    if server["mcp_server_type"] == "stdio":
+        stdio = body.stdio_config
+        return UpdateStdioMCPServer.model_validate(
+            stdio.model_dump(exclude={"server_name", "type"}) if stdio else {}
+        )
+    fields = {
+        "server_url": body.server_url,
+        "auth_header": body.auth_header,
+        "auth_token": body.auth_token or body.token,
+        "custom_headers": body.custom_headers,
+    }
+    if server["mcp_server_type"] == "sse":
+        return UpdateSSEMCPServer.model_validate(fields)
+    return UpdateStreamableHTTPMCPServer.model_validate(fields)
+
+
+@delete(SERVER, status_code=200, opt=returns("servers"))
+async def delete_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
+    """Delete an MCP server and its tools, and list the others."""
+    server = await named(request)
+    await api_of(request).send(request, DeleteMcpServer(server_id=server["id"]))
+    return await all_configs(request)
+
+
+@get(f"{SERVER}/tools", opt=returns("tools as the server describes them"))
+async def list_tools_by_server_name(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
+    """Ask an MCP server for its tools."""
+    server = await named(request)
+    command = ListMcpTools(
+        listing_id=api_of(request).ids.new("mcp_listing"), server_id=server["id"]
+    )
+    try:
+        tools = await listed_tools(request, command)
+    except McpServerFailed as failed:
+        raise connection_problem(failed) from None
+    return raw(to_json([offered_tool(one) for one in tools]))
+
+
+@post(f"{SERVER}/resync", status_code=200, opt=returns("report", query=Refresh))
+async def resync_mcp_server(request: AnyRequest, mcp_server_name: str) -> Response[bytes]:
+    """Discover the tools of an MCP server again; says what was deleted, updated and added."""
+    asked = query_of(request, Refresh)
+    server = await named(request)
+    return raw(to_json(await refreshed(request, server["id"], asked.accept)))
+
+
+@post(f"{SERVER}/{{mcp_tool_name:str}}", status_code=200, opt=returns("tool"))
+async def add_mcp_tool(
+    request: AnyRequest, mcp_server_name: str, mcp_tool_name: str
+) -> Response[bytes]:
+    """The tool of an MCP server, to be attached; the server is asked again if it is not known."""
+    tool_id = await tool_named(request, segment(request, TOOL_SEGMENT))
+    return await retrieved(request, TOOLS, tool_id)
+
+
+async def tool_named(request: AnyRequest, name: str) -> str:
+    """The id of the tool that the server of the path calls so; raises the 404 of none."""
+    server = await named(request)
+    known = await known_tools(request, server["id"])
+    if name not in known:
+        await refreshed(request, server["id"])
+        known = await known_tools(request, server["id"])
+    if name not in known:
+        offered = ", ".join(sorted(known)) or "none"
+        detail = (
+            f"'{server['server_name']}' has no tool '{name}' that can be used: it has {offered}"
+        )
+        raise Problem(404, {"detail": detail})
+    return known[name]
+
+
+@post(
+    f"{SERVER}/tools/{{tool_name:str}}/execute",
+    status_code=200,
+    opt=returns("what the tool returned", body=all_request_bodies.MCPToolExecuteRequest),
+)
+async def execute_mcp_tool(
+    request: AnyRequest, mcp_server_name: str, tool_name: str
+) -> Response[bytes]:
+    """Call a tool of an MCP server with the given arguments."""
+    body = await body_of(request, all_request_bodies.MCPToolExecuteRequest)
+    command = RunTool(
+        tool_run_id=api_of(request).ids.new("tool_run"),
+        tool_id=await tool_named(request, segment(request, EXECUTED_SEGMENT)),
+        arguments=body.args,
+        seconds_max=RUN_SECONDS_MAX,
+    )
+    result = await outcome(request, command)
+    return raw(to_json({"result": result.text, "success": status_of(result) == "success"}))
+
+
+@post(
+    f"{PATH}/test",
+    status_code=200,
+    opt=returns("tools", body=all_request_bodies.NamedMCPServer),
+)
+async def test_mcp_server(request: AnyRequest) -> Response[bytes]:
+    """Ask an MCP server for its tools without adding it."""
+    try:
+        tools = await listed_tools(request, await described(request))
+    except McpServerFailed as failed:
+        raise connection_problem(failed) from None
+    return raw(to_json({"status": "success", "tools": [offered_tool(one) for one in tools]}))
+
+
+@post(
+    f"{PATH}/connect",
+    status_code=200,
+    opt=returns("events", body=all_request_bodies.NamedMCPServer, streams=True),
+)
+async def connect_described_mcp_server(request: AnyRequest) -> Stream:
+    """Try an MCP server without adding it, and tell what came of it as events."""
+    command = await described(request)
+    return attempt(request, command.name, command)
+
+
+async def described(request: AnyRequest) -> ListMcpTools:
+    """The question to a server that the body describes."""
+    api = api_of(request)
+    body = (await body_of(request, NamedMCPServer)).root
+    return ListMcpTools(
+        listing_id=api.ids.new("mcp_listing"),
+        name=body.server_name,
+        config=SealedMcpConfig.model_validate(sealed(api.sealer, without_name(body))),
+    )

@@ -1,0 +1,63 @@
+"""MCP servers whose tools are to be discovered, and those that are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+
+DUE_DISCOVERIES = """
+select s.id, s.org from tools.mcp_servers s
+where s.due_at <= now()
+  and not exists (select from tools.leases l where l.key = s.id and l.expires_at > now())
+order by s.due_at limit %(limit)s"""
+VERSIONS = """
+select s.id, s.version from unnest(%s::text[]) as wanted(id) cross join lateral
+    (select id, org, version from tools.mcp_servers where id = wanted.id limit 1) s
+where s.org = any(%s)"""
+DECLARED = 'select s.id from tools.mcp_servers s where s.org collate "C" = %(org)s and s.declared'
+
+
+@dataclass(frozen=True, slots=True)
+class DueDiscovery:
+    """A server whose tools are to be discovered, and whose it is."""
+
+    id: str
+    org: str
+
+
+class McpServerQueries(Protocol):
+    """What the engine reads of MCP servers."""
+
+    async def due_discoveries(self, limit: int) -> list[DueDiscovery]:
+        """Servers whose tools are to be discovered now, and nobody does, the longest first."""
+        ...
+
+    async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:
+        """The versions of those of these servers of these organisations that are there."""
+        ...
+
+    async def declared(self, org: str) -> list[str]:
+        """The servers that the configuration of the service declares."""
+        ...
+
+
+class PostgresMcpServerQueries:
+    """Keeps the contract of `McpServerQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def due_discoveries(self, limit: int) -> list[DueDiscovery]:
+        """Servers whose tools are to be discovered now, and nobody does, the longest first."""
+        rows = await self.database.fetch(DUE_DISCOVERIES, {"limit": limit})
+        return [DueDiscovery(*row) for row in rows]
+
+    async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:
+        """The versions of those of these servers of these organisations that are there."""
+        return dict(await self.database.fetch(VERSIONS, [server_ids, orgs]))
+
+    async def declared(self, org: str) -> list[str]:
+        """The servers that the configuration of the service declares."""
+        return [one for (one,) in await self.database.fetch(DECLARED, {"org": org})]

@@ -1,0 +1,206 @@
+"""An MCP server: how it is reached, what it offers, and how far the discovery of that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, Event, Rejected
+from libs.contracts.mcp_servers import (
+    DiscoveryReport,
+    DiscoveryStatus,
+    KnownMcpTool,
+    McpConfigChanges,
+    McpDiscoveryFailed,
+    McpDiscoveryRequested,
+    McpServerChanged,
+    McpServerCreated,
+    McpServerDeleted,
+    McpToolsDiscovered,
+    SealedMcpConfig,
+)
+
+# How long after each failed attempt the next one is made; what has failed as often as there are
+# waits is not attempted again until somebody asks for it.
+RETRY_SECONDS = (2.0, 10.0, 60.0, 300.0, *[900.0] * 16)
+# What does not mend by itself.
+FINAL_FAILURES = frozenset({"refused", "unauthorized", "too_large"})
+
+
+class McpServerState(BaseModel):
+    """What is known of an MCP server.
+
+    `version` counts its configurations, `number` the discoveries that were wanted; `attempts` are
+    those of the newest one that failed."""
+
+    name: str = ""
+    config: SealedMcpConfig | None = None
+    declared: bool = False
+    deleted: bool = False
+    version: int = 0
+    number: int = 0
+    status: DiscoveryStatus = "pending"
+    attempts: int = 0
+    accepted: list[str] = Field(default_factory=list)
+    tools: dict[str, KnownMcpTool] = Field(default_factory=dict)
+
+
+class McpServer(Aggregate[McpServerState]):
+    """One MCP server."""
+
+    State = McpServerState
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.deleted
+
+    @property
+    def present(self) -> McpServerState | None:
+        """The server, unless it is gone or was never there."""
+        return None if self.state.deleted or self.state.config is None else self.state
+
+    def create(
+        self, name: str, config: SealedMcpConfig, *, declared: bool, at: datetime
+    ) -> Rejected | None:
+        """Begin to exist."""
+        if self.exists:
+            return Rejected(code=CONFLICT, reason=f"MCP server {self.id} exists already")
+        self.happened(McpServerCreated, at=at, name=name, config=config, declared=declared)
+        return None
+
+    def changed(self, changes: McpConfigChanges | None) -> SealedMcpConfig | Rejected:
+        """The configuration as it is with these changes."""
+        state = self.present
+        if state is None or state.config is None:
+            return missing(self.id)
+        if changes is None:
+            return state.config
+        if changes.transport != state.config.transport:
+            return Rejected(
+                code=INVALID,
+                reason=f"`mcp_server_type`: {self.id} is of type {state.config.transport}, which"
+                " does not change: delete it, and create another one",
+            )
+        return with_changes(state.config, changes)
+
+    def change(self, name: str, config: SealedMcpConfig, *, at: datetime) -> Rejected | None:
+        """Be called and reached as said; what stays the same is not an event."""
+        state = self.present
+        if state is None:
+            return missing(self.id)
+        same = config == state.config
+        if not (same and name == state.name):
+            self.happened(
+                McpServerChanged,
+                at=at,
+                name=name,
+                config=config,
+                version=state.version + (not same),
+                number=state.number + (not same),
+                renamed_only=same,
+            )
+        return None
+
+    def delete(self, *, at: datetime) -> Rejected | None:
+        """Stop existing."""
+        if self.present is None:
+            return missing(self.id)
+        self.happened(McpServerDeleted, at=at)
+        return None
+
+    def request_discovery(self, accepted: list[str], *, at: datetime) -> Rejected | None:
+        """Have the tools discovered once more, and definitions accepted that were shown."""
+        state = self.present
+        if state is None:
+            return missing(self.id)
+        for name in accepted:
+            known = state.tools.get(name)
+            if known is None or known.pending is None or known.pending.problem:
+                reason = f"`accept`: no usable new definition of '{name}' waits to be accepted"
+                return Rejected(code=INVALID, reason=reason)
+        self.happened(McpDiscoveryRequested, at=at, number=state.number + 1, accepted=accepted)
+        return None
+
+    def discovered(
+        self,
+        tools: Mapping[str, KnownMcpTool],
+        removed: list[str],
+        report: DiscoveryReport,
+        *,
+        at: datetime,
+    ) -> None:
+        """Have these tools, besides those that are known and not removed."""
+        after = {**self.without(removed), **tools}
+        self.happened(
+            McpToolsDiscovered,
+            at=at,
+            number=self.state.number,
+            tools=dict(tools),
+            removed=removed,
+            tool_ids={name: one.tool_id for name, one in after.items()},
+            report=report,
+        )
+
+    def failed(self, kind: str, reason: str, *, at: datetime) -> None:
+        """Stay with the tools that are known, and be asked again later, if that may help."""
+        attempt = self.state.attempts + 1
+        again = kind not in FINAL_FAILURES and attempt <= len(RETRY_SECONDS)
+        self.happened(
+            McpDiscoveryFailed,
+            at=at,
+            number=self.state.number,
+            attempt=attempt,
+            kind=kind,
+            reason=reason,
+            retry_at=at + timedelta(seconds=RETRY_SECONDS[attempt - 1]) if again else None,
+        )
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        state = self.state
+        match event:
+            case McpServerCreated():
+                state.name, state.config, state.declared = event.name, event.config, event.declared
+                state.version, state.number = 1, 1
+            case McpServerChanged():
+                state.name, state.config = event.name, event.config
+                state.version = event.version
+                if not event.renamed_only:
+                    self.want_discovery(event.number, [])
+            case McpServerDeleted():
+                state.deleted, state.tools = True, {}
+            case McpDiscoveryRequested():
+                self.want_discovery(event.number, event.accepted)
+            case McpToolsDiscovered():
+                state.tools = {**self.without(event.removed), **event.tools}
+                state.status, state.attempts, state.accepted = "ready", 0, []
+            case McpDiscoveryFailed():
+                state.status, state.attempts = "failed", event.attempt
+
+    def without(self, removed: list[str]) -> dict[str, KnownMcpTool]:
+        """The tools that are known, but for these."""
+        return {name: one for name, one in self.state.tools.items() if name not in removed}
+
+    def want_discovery(self, number: int, accepted: list[str]) -> None:
+        """Know that a discovery is wanted that has not begun; what an unfinished one was to accept
+        is accepted with it."""
+        state = self.state
+        state.number, state.status, state.attempts = number, "pending", 0
+        state.accepted = sorted({*state.accepted, *accepted})
+
+
+def with_changes(config: SealedMcpConfig, changes: McpConfigChanges) -> SealedMcpConfig:
+    """A configuration after a change."""
+    given = changes.model_dump(exclude_none=True)
+    if "url" in given:
+        given.setdefault("secret_url", "")
+    return SealedMcpConfig.model_validate({**config.model_dump(), **given})
+
+
+def missing(server_id: str) -> Rejected:
+    """The refusal for a server that is not there."""
+    return Rejected(code=NOT_FOUND, reason=f"MCP server with ID {server_id} not found")

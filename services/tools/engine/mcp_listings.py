@@ -1,0 +1,72 @@
+"""Ask an MCP server for its tools, for somebody who waits, and record nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic_core import to_json
+
+from libs.contracts.bus_messages import Context, JsonObject
+from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, mcp_listing_deltas
+from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+from services.tools.domain.mcp_tool import problem_of
+from services.tools.engine.mcp_discoveries import McpPorts, listed
+
+LISTINGS_AT_ONCE_MAX = 32
+
+
+class McpListings:
+    """The lists that this process asks for."""
+
+    def __init__(self, ports: McpPorts) -> None:
+        self.ports = ports
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def room(self) -> bool:
+        """Whether one more can be asked for now."""
+        return len(self.tasks) < LISTINGS_AT_ONCE_MAX
+
+    def begin(self, listing_id: str, config: McpServerConfig, context: Context) -> None:
+        """Ask a server. One whose id is that of the list is there for it alone."""
+        task = asyncio.create_task(self.run(listing_id, config, context))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def run(self, listing_id: str, config: McpServerConfig, context: Context) -> None:
+        """Tell whoever waits what a server offers, or why that is not known."""
+        try:
+            told = await self.answer(config)
+        finally:
+            if config.id == listing_id:
+                await self.ports.sessions.end(listing_id)
+        subject = mcp_listing_deltas(context.org, listing_id)
+        await self.ports.bus.publish_delta(subject, to_json(told))
+
+    async def answer(self, config: McpServerConfig) -> JsonObject:
+        """What a server offers, or why that is not known."""
+        try:
+            tools = await listed(self.ports.sessions, config)
+        except McpFailed as failure:
+            return {"failed": {"kind": failure.kind, "words": failure.words}}
+        told: JsonObject = {
+            "tools": [
+                {
+                    "name": one.name,
+                    "description": one.description,
+                    "parameters": one.parameters,
+                    "problem": problem_of(one),
+                }
+                for one in tools
+            ]
+        }
+        if len(to_json(told)) > TOOLS_BYTES_MAX:
+            words = f"Its tools have more than {TOOLS_BYTES_MAX} bytes"
+            return {"failed": {"kind": "too_large", "words": words}}
+        return told
+
+    async def drain(self) -> None:
+        """Give all up."""
+        for task in list(self.tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)

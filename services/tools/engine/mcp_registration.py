@@ -1,0 +1,206 @@
+"""From the tools that an MCP server offers to tools in the registry: what is new is added, what is
+gone is removed, and what is defined otherwise waits until somebody accepts that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from pydantic_core import to_json
+
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.mcp_servers import (
+    TOOLS_BYTES_MAX,
+    TOOLS_MAX,
+    DiscoveryReport,
+    KnownMcpTool,
+    PendingDefinition,
+    UnusableMcpTool,
+)
+from libs.contracts.tools import tool_name_id
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.tools.domain.mcp_server import McpServer
+from services.tools.domain.mcp_tool import (
+    OFFERED_NAME_CHARS_MAX,
+    OfferedTool,
+    problem_of,
+    registry_names,
+    tool_of,
+    with_definition,
+    with_note,
+)
+from services.tools.domain.tool import Tool
+from services.tools.domain.tool_name import ToolName
+
+UNUSABLE_REPORTED_MAX = 100
+
+
+async def registered(
+    work: UnitOfWork, server: McpServer, offered: list[OfferedTool], *, at: datetime
+) -> None:
+    """Have the registry and the server's state follow what a server offers."""
+    registration = McpRegistration(work, server, at)
+    usable = registration.usable(offered)
+    names = {one.name for one in offered[: TOOLS_MAX * 2]}
+    for name in sorted(server.state.tools.keys() - names):
+        await registration.remove(name)
+    for one in usable:
+        await registration.follow(one)
+    registration.finish()
+
+
+class McpRegistration:
+    """What becomes of the tools of a server in one decision."""
+
+    def __init__(self, work: UnitOfWork, server: McpServer, at: datetime) -> None:
+        self.work = work
+        self.server = server
+        self.at = at
+        self.changed: dict[str, KnownMcpTool] = {}
+        self.removed: list[str] = []
+        self.deleted: list[str] = []
+        self.updated: list[str] = []
+        self.added: list[str] = []
+        self.unusable: list[UnusableMcpTool] = []
+
+    def usable(self, offered: list[OfferedTool]) -> list[OfferedTool]:
+        """Those of which tools can be made; why the others are not is noted."""
+        found: dict[str, OfferedTool] = {}
+        total = 0
+        for number, one in enumerate(offered):
+            problem = problem_of(one)
+            total += 0 if problem else len(to_json([one.name, one.description, one.parameters]))
+            if one.name in found:
+                self.note_unusable(one.name, "the server lists this name twice")
+            elif problem:
+                self.reject(one, problem)
+            elif number >= TOOLS_MAX or len(found) >= TOOLS_MAX:
+                self.reject(one, f"a server may bring {TOOLS_MAX} tools, and it lists more")
+            elif total > TOOLS_BYTES_MAX:
+                self.reject(one, f"its server's tools have more than {TOOLS_BYTES_MAX} bytes")
+            else:
+                found[one.name] = one
+        return list(found.values())
+
+    def reject(self, offered: OfferedTool, problem: str) -> None:
+        """Have no tool of this; one that there is already is not called until it is mended."""
+        self.note_unusable(offered.name, problem)
+        known = self.server.state.tools.get(offered.name)
+        if known is not None and (known.pending is None or known.pending.problem != problem):
+            pending = PendingDefinition(digest="", since=self.at, problem=problem)
+            self.changed[offered.name] = known.model_copy(update={"pending": pending})
+
+    def note_unusable(self, name: str, reason: str) -> None:
+        """Report what cannot be used."""
+        if len(self.unusable) < UNUSABLE_REPORTED_MAX:
+            shown = name[:OFFERED_NAME_CHARS_MAX]
+            self.unusable.append(UnusableMcpTool(name=shown, reason=reason))
+
+    async def remove(self, name: str) -> None:
+        """Have a tool no more that the server does not offer any more."""
+        known = self.server.state.tools[name]
+        await delete_tool(self.work, known.tool_id, at=self.at)
+        self.removed.append(name)
+        self.deleted.append(name)
+
+    async def follow(self, offered: OfferedTool) -> None:
+        """Add a tool, or compare what there is with what is offered."""
+        known = self.server.state.tools.get(offered.name)
+        tool = await self.work.load(Tool, known.tool_id) if known else None
+        if known is None or tool is None or tool.present is None:
+            await self.add(offered)
+        elif offered.digest == known.accepted:
+            self.settle(offered, known, tool)
+        elif self.accepts(offered, known):
+            tool.become(with_definition(tool.present, offered), at=self.at)
+            fields = {"accepted": offered.digest, "pending": None}
+            self.changed[offered.name] = known.model_copy(update=fields)
+            self.updated.append(offered.name)
+        else:
+            self.wait(offered, known, tool)
+
+    def accepts(self, offered: OfferedTool, known: KnownMcpTool) -> bool:
+        """Whether somebody accepts this definition: the one that they were shown."""
+        shown = known.pending is not None and known.pending.digest == offered.digest
+        return shown and offered.name in self.server.state.accepted
+
+    def settle(self, offered: OfferedTool, known: KnownMcpTool, tool: Tool) -> None:
+        """Know that a tool is defined as it was accepted."""
+        if known.pending is None or tool.present is None:
+            return
+        tool.become(with_note(tool.present, ""), at=self.at)
+        self.changed[offered.name] = known.model_copy(update={"pending": None})
+
+    def wait(self, offered: OfferedTool, known: KnownMcpTool, tool: Tool) -> None:
+        """Keep a tool as it was accepted, and not have it called before the new definition is."""
+        if known.pending is not None and known.pending.digest == offered.digest:
+            return
+        assert tool.present is not None, "a tool that is gone is added anew"
+        what = "schema" if offered.description == tool.present.description else "description"
+        tool.become(with_note(tool.present, f"its {what} has changed"), at=self.at)
+        pending = PendingDefinition(
+            digest=offered.digest,
+            description=offered.description,
+            parameters=offered.parameters,
+            since=self.at,
+        )
+        self.changed[offered.name] = known.model_copy(update={"pending": pending})
+        self.updated.append(offered.name)
+
+    async def add(self, offered: OfferedTool) -> None:
+        """Make a tool, under a name that nobody else has."""
+        state, work = self.server.state, self.work
+        for name in registry_names(state.name, offered.name):
+            guard = await work.load(ToolName, tool_name_id(work.context.org, name))
+            if name in BASE_TOOLS or guard.tool_id is not None:
+                continue
+            tool_id = derived_id("tool", self.server.id, offered.name, str(state.number))
+            tool = await work.load(Tool, tool_id)
+            made = tool_of(
+                offered,
+                tool_id=tool_id,
+                name=name,
+                server_id=self.server.id,
+                server_name=state.name,
+            )
+            refused = tool.create(made, at=self.at) or guard.take(name, tool_id, at=self.at)
+            assert refused is None, refused
+            self.changed[offered.name] = KnownMcpTool(
+                tool_id=tool_id, name=name, accepted=offered.digest
+            )
+            self.added.append(offered.name)
+            return
+        names = " and ".join(f"'{one}'" for one in registry_names(state.name, offered.name))
+        self.note_unusable(offered.name, f"tools have these names already, or none fits: {names}")
+
+    def finish(self) -> None:
+        """Record it."""
+        after = {**self.server.state.tools, **self.changed}
+        waiting = [one for one, it in after.items() if it.pending and one not in self.removed]
+        report = DiscoveryReport(
+            deleted=self.deleted,
+            updated=self.updated,
+            added=self.added,
+            needs_approval=sorted(waiting),
+            unusable=self.unusable,
+        )
+        self.server.discovered(self.changed, self.removed, report, at=self.at)
+
+
+async def delete_tool(work: UnitOfWork, tool_id: str, *, at: datetime) -> None:
+    """Remove a tool of a server from the registry, and free its name; nothing happens if it is
+    gone."""
+    tool = await work.load(Tool, tool_id)
+    if tool.present is None:
+        return
+    name = tool.present.name
+    guard = await work.load(ToolName, tool_name_id(work.context.org, name))
+    tool.delete(at=at)
+    guard.free(name, tool_id, at=at)
+
+
+async def delete_tools(work: UnitOfWork, tool_ids: Iterable[str], *, at: datetime) -> None:
+    """Remove all tools of a server."""
+    for tool_id in tool_ids:
+        await delete_tool(work, tool_id, at=at)

@@ -1,0 +1,197 @@
+"""Commands about MCP servers: load, decide, save, reply; what they offer is discovered then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.bus.ports import Clock
+from libs.contracts.bus_messages import BUSY, INVALID, Accepted, Command, Rejected
+from libs.contracts.mcp_servers import (
+    CreateMcpServer,
+    DeleteMcpServer,
+    ListMcpTools,
+    RefreshMcpServer,
+    SealedMcpConfig,
+    UpdateMcpServer,
+    mcp_server_name_id,
+)
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+from services.tools.domain.mcp_server import McpServer, missing
+from services.tools.domain.mcp_server_name import McpServerName
+from services.tools.domain.mcp_tool import with_server_name
+from services.tools.domain.tool import Tool
+from services.tools.engine.mcp_configs import opened
+from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
+from services.tools.engine.mcp_listings import McpListings
+from services.tools.engine.mcp_registration import delete_tools
+
+
+class McpServerHandlers:
+    """What becomes of an MCP server when the tools service is told so."""
+
+    def __init__(self, discoveries: McpDiscoveries, listings: McpListings, clock: Clock) -> None:
+        self.discoveries = discoveries
+        self.listings = listings
+        self.ports = discoveries.ports
+        self.clock = clock
+        self.ending: set[asyncio.Task[None]] = set()
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {
+            CreateMcpServer: self.create,
+            UpdateMcpServer: self.update,
+            DeleteMcpServer: self.delete,
+            RefreshMcpServer: self.refresh,
+            ListMcpTools: self.list_tools,
+        }
+
+    async def create(self, command: CreateMcpServer, work: UnitOfWork) -> Accepted | Rejected:
+        """Add a server that may be connected to."""
+        server = await work.load_new(McpServer, command.server_id)
+        name = await self.name(command.name, work)
+        at = self.clock.now()
+        refused = (
+            self.unconnectable(command.config, command.server_id, command.name, work)
+            or server.create(command.name, command.config, declared=command.declared, at=at)
+            or name.take(command.name, server.id, at=at)
+        )
+        if refused:
+            return refused
+        self.discover(server.id, work)
+        return Accepted()
+
+    async def update(self, command: UpdateMcpServer, work: UnitOfWork) -> Accepted | Rejected:
+        """Change a server; its tools follow its name at once, and its address by a discovery."""
+        server = await work.load(McpServer, command.server_id)
+        before = server.present
+        config = server.changed(command.changes)
+        if before is None or isinstance(config, Rejected):
+            return missing(command.server_id) if before is None else config  # type: ignore[return-value]
+        name, old_name, version = command.name or before.name, before.name, before.version
+        refused = self.unconnectable(config, server.id, name, work) or (
+            await self.renamed(server, name, work)
+        )
+        if refused is None:
+            refused = server.change(name, config, at=self.clock.now())
+        if refused:
+            return refused
+        if name != old_name:
+            await self.rename_tools(server, old_name, name, work)
+        if server.state.version != version:
+            self.discover(server.id, work)
+        return Accepted()
+
+    async def renamed(self, server: McpServer, name: str, work: UnitOfWork) -> Rejected | None:
+        """Take the new name of a server, if it has one, and free the old one."""
+        before = server.state.name
+        if name == before:
+            return None
+        taken = (await self.name(name, work)).take(name, server.id, at=self.clock.now())
+        if taken is None:
+            (await self.name(before, work)).free(before, server.id, at=self.clock.now())
+        return taken
+
+    async def rename_tools(
+        self, server: McpServer, before: str, after: str, work: UnitOfWork
+    ) -> None:
+        """Have the tools of a server say what it is called now; their own names stay."""
+        for known in server.state.tools.values():
+            tool = await work.load(Tool, known.tool_id)
+            if tool.present is not None:
+                tool.become(with_server_name(tool.present, before, after), at=self.clock.now())
+
+    async def delete(self, command: DeleteMcpServer, work: UnitOfWork) -> Accepted | Rejected:
+        """Remove a server and its tools."""
+        server = await work.load(McpServer, command.server_id)
+        state = server.present
+        if state is None:
+            return missing(command.server_id)
+        at = self.clock.now()
+        await delete_tools(work, [one.tool_id for one in state.tools.values()], at=at)
+        (await self.name(state.name, work)).free(state.name, server.id, at=at)
+        server.delete(at=at)
+        self.end_session(server.id, work)
+        return Accepted()
+
+    async def refresh(self, command: RefreshMcpServer, work: UnitOfWork) -> Accepted | Rejected:
+        """Have the tools of a server discovered once more."""
+        server = await work.load(McpServer, command.server_id)
+        refused = server.request_discovery(command.accepted, at=self.clock.now())
+        if refused:
+            return refused
+        self.discover(server.id, work)
+        return Accepted(result={"number": server.state.number})
+
+    async def list_tools(self, command: ListMcpTools, work: UnitOfWork) -> Accepted | Rejected:
+        """Ask a server for its tools."""
+        if not self.listings.room:
+            return Rejected(code=BUSY, reason="Too many MCP servers are asked: try again")
+        config = await self.asked(command, work)
+        if isinstance(config, Rejected):
+            return config
+        context = work.context
+        work.after_commit.append(lambda _: self.listings.begin(command.listing_id, config, context))
+        return Accepted()
+
+    async def asked(self, command: ListMcpTools, work: UnitOfWork) -> McpServerConfig | Rejected:
+        """The server that a list is wanted of."""
+        try:
+            if command.config is not None:
+                return opened(
+                    self.ports.sealer,
+                    command.config,
+                    server_id=command.listing_id,
+                    org=work.context.org,
+                    name=command.name,
+                    version=1,
+                )
+            state = (await work.load(McpServer, command.server_id)).present
+            if state is None:
+                return missing(command.server_id)
+            return config_of(self.ports.sealer, command.server_id, work.context.org, state)
+        except McpFailed as failure:
+            return Rejected(code=INVALID, reason=failure.words)
+
+    def unconnectable(
+        self, config: SealedMcpConfig, server_id: str, name: str, work: UnitOfWork
+    ) -> Rejected | None:
+        """The refusal of a server that may not be connected to."""
+        try:
+            whole = opened(
+                self.ports.sealer,
+                config,
+                server_id=server_id,
+                org=work.context.org,
+                name=name,
+                version=1,
+            )
+        except McpFailed as failure:
+            return Rejected(code=INVALID, reason=failure.words)
+        refused = self.ports.sessions.connections.refused(whole)
+        return Rejected(code=INVALID, reason=refused) if refused else None
+
+    def discover(self, server_id: str, work: UnitOfWork) -> None:
+        """Begin to discover when the decision is durable, if there is room; the sweeper does it
+        otherwise."""
+        if self.discoveries.room:
+            org = work.context.org
+            work.take_lease = server_id
+            work.after_commit.append(lambda epoch: self.discoveries.begin(server_id, org, epoch))
+
+    def end_session(self, server_id: str, work: UnitOfWork) -> None:
+        """End the session with a server when the decision is durable."""
+
+        def end(_: int | None) -> None:
+            task = asyncio.create_task(self.ports.sessions.end(server_id))
+            self.ending.add(task)
+            task.add_done_callback(self.ending.discard)
+
+        work.after_commit.append(end)
+
+    async def name(self, name: str, work: UnitOfWork) -> McpServerName:
+        """Who guards a name in the organisation that a command came from."""
+        return await work.load(McpServerName, mcp_server_name_id(work.context.org, name))

@@ -89,6 +89,7 @@ SERVICES = (
             "libs.contracts.conversation",
             "libs.contracts.runs_with_options",
             "libs.contracts.callbacks",
+            "libs.contracts.called_runs",
             "libs.contracts.steps",
             "libs.contracts.conversation_lifecycle",
             "libs.contracts.compaction",
@@ -99,7 +100,7 @@ SERVICES = (
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory", "tools"),
         follows=("agent", "memory", "tools"),
-        hears=("tools",),
+        hears=("agent", "tools"),
         environment=(
             *OPERATORS_LISTS,
             *("OPENAI_*", "ANTHROPIC_*", "HOME"),  # below the home is .netrc, for proxies

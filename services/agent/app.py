@@ -36,6 +36,7 @@ from services.agent.adapters.models.model_catalogue import Catalogue
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
+from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
@@ -163,7 +164,7 @@ def tool_router(
 ) -> ToolRouter:
     """The owners of tools that there are."""
     owners: Mapping[Owner, ToolOwner] = {
-        "agent": AgentTools(queries),
+        "agent": AgentTools(queries, MultiAgentTools(bus, queries, clock, seconds_max=seconds_max)),
         "memory": MemoryTools(bus, queries),
         "tools": CustomTools(bus, queries, clock, seconds_max=seconds_max),
     }

@@ -40,6 +40,7 @@ from libs.contracts.approvals import (
 )
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.callbacks import CallbackAttempted
+from libs.contracts.called_runs import CallingRun, RunCalled, StartCalledRun
 from libs.contracts.compaction import (
     ClearContext,
     CompactConversation,
@@ -344,6 +345,12 @@ ROLL_DICE = ToolState(
     metadata_={"tool_hash": "260ef933422d"},
 )
 
+CALLING = CallingRun(
+    agent_id="agent-99999999-9999-4999-8999-999999999999",
+    conversation_id=BESIDE,
+    run_id="run-calls",
+    waits=True,
+)
 COMMANDS: list[Command] = [
     CreateAgent(
         agent_id=AGENT,
@@ -398,6 +405,15 @@ COMMANDS: list[Command] = [
     ),
     SetToolApproval(agent_id=AGENT, tool="memory_insert", requires_approval=True),
     CancelRuns(agent_id=AGENT, run_ids=[RUN]),
+    StartCalledRun(
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        run=RUN_CONFIG,
+        messages=[SAID],
+        max_steps=50,
+        request_hash="sha256-of-the-request",
+        callers=[CALLING],
+    ),
     StartRunWithOptions(
         agent_id=AGENT,
         conversation_id=CONVERSATION,
@@ -757,6 +773,7 @@ EVENTS: list[Event] = [
         changes={"feedback": "positive", "tags": ["kind"]},
     ),
     of_conversation(RunDeleted, run_id=RUN),
+    of_conversation(RunCalled, run_id=RUN, callers=[CALLING]),
     of_conversation(
         ToolCallForbidden,
         run_id=RUN,

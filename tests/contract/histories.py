@@ -30,6 +30,7 @@ from libs.contracts.approvals import (
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.callbacks import CallbackAttempted
+from libs.contracts.called_runs import RunCalled
 from libs.contracts.compaction import (
     CompactionAccepted,
     ContextCleared,
@@ -209,6 +210,7 @@ CONVERSATION = [
     one(CallbackAttempted),
     one(StepAnnotated),
     one(ToolCallForbidden),
+    one(RunCalled),
     one(RunDeleted),
     *asks("run-asks"),
     accepted("run-part", messages=[SAID], answers=True),

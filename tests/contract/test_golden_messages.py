@@ -111,6 +111,8 @@ SUBJECTS = {
     "ToolCallFinished": f"agent.event.tool_call.finished.org-1.{RUN}",
     "ToolCallRefused": f"agent.event.tool_call.refused.org-1.{RUN}",
     "ToolCallInterrupted": f"agent.event.tool_call.interrupted.org-1.{RUN}",
+    "RunCalled": f"agent.event.run.called.org-1.{RUN}",
+    "StartCalledRun": f"agent.command.run.start_called.org-1.{CONVERSATION}",
     "ToolCallForbidden": f"agent.event.tool_call.forbidden.org-1.{RUN}",
     "RunToolsGated": f"agent.event.run.tools_gated.org-1.{RUN}",
     "ApprovalRequested": f"agent.event.approval.requested.org-1.{RUN}",

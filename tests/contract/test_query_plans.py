@@ -20,6 +20,7 @@ from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.callback_queries import PostgresCallbackQueries
+from services.agent.adapters.called_run_queries import PostgresCalledRunQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
@@ -110,6 +111,8 @@ TABLES = {
     " 'completed', 'end_turn', false, 'hash-' || n, null, null, '{{}}', false",
     "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
     " now(), 'success', 'openai/gpt-4o-mini', null, null, null",
+    "agent.called_runs": "'run-' || n, '{org}', 'conv-' || n % 10, 'run-' || n + 1,"
+    " 'conv-' || n % 10 + 1, true, '[]'",
     "agent.prices": "'openai/model-' || n, '-infinity', 'list', 1, 1, 1, 1",
     "agent.conversations": "'conv-b' || n, '{org}', 'agent-' || n % 10, now(), null, false, false,"
     " '{{}}', '{{}}'",
@@ -188,6 +191,12 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresCallbackQueries: {
         "messages_of_run": lambda queries: queries.messages_of_run(ORG, RUN),
+    },
+    PostgresCalledRunQueries: {
+        "call_chain": lambda queries: queries.call_chain(ORG, RUN),
+        "called_run": lambda queries: queries.called_run(ORG, RUN),
+        "waiting_calls": lambda queries: queries.waiting_calls(ORG, RUN),
+        "agents_with_tags": lambda queries: queries.agents_with_tags(ORG, ["a"], ["b"], 10),
     },
     PostgresPastRunQueries: {
         "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),

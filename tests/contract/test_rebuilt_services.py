@@ -20,6 +20,7 @@ from libs.contracts.agent import AgentCreated, AgentRequested
 from libs.contracts.approvals import ApprovalRequested
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.callbacks import CallbackAttempted
+from libs.contracts.called_runs import RunCalled
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -72,6 +73,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [MessageAppended, RunAccepted, HeartbeatsPaused, ConversationDeleted],
         [HeartbeatsPaused],
         [RunAccepted, CallbackAttempted],
+        [RunAccepted, RunCalled],
         [RunAccepted, ApprovalRequested],
     ],
 }

@@ -10,10 +10,12 @@ from typing import Any
 from libs.contracts.letta.blocks import BlockState
 from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DueCallback
+from services.agent.adapters.called_run_queries import CallChain, CalledRun
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.pause_queries import PausedConversation
 from services.agent.adapters.reconciliation_queries import LostBlock, MadeBlock, Orphan
+from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.model_context import AttachedBlock
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.domain import SameLabel
@@ -123,6 +125,22 @@ class SimQueries:
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         return await self.client.ask(lambda: finished(self.twin.unclaimed_blocks(blocks)))
+
+    async def call_chain(self, org: str, run_id: str) -> CallChain | None:
+        return await self.client.ask(lambda: finished(self.twin.call_chain(org, run_id)))
+
+    async def called_run(self, org: str, run_id: str) -> CalledRun | None:
+        return await self.client.ask(lambda: finished(self.twin.called_run(org, run_id)))
+
+    async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
+        return await self.client.ask(lambda: finished(self.twin.waiting_calls(org, run_id)))
+
+    async def agents_with_tags(
+        self, org: str, every: list[str], some: list[str], limit: int
+    ) -> list[str]:
+        return await self.client.ask(
+            lambda: finished(self.twin.agents_with_tags(org, every, some, limit))
+        )
 
 
 class SimView:

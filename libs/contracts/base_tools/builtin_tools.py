@@ -57,14 +57,16 @@ _MESSAGE = Argument("message", "What to say to it.")
 MULTI_AGENT_TOOLS = (
     BaseTool(
         name="send_message_to_agent_and_wait_for_reply",
-        owner="groups",
+        owner="agent",
+        idempotent=True,
         tool_type=ToolType.letta_multi_agent_core,
         description="Write to another agent and wait for its answer. It is told who you are.",
         arguments=(_MESSAGE, _AGENT),
     ),
     BaseTool(
         name="send_message_to_agents_matching_tags",
-        owner="groups",
+        owner="agent",
+        idempotent=True,
         tool_type=ToolType.letta_multi_agent_core,
         description="Write to every agent that has all of some tags and at least one of others, "
         "and gather their answers.",
@@ -76,7 +78,8 @@ MULTI_AGENT_TOOLS = (
     ),
     BaseTool(
         name="send_message_to_agent_async",
-        owner="groups",
+        owner="agent",
+        idempotent=True,
         tool_type=ToolType.letta_multi_agent_core,
         description="Write to another agent without waiting for an answer.",
         arguments=(_MESSAGE, _AGENT),

@@ -14,7 +14,7 @@ from libs.contracts.letta.enums import ToolType
 TOOL_RETURN_CHARS_MAX = 50_000
 
 # The service that carries a tool's calls out.
-Owner = Literal["agent", "memory", "tools", "groups"]
+Owner = Literal["agent", "memory", "tools"]
 
 _ID_NAMESPACE = "heeler.base-tool/"
 

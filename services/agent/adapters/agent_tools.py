@@ -1,4 +1,5 @@
-"""The agent service's own tools: words to the user, and searches in the history."""
+"""The agent service's own tools: words to the user and to other agents, and searches in the
+history."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, Field
 
 from services.agent.adapters.message_search import FoundMessage, MessageSearch, Search
+from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.call_arguments import arguments_of
@@ -55,13 +57,14 @@ class SendMessage(BaseModel):
 class AgentTools:
     """Keeps the contract of `ToolOwner`."""
 
-    def __init__(self, queries: MessageSearch) -> None:
+    def __init__(self, queries: MessageSearch, others: MultiAgentTools) -> None:
         self.queries = queries
         self.runners: dict[str, Runner] = {
             "conversation_search": self.conversation_search,
             "conversation_search_date": self.conversation_search_date,
             "pause_heartbeats": self.pause_heartbeats,
             "send_message": self.send_message,
+            **others.runners,
         }
 
     def runner(self, tool: HeldTool) -> Runner | None:

@@ -9,6 +9,10 @@ from libs.eventstore.connection_pool import Database
 from services.agent.adapters.approval_queries import ApprovalQueries, PostgresApprovalQueries
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
 from services.agent.adapters.callback_queries import CallbackQueries, PostgresCallbackQueries
+from services.agent.adapters.called_run_queries import (
+    CalledRunQueries,
+    PostgresCalledRunQueries,
+)
 from services.agent.adapters.conversation_queries import (
     ConversationQueries,
     PostgresConversationQueries,
@@ -27,6 +31,7 @@ class Queries(
     ApprovalQueries,
     BlockQueries,
     CallbackQueries,
+    CalledRunQueries,
     ConversationQueries,
     MessageSearch,
     PastRunQueries,
@@ -44,6 +49,7 @@ class PostgresQueries(
     PostgresAgentQueries,
     PostgresApprovalQueries,
     PostgresCallbackQueries,
+    PostgresCalledRunQueries,
     PostgresConversationQueries,
     PostgresMessageSearch,
     PostgresPastRunQueries,

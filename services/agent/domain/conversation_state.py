@@ -6,6 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
+from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import (
     ApprovalAnswered,
     ApprovalEnded,
@@ -22,6 +23,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.callbacks import CallbackAttempted
+from libs.contracts.called_runs import RunCalled
 from libs.contracts.compaction import CompactionAccepted, ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
@@ -251,7 +253,9 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             state.pause = None
         case ConversationDeleted():
             return ConversationState(agent_id=state.agent_id, deleted=True)
-        case StepAnnotated() | RunDeleted() | CallbackAttempted():
+        case (
+            StepAnnotated() | RunDeleted() | CallbackAttempted() | RunCalled() | ToolCallForbidden()
+        ):
             return state  # they say nothing of the run that is active
     if state.turn is not None:
         state.turn.pass_until(event.timestamp)

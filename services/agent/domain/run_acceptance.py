@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from libs.contracts.approvals import RunToolsGated, StartClientRun
+from libs.contracts.called_runs import RunCalled, StartCalledRun
 from libs.contracts.conversation import RunAccepted, StartRun
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
@@ -53,6 +54,9 @@ def promise(
     if command.options is not None:
         run_id, options = command.run.id, command.options
         conversation.happened(RunOptionsSet, at=at, run_id=run_id, options=options)
+    if isinstance(command, StartCalledRun):
+        run_id, callers = command.run.id, command.callers
+        conversation.happened(RunCalled, at=at, run_id=run_id, callers=callers)
     approvals = [one.tool_name for one in rules if isinstance(one, RequiresApprovalToolRule)]
     tools = command.client_tools if isinstance(command, StartClientRun) else []
     skills = command.client_skills if isinstance(command, StartClientRun) else []

@@ -10,12 +10,14 @@ from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
 from libs.contracts.approvals import AnswerApproval, StartClientRun
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Context, Rejected
+from libs.contracts.called_runs import StartCalledRun
 from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
 from libs.contracts.runs_with_options import StartRunWithOptions
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.approvals import answer
+from services.agent.domain.called_runs import refused_call
 from services.agent.domain.compaction import summary_if_idle
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import missing_in
@@ -43,6 +45,7 @@ class RunHandlers:
             CompactConversation: self.start_run,
             StartClientRun: self.start_run,
             AnswerApproval: self.start_run,
+            StartCalledRun: self.start_run,
             CancelRuns: self.cancel_runs,
         }
 
@@ -124,6 +127,10 @@ class RunHandlers:
         if isinstance(command, CompactConversation):
             refused = conversation.accept_compaction(command, asked_at=asked_at, at=at)
             return refused or command.run.id
+        if isinstance(command, StartCalledRun):
+            refused = refused_call(command.agent_id, command.callers)
+            if refused:
+                return refused
         theirs = command.client_tools if isinstance(command, StartClientRun) else []
         terms = Terms(
             config.agent_type,

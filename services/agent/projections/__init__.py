@@ -15,6 +15,7 @@ from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.callbacks import CallbackAttempted
+from libs.contracts.called_runs import RunCalled
 from libs.contracts.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
@@ -39,6 +40,7 @@ from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
 from services.agent.projections.approvals import project_approval
 from services.agent.projections.callbacks import note_attempt, wait_for_end
+from services.agent.projections.called_runs import called_run_row
 from services.agent.projections.conversations import project_conversation
 from services.agent.projections.heartbeat_pauses import project_pause
 from services.agent.projections.messages import message_row, rebuilt_row, summary_row
@@ -47,6 +49,7 @@ from services.agent.projections.steps import annotate_step, answered_step, end_s
 from services.agent.projections.tables import (
     APPROVALS,
     CALLBACKS,
+    CALLED_RUNS,
     CONVERSATIONS,
     HEARTBEAT_PAUSES,
     MESSAGES,
@@ -90,6 +93,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.delete(RUNS, "conversation_id", event.originator_id)
             rows.delete(STEPS, "conversation_id", event.originator_id)
             rows.delete(CALLBACKS, "conversation_id", event.originator_id)
+            rows.delete(CALLED_RUNS, "conversation_id", event.originator_id)
             rows.delete(HEARTBEAT_PAUSES, "conversation_id", event.originator_id)
             rows.delete(APPROVALS, "conversation_id", event.originator_id)
         case ApprovalRequested() | ApprovalAnswered() | ApprovalEnded():
@@ -98,6 +102,9 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.delete(RUNS, "id", event.run_id)
             rows.delete(STEPS, "run_id", event.run_id)
             rows.delete(CALLBACKS, "run_id", event.run_id)
+            rows.delete(CALLED_RUNS, "run_id", event.run_id)
+        case RunCalled():
+            rows.upsert(CALLED_RUNS, called_run_row(event, org))
         case CallbackAttempted():
             note_attempt(event, rows)
         case StepAnnotated():

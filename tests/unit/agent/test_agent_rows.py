@@ -49,6 +49,7 @@ from services.agent.projections.tables import (
     AGENTS,
     APPROVALS,
     CALLBACKS,
+    CALLED_RUNS,
     CONVERSATIONS,
     CREATIONS,
     HEARTBEAT_PAUSES,
@@ -258,6 +259,7 @@ class TestMessages:
             Deletion(RUNS, "conversation_id", CONVERSATION),
             Deletion(STEPS, "conversation_id", CONVERSATION),
             Deletion(CALLBACKS, "conversation_id", CONVERSATION),
+            Deletion(CALLED_RUNS, "conversation_id", CONVERSATION),
             Deletion(HEARTBEAT_PAUSES, "conversation_id", CONVERSATION),
             Deletion(APPROVALS, "conversation_id", CONVERSATION),
         ]
@@ -399,6 +401,7 @@ class TestSteps:
             Deletion(RUNS, "id", RUN),
             Deletion(STEPS, "run_id", RUN),
             Deletion(CALLBACKS, "run_id", RUN),
+            Deletion(CALLED_RUNS, "run_id", RUN),
         ]
 
 

@@ -251,8 +251,7 @@ class TestCalls:
             config=CONFIG, tools=["send_message_to_agent_async"], tags=[], block_ids=[]
         )
         call = ToolCall(id="call_1", name="send_message_to_agent_async", arguments="{}")
-        router = runner()
-        assert BASE_TOOLS["send_message_to_agent_async"].owner not in router.owners
+        router = ToolRouter({}, TickingClock(), policies=ToolPolicies)
         result = await router.run(call, held, RUN, STEP, CONTEXT)
         assert result == ToolResult(
             "error",

@@ -38,6 +38,7 @@ from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
 from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
+from services.agent.adapters.called_run_queries import CALLERS, CallChain, CalledRun
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.message_search import FoundMessage, Search
@@ -56,6 +57,7 @@ from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.app import tool_router
 from services.agent.domain.active_run import ModelReply, ToolResult
 from services.agent.domain.agent import Agent, AgentDesign
+from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
 from services.agent.domain.tools.custom_tools import CustomTool
@@ -282,6 +284,40 @@ class TwinQueries:
         ordered = sorted(rows, key=lambda row: row["position"])
         return [doc for row in ordered for doc in row["docs"]]
 
+    async def call_chain(self, org: str, run_id: str) -> CallChain | None:
+        runs = [row for row in self.rows("runs") if (row["id"], row["org"]) == (run_id, org)]
+        called = [row for row in self.rows("called_runs") if row["run_id"] == run_id]
+        callers = CALLERS.validate_python(called[0]["callers"]) if called else []
+        return CallChain(runs[0]["conversation_id"], callers) if runs else None
+
+    async def called_run(self, org: str, run_id: str) -> CalledRun | None:
+        runs = [row for row in self.rows("runs") if (row["id"], row["org"]) == (run_id, org)]
+        return CalledRun(runs[0]["status"], runs[0].get("stop_reason") or "") if runs else None
+
+    async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
+        status = {row["id"]: row["status"] for row in self.rows("runs") if row["org"] == org}
+        return [
+            WaitingCall(
+                row["run_id"],
+                row["conversation_id"],
+                row["caller_conversation_id"],
+                status[row["run_id"]] == "created",
+            )
+            for row in self.rows("called_runs")
+            if row["waits"] and status.get(row["caller_run_id"]) == "running"
+            if status.get(row["run_id"]) in ("created", "running")
+        ]
+
+    async def agents_with_tags(
+        self, org: str, every: list[str], some: list[str], limit: int
+    ) -> list[str]:
+        return [
+            row["id"]
+            for row in self.rows("agents")
+            if row["org"] == org and set(every) <= set(row["tags"])
+            if not some or set(some) & set(row["tags"])
+        ][:limit]
+
     async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
         known = (run_id, conversation_id, org)
         rows = self.rows("runs")
@@ -490,6 +526,8 @@ class World:
         self,
         *,
         block_ids: list[str] | None = None,
+        agent_id: str = AGENT,
+        tags: list[str] | None = None,
         parallel: bool = True,
         tools: list[str] | None = None,
         custom: list[CustomTool] | None = None,
@@ -500,21 +538,21 @@ class World:
             InMemoryEventStore(self.database, "agent", "setup"), "agent", projections.project
         )
         llm = LLM.model_copy(update={"parallel_tool_calls": parallel})
-        config = CONFIG.model_copy(update={"llm_config": llm, **fields})
+        config = CONFIG.model_copy(update={"id": agent_id, "llm_config": llm, **fields})
         tools = tools or ["memory_insert", "conversation_search", ASK]
-        design = AgentDesign(config=config, tools=tools, tags=[], block_ids=block_ids or [])
+        design = AgentDesign(config=config, tools=tools, tags=tags or [], block_ids=block_ids or [])
         for tool in custom or []:
             self.queries.tools["org-1", tool.id] = tool
             design.tools.append(tool.name)
             design.tool_ids.append(tool.id)
         work = repository.work(Context("setup", org="org-1"))
-        agent = await work.load(Agent, AGENT)
+        agent = await work.load(Agent, agent_id)
         assert agent.create(design, at=NOW) is None
-        talk = await work.load(Conversation, CONVERSATION)
+        talk = await work.load(Conversation, main_conversation(agent_id))
         blocks = await self.queries.seen_blocks("org-1", design.block_ids)
         prompt = system_prompt(config, blocks, previous_messages=0, at=NOW)
         system = message(1, role="system", content=prompt.content)
-        talk.begin(AGENT, system, prompt.shows, at=NOW)
+        talk.begin(agent_id, system, prompt.shows, at=NOW)
         await work.commit()
 
     def build_tool(

@@ -1,0 +1,283 @@
+"""The tools by which agents write to each other: each message is a run of the other agent.
+
+It is begun over the bus, and its id follows from the call: so a call that is made again after a
+crash has the same run, and reads the same answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, Field
+from pydantic_core import from_json
+
+from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.bus_messages import BUSY, Rejected, delta_subject
+from libs.contracts.called_runs import CallingRun, StartCalledRun
+from libs.contracts.conversation import CancelRuns, Message, main_conversation
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
+from libs.contracts.letta.runs import RunConfig
+from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.all_queries import Queries
+from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.called_runs import given_up, waits_of
+from services.agent.settings import TOOL_SECONDS_MAX
+
+RETRY_SECONDS = 0.5
+# How often a run is looked at whose end nobody tells: often while it is in line, seldom later.
+LOOK_SECONDS, LOOK_SECONDS_MAX = 1.0, 5.0
+# An answer is waited for a little less than a tool may take; and who is waited for waits less
+# itself, so that the last one ends first.
+PART_OF_DEADLINE = 0.9
+TARGETS_MAX = 50
+TARGETS_AT_ONCE = 8
+TAGS_MAX = 100
+NO_ANSWER = "<no response>"
+SENT = "Successfully sent message"
+
+
+class ToAgent(BaseModel):
+    """Arguments of the tools that write to one agent."""
+
+    message: str
+    other_agent_id: str
+
+
+class ToTags(BaseModel):
+    """Arguments of `send_message_to_agents_matching_tags`."""
+
+    message: str
+    match_all: list[str] = Field(default=[], max_length=TAGS_MAX)
+    match_some: list[str] = Field(default=[], max_length=TAGS_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What another agent said, or why it said nothing."""
+
+    texts: list[str]
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message to another agent, under way or to be sent, and the run that answers it."""
+
+    calling: Calling
+    agent_id: str
+    text: str
+    callers: list[CallingRun]
+
+    @property
+    def run_id(self) -> str:
+        """The same for the same call."""
+        calling = self.calling
+        return derived_id("run", calling.run_id, calling.step_id, calling.call.id, self.agent_id)
+
+
+class MultiAgentTools:
+    """Their runners. `seconds_max` is how long a call of a tool may take."""
+
+    def __init__(
+        self, bus: Bus, queries: Queries, clock: Clock, *, seconds_max: float = TOOL_SECONDS_MAX
+    ) -> None:
+        self.bus = bus
+        self.queries = queries
+        self.clock = clock
+        self.seconds_max = seconds_max
+        self.runners: dict[str, Runner] = {
+            "send_message_to_agent_and_wait_for_reply": self.wait_for_reply,
+            "send_message_to_agent_async": self.send,
+            "send_message_to_agents_matching_tags": self.ask_by_tags,
+        }
+
+    async def wait_for_reply(self, calling: Calling) -> ToolResult:
+        """Write to another agent and wait for what it says."""
+        wanted = ToAgent.model_validate_json(calling.call.arguments)
+        callers = await self.callers(calling, waits=True)
+        answer = await self.answer(Sent(calling, wanted.other_agent_id, wanted.message, callers))
+        if answer.failed:
+            return error(answer.failed)
+        return ToolResult("success", str(shown(wanted.other_agent_id, answer)))
+
+    async def send(self, calling: Calling) -> ToolResult:
+        """Write to another agent; what it says is in its own history."""
+        wanted = ToAgent.model_validate_json(calling.call.arguments)
+        callers = await self.callers(calling, waits=False)
+        refused = await self.begin(Sent(calling, wanted.other_agent_id, wanted.message, callers))
+        return error(refused.reason) if refused else ToolResult("success", SENT)
+
+    async def ask_by_tags(self, calling: Calling) -> ToolResult:
+        """Write to all agents with some tags, several at a time, and gather what they say."""
+        wanted = ToTags.model_validate_json(calling.call.arguments)
+        own = calling.design.config.id
+        found = await self.queries.agents_with_tags(
+            calling.context.org, wanted.match_all, wanted.match_some, TARGETS_MAX + 2
+        )
+        others = [one for one in found if one != own]
+        if len(others) > TARGETS_MAX:
+            return error(f"More than {TARGETS_MAX} agents have these tags: name more of them.")
+        callers = await self.callers(calling, waits=True)
+        room = asyncio.Semaphore(TARGETS_AT_ONCE)
+
+        async def ask(agent_id: str) -> dict[str, Any]:
+            async with room:
+                return shown(
+                    agent_id, await self.answer(Sent(calling, agent_id, wanted.message, callers))
+                )
+
+        return ToolResult("success", str(await asyncio.gather(*map(ask, others))))
+
+    async def callers(self, calling: Calling, *, waits: bool) -> list[CallingRun]:
+        """What led to this call, and the run that makes it. Raises StoreUnavailable."""
+        chain = await self.queries.call_chain(calling.context.org, calling.run_id)
+        config = calling.design.config
+        known = chain.conversation_id if chain else main_conversation(config.id)
+        own = CallingRun(
+            agent_id=config.id, conversation_id=known, run_id=calling.run_id, waits=waits
+        )
+        return [*(chain.callers if chain else []), own]
+
+    async def answer(self, sent: Sent) -> Answer:
+        """What the other agent says, within the time that there is for it."""
+        depth = waits_of(sent.callers)
+        seconds = self.seconds_max * PART_OF_DEADLINE**depth
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await self.answered(sent)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return await self.late(sent, seconds)
+
+    async def answered(self, sent: Sent) -> Answer:
+        """The same, however long it takes and whatever is away meanwhile."""
+        while True:
+            try:
+                return await self.asked(sent)
+            except (BusUnavailable, StoreUnavailable):
+                await self.clock.sleep(RETRY_SECONDS)
+
+    async def asked(self, sent: Sent) -> Answer:
+        """Have the run begun, and follow it to its end."""
+        ended = asyncio.Event()
+
+        def hear(_: str, payload: bytes) -> None:
+            if not from_json(payload).keys().isdisjoint(("end", "look")):
+                ended.set()
+
+        org = sent.calling.context.org
+        subject = delta_subject("agent", "run", "progress", org, sent.run_id)
+        subscription = await self.bus.subscribe_deltas(subject, hear)
+        try:
+            refused = await self.begin(sent)
+            return Answer([], refused.reason) if refused else await self.end(sent, ended)
+        finally:
+            await subscription.end()
+
+    async def begin(self, sent: Sent) -> Rejected | None:
+        """Have the run begun, once there is room for it; returns why not, if it cannot be."""
+        context = sent.calling.context.caused(sent.run_id)
+        while True:
+            reply = await self.bus.request(self.command(sent), context)
+            if not isinstance(reply, Rejected):
+                return None
+            if reply.code != BUSY:
+                return reply
+            await self.clock.sleep(RETRY_SECONDS)
+
+    def command(self, sent: Sent) -> StartCalledRun:
+        """What begins the run: a message of the system that says who writes."""
+        now, sender = self.clock.now(), sent.calling.design.config.id
+        what = "your answer goes back to it" if sent.callers[-1].waits else "it does not wait"
+        message = Message(
+            id=derived_id("message", sent.run_id),
+            role="system",
+            content=f"[Message from agent {sender}: {what}] {sent.text}",
+            created_at=now,
+            sender_id=sender,
+        )
+        run = RunConfig(
+            id=sent.run_id,
+            created_at=now,
+            agent_id=sent.agent_id,
+            background=True,
+            metadata={"run_type": "send_message_to_agent", "caller_run_id": sent.calling.run_id},
+        )
+        return StartCalledRun(
+            agent_id=sent.agent_id,
+            run=run,
+            messages=[message],
+            max_steps=MAX_STEPS_DEFAULT,
+            request_hash=sent.run_id,
+            callers=sent.callers,
+        )
+
+    async def end(self, sent: Sent, ended: asyncio.Event) -> Answer:
+        """What came of the run. While it is in line it may turn out that all wait for all."""
+        org, look = sent.calling.context.org, LOOK_SECONDS
+        while True:
+            ended.clear()
+            run = await self.queries.called_run(org, sent.run_id)
+            if run is None:
+                return Answer([], f"Agent {sent.agent_id} does not exist any more")
+            if run.status == "completed":
+                return Answer(await self.said(sent) or [NO_ANSWER])
+            if run.status not in ("created", "running"):
+                why = f"Agent {sent.agent_id} gave no answer: its run is {run.status}"
+                return Answer([], f"{why} ({run.stop_reason})" if run.stop_reason else why)
+            if run.status == "created" and await self.must_give_up(sent):
+                await self.withdraw(sent)
+                why = "waits for an answer that waits for yours, so your message was withdrawn"
+                return Answer([], f"Agent {sent.agent_id} {why}")
+            look = LOOK_SECONDS if run.status == "created" else min(2 * look, LOOK_SECONDS_MAX)
+            try:
+                async with asyncio.timeout(look):
+                    await ended.wait()
+            except TimeoutError:
+                pass
+
+    async def said(self, sent: Sent) -> list[str]:
+        """What the other agent said in the run. Raises StoreUnavailable."""
+        docs = await self.queries.messages_of_run(sent.calling.context.org, sent.run_id)
+        words = (one["content"] for one in docs if one["message_type"] == "assistant_message")
+        return [text_of(content) for content in words]
+
+    async def must_give_up(self, sent: Sent) -> bool:
+        """Whether all wait for all, and this call is the one that ends that."""
+        calls = await self.queries.waiting_calls(sent.calling.context.org, sent.run_id)
+        return given_up(calls, sent.run_id)
+
+    async def withdraw(self, sent: Sent) -> None:
+        """End a run that nobody waits for any more. Raises BusUnavailable."""
+        command = CancelRuns(agent_id=sent.agent_id, run_ids=[sent.run_id])
+        context = sent.calling.context.caused(derived_id("withdraw", sent.run_id))
+        await self.bus.request(command, context)
+
+    async def late(self, sent: Sent, seconds: float) -> Answer:
+        """What a model is told of an agent that did not answer in time; what is still in line there
+        is withdrawn."""
+        run = await self.queries.called_run(sent.calling.context.org, sent.run_id)
+        if run is not None and run.status == "created":
+            await self.withdraw(sent)
+            what = "was busy with something else, so your message was withdrawn"
+        else:
+            what = "is still at work on its answer, which nobody waits for any more"
+        return Answer([], f"Agent {sent.agent_id} did not answer within {seconds:.0f} s: it {what}")
+
+
+def shown(agent_id: str, answer: Answer) -> dict[str, Any]:
+    """An answer as models read it, the way V1 writes it."""
+    texts = [f"<error: {answer.failed}>"] if answer.failed else answer.texts
+    return {"agent_id": agent_id, "response": texts}
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))

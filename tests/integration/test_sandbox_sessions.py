@@ -318,6 +318,18 @@ class TestQuota:
         assert (used.files, used.bytes < 20_000) == (3, True)
         assert Used(2 << 20, 1).over(1 << 20, 9) == "its workspace holds more than 1 MiB"
 
+    async def test_folders_that_go_down_without_end_end_the_program_and_can_be_removed(
+        self, sandbox: ProcessSandbox, workspaces: AgentWorkspaces
+    ):
+        agents = AgentSessions(sandbox, workspaces, sandbox.places)
+        down = "i=0; while [ $i -lt 3000 ]; do mkdir d && cd d || exit; i=$((i+1)); done; sleep 9"
+        outcome = await agents.run(shell(down))
+        assert (outcome.status, "one in another" in outcome.reason) == ("killed", True), outcome
+        assert (await agents.run(shell("ls; chmod 000 d"))).stdout == "d\n"
+        await agents.remove(ORG, "agent-1")
+        assert await workspaces.present() == []
+        await agents.close()
+
     @pytest.mark.parametrize(
         ("org", "agent_id"),
         [

@@ -160,7 +160,7 @@ class AgentSessions:
         while True:
             since = loop.time()
             used = await self.workspaces.used(workspace)
-            over = used.over(bytes_max, files_max)
+            over = used.over(bytes_max, files_max, may_be_deep=before.deep)
             if over:
                 session.end_program(f"It was ended because {over}")
                 return

@@ -6,14 +6,13 @@ import asyncio
 import logging
 import os
 import re
-import shutil
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
+from services.tools.adapters.folder_removal import remove_folder
 from services.tools.sandbox.confinement import FIRST_UID
 from services.tools.sandbox.ports import Workspace
 
@@ -21,9 +20,11 @@ log = logging.getLogger(__name__)
 
 WORKSPACE_BYTES_MAX = 256 << 20
 WORKSPACE_FILES_MAX = 10_000
+FOLDERS_DEEP_MAX = 64
 # A workspace is always the same user's, and no sandbox without one is that user.
 FIRST_WORKSPACE_UID = FIRST_UID + 10_000
 WORKSPACE_UIDS = 90_000_000
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
@@ -33,17 +34,21 @@ class NoWorkspace(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a workspace holds. Files are counted with folders and links."""
+    """What a workspace holds. Files are counted with folders and links; `deep`: there are folders
+    further down than are looked into."""
 
     bytes: int
     files: int
+    deep: bool = False
 
-    def over(self, bytes_max: int, files_max: int) -> str:
+    def over(self, bytes_max: int, files_max: int, *, may_be_deep: bool = False) -> str:
         """Which bound it exceeds; empty if none."""
         if self.bytes > bytes_max:
             return f"its workspace holds more than {bytes_max >> 20} MiB"
         if self.files > files_max:
             return f"its workspace holds more than {files_max} files"
+        if self.deep and not may_be_deep:
+            return f"its workspace has more than {FOLDERS_DEEP_MAX} folders one in another"
         return ""
 
 
@@ -96,9 +101,10 @@ class AgentWorkspaces:
         return await asyncio.to_thread(used_by, workspace.path)
 
     async def remove(self, org: str, agent_id: str) -> None:
-        """Remove the workspace of an agent and all that is in it. Safe to repeat."""
+        """Remove the workspace of an agent and all that is in it. Safe to repeat. Raises OSError
+        for what cannot be removed now."""
         path = self.path(org, agent_id)
-        await asyncio.to_thread(shutil.rmtree, path, onexc=make_removable)
+        await remove_folder(path)
         with suppress(OSError):
             os.rmdir(os.path.dirname(path))  # the last one of its organisation
 
@@ -130,29 +136,39 @@ def uid_of(path: str) -> int:
 def used_by(path: str) -> Used:
     """What a folder holds; links are not followed, also if one takes the place of a folder while
     this looks. As soon as there are more files than may be no more are counted."""
-    size = files = 0
+    counted = Counted()
     with suppress(OSError):
-        for _, folders, names, folder in os.fwalk(path, follow_symlinks=False):
-            files += len(folders) + len(names)
-            for name in names:
-                with suppress(OSError):
-                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    size += min(found.st_blocks * 512, max(found.st_size, 4_096))
-            if files > 2 * WORKSPACE_FILES_MAX:
-                break
-    return Used(size, files)
+        counted.look_into(os.open(path, FOLDER), depth=1)
+    return Used(counted.bytes, counted.files, counted.deep)
 
 
-def make_removable(function: Any, path: str, error: BaseException) -> None:
-    """Remove what a program has made unreadable for its own user; nothing is left to remove where
-    somebody else was first."""
-    if isinstance(error, FileNotFoundError):
-        return
-    for one in (os.path.dirname(path), path):
-        with suppress(OSError):
-            if stat.S_ISDIR(os.lstat(one).st_mode):
-                os.chmod(one, 0o700)
-    if stat.S_ISDIR(os.lstat(path).st_mode):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        os.unlink(path)
+@dataclass(slots=True)
+class Counted:
+    """What was counted so far."""
+
+    bytes: int = 0
+    files: int = 0
+    deep: bool = False
+
+    def look_into(self, folder: int, depth: int) -> None:
+        """Count what is in an open folder, which is closed then."""
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self.files += 1
+                    if self.files > 2 * WORKSPACE_FILES_MAX:
+                        return
+                    with suppress(OSError):
+                        self.count(entry.name, folder, depth)
+        finally:
+            os.close(folder)
+
+    def count(self, name: str, folder: int, depth: int) -> None:
+        """Count one file, or what is in one folder."""
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            self.bytes += min(found.st_blocks * 512, max(found.st_size, 4_096))
+        elif depth == FOLDERS_DEEP_MAX:
+            self.deep = True
+        else:
+            self.look_into(os.open(name, FOLDER, dir_fd=folder), depth + 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from pydantic_core import to_json
 
+from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.sandbox_execution import Execution
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN, SandboxPool
 from services.tools.adapters.sandbox_session import ProcessSession
@@ -248,7 +248,7 @@ class ProcessSandbox:
             self.pool = None
         if self.folder is not None:
             with suppress(OSError):
-                await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+                await remove_folder(self.folder)
 
 
 def source_of(program: Program) -> str:

@@ -7,11 +7,11 @@ import asyncio
 import json
 import os
 import select
-import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 
+from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.process_usage import usage_of
 from services.tools.adapters.sandbox_spawner import Ended, Spawner, SpawnerFailed, close_all
 from services.tools.sandbox.ports import Workspace
@@ -279,7 +279,8 @@ class SandboxProcess:
         folder = self.spawner.confinement.folder
         if folder:
             path = os.path.join(folder, str(self.started.name))
-            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+            with suppress(OSError):
+                await remove_folder(path)
 
 
 def is_first(pid: object) -> bool:

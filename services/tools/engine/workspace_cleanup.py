@@ -48,5 +48,12 @@ class WorkspaceCleanup:
             for first in range(0, len(agent_ids), AGENTS_MAX):
                 asked = agent_ids[first : first + AGENTS_MAX]
                 for agent_id in await self.deleted.deleted(org, asked):
-                    await self.remove(org, agent_id)
-                    log.info("the workspace of %s is removed: the agent was deleted", agent_id)
+                    await self.try_to_remove(org, agent_id)
+
+    async def try_to_remove(self, org: str, agent_id: str) -> None:
+        """Remove one workspace; one that cannot be does not keep the others."""
+        try:
+            await self.remove(org, agent_id)
+            log.info("the workspace of %s is removed: the agent was deleted", agent_id)
+        except OSError as problem:
+            log.warning("the workspace of %s is not removed: %s", agent_id, problem)

@@ -172,7 +172,7 @@ home: ## Keep a dump of a home that this release makes (NAME=v1.2), for the test
 	@$(PYTHON) -m tests.homes $(NAME) $(ARGS)
 
 clean: ## Delete caches and the Python environment; the data stays
-	@rm -rf .venv .heeler-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/e2e/*/node_modules
+	@rm -rf .venv .heeler-tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache tests/e2e/*/node_modules tests/mcp_servers/foreign/node_modules
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 wipe: ## Stop Heeler and delete its data: all agents are gone

@@ -11,10 +11,11 @@ import pytest
 from letta_client import AsyncLetta, Letta
 from letta_client.types import AgentState
 
-from tests.chosen import new_heeler
+from tests.chosen import in_containers, new_heeler
 from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, unique
 from tests.e2e.node import Node, installed
 from tests.e2e.web import Web, serving
+from tests.mcp_servers.listed import write_list
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 
@@ -35,7 +36,17 @@ def web() -> Iterator[Web]:
 
 
 @pytest.fixture(scope="session")
-def heeler(model: ScriptedModelProcess, web: Web) -> Iterator[HeelerInstance]:
+def mcp_commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The programs that may be MCP servers, where the services find what is on this machine."""
+    if in_containers():
+        return {}
+    return {"HEELER_MCP_COMMANDS": str(write_list(tmp_path_factory.mktemp("mcp")))}
+
+
+@pytest.fixture(scope="session")
+def heeler(
+    model: ScriptedModelProcess, web: Web, mcp_commands: dict[str, str]
+) -> Iterator[HeelerInstance]:
     env = {
         "OPENAI_API_BASE": model.base_url,
         "OPENAI_API_KEY": "any",
@@ -48,6 +59,7 @@ def heeler(model: ScriptedModelProcess, web: Web) -> Iterator[HeelerInstance]:
         "HEELER_FETCH_HOSTS": "localhost",
         "HEELER_WEB_SEARCH_URL": web.url,
         "EXA_API_KEY": "key-of-the-operator",
+        **mcp_commands,
     }
     with new_heeler(env=env) as instance:
         yield instance

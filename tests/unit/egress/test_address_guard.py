@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx2
 import pytest
 
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
@@ -20,6 +21,7 @@ from libs.egress.failures import (
     Unreachable,
 )
 from libs.egress.guarded_http import REDIRECTS_MAX, Answer, Bounds, GuardedHttp, OutgoingRequest
+from libs.egress.guarded_transport import GuardedTransport
 from services.agent.adapters.client_poster import ClientPoster
 from services.agent.domain.callbacks import CallbackOutcome
 
@@ -306,3 +308,48 @@ async def test_the_refusal_names_the_setting_of_its_purpose() -> None:
 async def test_a_name_that_nobody_has_is_said_so() -> None:
     with pytest.raises(Unreachable, match=r"nobody\.invalid has no address"):
         await fetched("http://nobody.invalid/")
+
+
+async def test_no_hostile_address_is_asked_by_an_httpx2_client(listener: Listener) -> None:
+    """S09: what the MCP SDK asks by, over the same 60 addresses."""
+    for url in HOSTILE:
+        with pytest.raises((EgressFailed, httpx2.HTTPError, httpx2.InvalidURL)):
+            await asked(url.replace("PORT", str(listener.port)))
+    assert listener.connections == 0
+
+
+async def asked(url: str, *allowed: str) -> httpx2.Response:
+    guard = AddressGuard(frozenset(allowed), MCP_HOSTS)
+    async with httpx2.AsyncClient(
+        transport=GuardedTransport(guard, answer_bytes_max=1_000), trust_env=False
+    ) as client:
+        return await client.get(url)
+
+
+async def test_an_httpx2_client_connects_to_what_was_checked(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S10: also where a name means something else a moment later."""
+    looked_up: list[str] = []
+
+    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+        looked_up.append(host)
+        return [(0, 0, 0, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    listener.body = b"here"
+    url = f"http://tools.lan:{listener.port}/"
+    assert (await asked(url, "tools.lan")).content == b"here"
+    assert b"host: tools.lan" in listener.heads[0].lower()
+    with pytest.raises(Forbidden, match="HEELER_MCP_HOSTS"):
+        await asked(url.replace("tools", "other"), "tools.lan")
+    assert (looked_up, listener.connections) == (["tools.lan", "other.lan"], 1)
+
+
+async def test_an_httpx2_client_reads_no_more_than_the_bound(listener: Listener) -> None:
+    listener.body = b"x" * 1_001
+    with pytest.raises(httpx2.StreamError, match="more than 1000 bytes"):
+        await asked(f"http://localhost:{listener.port}/", "localhost")
+    listener.body, listener.headers = b"x", "content-encoding: gzip\r\n"
+    with pytest.raises(httpx2.StreamError, match="compressed"):
+        await asked(f"http://localhost:{listener.port}/", "localhost")

@@ -1,0 +1,261 @@
+"""Servers that were not written here, over all three transports, through an agent; and bad ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from letta_client import APIStatusError, Letta
+
+from tests.e2e.asking import says, unique
+from tests.e2e.conftest import NewAgent
+from tests.e2e.node import FOLDER, INSTALL_SECONDS_MAX, MODERN, Node, installed
+from tests.mcp_servers import listed
+from tests.mcp_servers.asking import PROGRAM, served
+from tests.mcp_servers.listed import FOREIGN, NOT_HERE, TIME, everything, filesystem
+from tests.servers import HeelerInstance
+from tests.waiting import wait_for
+
+LISTENING_SECONDS_MAX = 30.0
+
+pytestmark = pytest.mark.timeout(INSTALL_SECONDS_MAX + 120)
+
+
+@pytest.fixture(scope="module")
+def foreign() -> None:
+    """The packages of npm, or a skip that says why not."""
+    installed(FOREIGN)
+    if listed.node() == NOT_HERE:
+        pytest.skip("no Node is here")
+
+
+@contextmanager
+def listening(transport: str) -> Iterator[int]:
+    """The server of everything over HTTP, and its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    streams: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    environment = {**os.environ, "PORT": str(port)}
+    with subprocess.Popen([*everything(), transport], env=environment, **streams) as process:
+        try:
+            await_port(port)
+            yield port
+        finally:
+            process.kill()
+
+
+def await_port(port: int) -> None:
+    until = time.monotonic() + LISTENING_SECONDS_MAX
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            assert time.monotonic() < until, "it does not listen"
+            time.sleep(0.05)
+        else:
+            return
+
+
+@pytest.fixture
+def shared(heeler: HeelerInstance) -> Path:
+    """The folder that the filesystem server has."""
+    path = heeler.env.get("HEELER_MCP_COMMANDS")
+    if not path:
+        pytest.skip("what runs in containers finds no programs of the machine")
+    return Path(path).with_name("shared")
+
+
+class Servers:
+    """Adds MCP servers, and takes them away again."""
+
+    def __init__(self, letta: Letta) -> None:
+        self.letta = letta
+        self.ids: list[str] = []
+
+    def add(self, **config: Any) -> Any:
+        server = self.letta.mcp_servers.create(server_name=unique("server"), config=config)
+        self.ids.append(str(server.id))
+        return server
+
+    def program(self, argv: tuple[str, ...]) -> Any:
+        return self.add(mcp_server_type="stdio", command=argv[0], args=list(argv[1:]))
+
+    def at(self, kind: str, port: int, path: str) -> Any:
+        return self.add(mcp_server_type=kind, server_url=f"http://127.0.0.1:{port}{path}")
+
+    def tool(self, server: Any, name: str) -> Any:
+        """A tool of a server, whose name is another one where two servers have the same."""
+        listed = self.letta.mcp_servers.tools.list(server.id)
+        tools = {one.metadata["mcp"]["tool_name"]: one for one in listed}
+        assert name in tools, f"{sorted(tools)} of {server}"
+        return tools[name]
+
+
+@pytest.fixture
+def servers(letta: Letta) -> Iterator[Servers]:
+    made = Servers(letta)
+    yield made
+    for server_id in made.ids:
+        with suppress(APIStatusError):
+            letta.mcp_servers.delete(server_id)
+
+
+def returned(letta: Letta, agent_id: str, tool: str, **arguments: Any) -> Any:
+    """What an agent's call of a tool returned."""
+    text = f"CALL:{tool}:{json.dumps(arguments)}"
+    answer = letta.agents.messages.create(agent_id, messages=says(text))
+    [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+    return found
+
+
+@pytest.mark.operation("POST /v1/mcp-servers/")
+@pytest.mark.operation("GET /v1/mcp-servers/{mcp_server_id}/tools")
+def test_one_server_over_all_three_transports(
+    letta: Letta, servers: Servers, new_agent: NewAgent, foreign: None, shared: Path
+) -> None:
+    """TOOL-07, TOOL-08, TOOL-09, TOOL-10: `@modelcontextprotocol/server-everything`."""
+    with listening("sse") as sse, listening("streamableHttp") as streamable:
+        for server in (
+            servers.program((*everything(), "stdio")),
+            servers.at("sse", sse, "/sse"),
+            servers.at("streamable_http", streamable, "/mcp"),
+        ):
+            echo = servers.tool(server, "echo")
+            agent = new_agent(tool_ids=[echo.id])
+            result = returned(letta, agent.id, echo.name, message="Hello")
+            assert (result.status, result.tool_return) == ("success", "Echo: Hello")
+            wrong = returned(letta, agent.id, echo.name, message=7)
+            assert wrong.status == "error"
+            letta.mcp_servers.delete(server.id)
+
+
+def test_an_agent_works_with_files_and_clocks_of_foreign_servers(
+    letta: Letta, servers: Servers, new_agent: NewAgent, foreign: None, shared: Path
+) -> None:
+    """TOOL-07: `@modelcontextprotocol/server-filesystem`, and `mcp-server-time` of PyPI."""
+    files, clock = servers.program(filesystem(shared)), servers.program(TIME)
+    write, read = (servers.tool(files, name) for name in ("write_file", "read_text_file"))
+    convert = servers.tool(clock, "convert_time")
+    agent = new_agent(tool_ids=[write.id, read.id, convert.id])
+    path = str(shared / f"{unique('note')}.txt")
+    written = returned(letta, agent.id, write.name, path=path, content="Hello")
+    assert (written.status, Path(path).read_text()) == ("success", "Hello")
+    found = returned(letta, agent.id, read.name, path=path)
+    assert (found.status, found.tool_return) == ("success", "Hello")
+    refused = returned(letta, agent.id, read.name, path="/etc/passwd")
+    assert (refused.status, "denied" in refused.tool_return) == ("error", True)
+    zones = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo", "time": "03:00"}
+    assert "12:00" in returned(letta, agent.id, convert.name, **zones).tool_return
+
+
+@pytest.mark.operation("POST /v1/mcp-servers/", client=MODERN)
+@pytest.mark.operation("GET /v1/mcp-servers/{mcp_server_id}/tools", client=MODERN)
+@pytest.mark.operation("POST /v1/mcp-servers/{mcp_server_id}/tools/{tool_id}/run", client=MODERN)
+def test_the_same_from_typescript(heeler: HeelerInstance, node: Node) -> None:
+    """TOOL-10: over both transports that have an address."""
+    with served() as port:
+        urls = {
+            "HEELER_TEST_URL": heeler.base_url,
+            "HEELER_TEST_MCP_URL": f"http://127.0.0.1:{port}",
+        }
+        done = subprocess.run(
+            [node.node, "--test", "mcp_servers.mjs"],
+            cwd=FOLDER,
+            env={**node.environment, **urls},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_bad_server_costs_an_agent_that_call_and_nothing_else(
+    letta: Letta, servers: Servers, new_agent: NewAgent, heeler: HeelerInstance, shared: Path
+) -> None:
+    """R30: crash in a call, garbage, 100 MB; a dead server leaves the agent its other tools."""
+    good = servers.program(PROGRAM)
+    with served() as port:
+        bad = servers.at("streamable_http", port, "/mcp")
+        *held, slow = (servers.tool(bad, name) for name in ("crash", "garbage", "large", "slow"))
+        echo = servers.tool(good, "echo")
+        agent = new_agent(tool_ids=[one.id for one in (*held, slow, echo)])
+        for tool in held:
+            result = returned(letta, agent.id, tool.name)
+            assert (result.status, bad.server_name in result.tool_return) == ("error", True)
+            assert "may have taken effect" in result.tool_return
+            assert returned(letta, agent.id, echo.name, text="well").tool_return == "well"
+    assert returned(letta, agent.id, slow.name, text="0").status == "error"
+    assert returned(letta, agent.id, echo.name, text="still here").tool_return == "still here"
+
+
+@pytest.mark.operation("POST /v1/mcp-servers/")
+def test_no_program_is_started_that_is_not_listed(letta: Letta, servers: Servers) -> None:
+    """S11: refused before anything is stored or started."""
+    for argv in (("/bin/sh", "-c", "id"), ("npx", "-y", "anything"), (*PROGRAM, "--pages", "same")):
+        with pytest.raises(APIStatusError) as refused:
+            servers.program(argv)
+        assert refused.value.status_code == 400
+        assert "HEELER_MCP_COMMANDS" in str(refused.value)
+    with pytest.raises(APIStatusError, match="LD_PRELOAD"):
+        servers.add(
+            mcp_server_type="stdio",
+            command=PROGRAM[0],
+            args=list(PROGRAM[1:]),
+            env={"LD_PRELOAD": "/tmp/evil.so"},
+        )
+
+
+@pytest.mark.parametrize(
+    "url", ["http://10.0.0.1/mcp", "http://169.254.169.254/", "http://[::ffff:7f00:1]/", "file:///"]
+)
+def test_no_private_address_is_asked_as_a_server(servers: Servers, url: str) -> None:
+    """S09: the address of a server is guarded."""
+    for kind in ("sse", "streamable_http"):
+        with pytest.raises(APIStatusError) as refused:
+            servers.add(mcp_server_type=kind, server_url=url)
+        assert refused.value.status_code in (400, 422)
+
+
+async def test_programs_end_with_the_service_that_started_them(
+    letta: Letta, servers: Servers, heeler: HeelerInstance, shared: Path
+) -> None:
+    """R30: after a kill -9 of the tools service nothing of them is left, and they are back when
+    they are needed."""
+    server = servers.program(PROGRAM)
+    echo, fork = servers.tool(server, "echo"), servers.tool(server, "fork")
+    run = letta.mcp_servers.tools.run
+    assert run(fork.id, mcp_server_id=server.id, args={}).func_return == "forked"
+    pids = scripted()
+    assert pids
+    heeler.kill9("tools")
+    await wait_for("their end", lambda: not scripted() & pids, 10.0)
+    await wait_for("it is back", lambda: is_back(run, echo.id, server.id), 30.0)
+
+
+def is_back(run: Any, tool_id: str, server_id: str) -> bool:
+    try:
+        ran = run(tool_id, mcp_server_id=server_id, args={"text": "back"})
+    except APIStatusError:
+        return False
+    return bool(ran.func_return == "back")
+
+
+def scripted() -> set[int]:
+    """The processes that are scripted servers over pipes."""
+    found = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                if b"scripted.py\0--stdio" in (folder / "cmdline").read_bytes():
+                    found.add(int(folder.name))
+    return found

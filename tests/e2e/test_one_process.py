@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -16,8 +17,10 @@ from letta_client import AsyncLetta, Letta
 from deploy.embedded.settings import SERVICES
 from libs.contracts.services import SHARED_CONNECTIONS_MAX
 from tests.e2e.asking import MODEL, SDK_HEADERS, SECONDS_MAX, kinds, says, stream, unique
+from tests.mcp_servers.changing import ChangingServer, changing_server
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
+from tests.waiting import wait_for
 
 CREATE = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
@@ -28,9 +31,22 @@ HUMAN = [{"label": "human", "value": "Name: Ada"}]
 
 
 @pytest.fixture(scope="module")
-def small(model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
+def weather() -> Iterator[ChangingServer]:
+    with changing_server() as server:
+        server.token = "t0ken"
+        yield server
+
+
+@pytest.fixture(scope="module")
+def small(
+    model: ScriptedModelProcess, weather: ChangingServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HeelerInstance]:
+    declared = tmp_path_factory.mktemp("mcp") / "servers.toml"
+    declared.write_text(f'[servers.weather]\nurl = "{weather.url}"\nauth_token = "t0ken"\n')
     env = {
         "HEELER_PROCESSES": "one",
+        "HEELER_MCP_CONFIG": str(declared),
+        "HEELER_MCP_HOSTS": "127.0.0.1",
         "OPENAI_API_BASE": model.base_url,
         "OPENAI_API_KEY": "any",
     }
@@ -59,6 +75,26 @@ def test_one_process_is_all_services(small: HeelerInstance) -> None:
     assert list(status["parts"]) == ["supervisor", "postgres", "nats", "services"]
     assert status["parts"]["services"]["state"] == "ok"
     assert len({small.pid(name) for name in SERVICES}) == 1
+
+
+async def test_a_server_that_its_configuration_declares_is_there_and_called(
+    client: AsyncLetta, weather: ChangingServer
+) -> None:
+    """TOOL-06: MCP servers in a file."""
+
+    async def declared() -> Any:
+        return [one for one in await client.mcp_servers.list() if one.server_name == "weather"]
+
+    [server] = await wait_for("the declared server", declared)
+    tools = await client.mcp_servers.tools.list(server.id)
+    assert {one.name for one in tools} == {"forecast", "alerts"}
+    agent = await client.agents.create(
+        name=unique("small"), model=MODEL, tool_ids=[one.id for one in tools]
+    )
+    text = 'CALL:forecast:{"city": "Paris"}'
+    answer = await client.agents.messages.create(agent.id, messages=says(text))
+    [result] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+    assert result.tool_return == "forecast: sun over Paris"
 
 
 @CREATE

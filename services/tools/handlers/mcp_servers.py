@@ -7,7 +7,14 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
-from libs.contracts.bus_messages import BUSY, INVALID, Accepted, Command, Rejected
+from libs.contracts.bus_messages import (
+    BUSY,
+    INVALID,
+    UNPROCESSABLE,
+    Accepted,
+    Command,
+    Rejected,
+)
 from libs.contracts.mcp_servers import (
     CreateMcpServer,
     DeleteMcpServer,
@@ -172,7 +179,7 @@ class McpServerHandlers:
         except McpFailed as failure:
             return Rejected(code=INVALID, reason=failure.words)
         refused = self.ports.sessions.connections.refused(whole)
-        return Rejected(code=INVALID, reason=refused) if refused else None
+        return Rejected(code=UNPROCESSABLE, reason=refused) if refused else None
 
     def discover(self, server_id: str, work: UnitOfWork) -> None:
         """Begin to discover when the decision is durable, if there is room; the sweeper does it

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, Accepted, Rejected
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Accepted,
+    Rejected,
+)
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.mcp_servers import (
     TOOLS_MAX,
@@ -471,7 +478,7 @@ async def test_a_server_that_may_not_be_connected_to_is_refused(
     """S11: what is not on the list never becomes a server."""
     world.connections.refusal = "`command`: '/bin/sh' is not on the list"
     reply = await process.tell(create(world, transport="stdio", url="", command="/bin/sh"))
-    refusal(reply, INVALID, "/bin/sh")
+    refusal(reply, UNPROCESSABLE, "/bin/sh")
     assert world.story() == []
 
     world.connections.refusal = ""

@@ -102,7 +102,7 @@ async def wire(
                 {
                     ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables),
                     ToolType.letta_builtin: builtins,
-                    ToolType.external_mcp: McpRunner(mcp.ports),
+                    ToolType.external_mcp: McpRunner(mcp.discoveries),
                 },
                 clock,
             ),

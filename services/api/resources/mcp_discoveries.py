@@ -127,6 +127,8 @@ async def send_listing(request: AnyRequest, command: Command) -> None:
 
 def connection_problem(failed: McpServerFailed) -> Problem:
     """The answer to who wanted a list."""
+    if failed.kind == "refused":
+        return Problem(422, {"detail": failed.words})
     if failed.kind == "timeout":
         return Problem(408, {"detail": failed.words})
     return Problem(502, errors.mcp_connection_failed(failed.words))

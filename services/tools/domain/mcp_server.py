@@ -63,6 +63,11 @@ class McpServer(Aggregate[McpServerState]):
         """The server, unless it is gone or was never there."""
         return None if self.state.deleted or self.state.config is None else self.state
 
+    @property
+    def given_up(self) -> bool:
+        """Whether its tools could not be discovered as often as that is attempted."""
+        return self.present is not None and self.state.attempts > len(RETRY_SECONDS)
+
     def create(
         self, name: str, config: SealedMcpConfig, *, declared: bool, at: datetime
     ) -> Rejected | None:

@@ -158,6 +158,17 @@ class McpDiscoveries:
             return False
         raise VersionConflict(server_id)
 
+    async def server_answers(self, server_id: str, org: str) -> None:
+        """Discover the tools of a server once more that answers again, if that was given up."""
+        work = self.ports.repository.work(Context(self.ports.ids.new("answers"), org=org))
+        with contextlib.suppress(StoreUnavailable, VersionConflict):
+            server = await work.load(McpServer, server_id)
+            if server.given_up and self.room:
+                server.request_discovery([], at=self.ports.clock.now())
+                work.take_lease = server_id
+                self.begin(server_id, org, await work.commit())
+                self.ports.committed()
+
     async def drain(self) -> None:
         """Give all up: another process begins them anew."""
         self.stopping = True

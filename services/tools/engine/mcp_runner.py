@@ -12,7 +12,7 @@ from libs.eventstore.ports import StoreUnavailable
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import McpServer, McpServerState
 from services.tools.domain.mcp_tool import MCP
-from services.tools.engine.mcp_discoveries import McpPorts, config_of
+from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
 from services.tools.engine.programs import shortened
 
 EMPTY = "Empty response from tool"  # as V1 says it
@@ -21,8 +21,9 @@ EMPTY = "Empty response from tool"  # as V1 says it
 class McpRunner:
     """Keeps the contract of `ToolRunner` for the tools of MCP servers."""
 
-    def __init__(self, ports: McpPorts) -> None:
-        self.ports = ports
+    def __init__(self, discoveries: McpDiscoveries) -> None:
+        self.ports = discoveries.ports
+        self.discoveries = discoveries
 
     def refused(self, tool: ToolState, command: RunTool) -> str:
         """Why a call cannot be carried out: it is no tool that a server brought."""
@@ -64,9 +65,12 @@ class McpRunner:
         connections = self.ports.sessions.used(config)
         if refused := connections.refused(config):
             raise McpFailed("refused", refused)
-        return await connections.call_tool(
+        outcome = await connections.call_tool(
             config, tool_name, command.arguments, seconds=command.seconds_max
         )
+        if state.status == "failed":
+            await self.discoveries.server_answers(server_id, org)
+        return outcome
 
     async def server(self, server_id: str, org: str) -> McpServerState | None:
         """A server as of now, and None for one that is gone. Raises McpFailed where the store is

@@ -256,7 +256,7 @@ class McpProcess:
         runs = ToolRuns(
             ToolRunPorts(
                 repository=self.repository,
-                runners={ToolType.external_mcp: McpRunner(self.ports)},
+                runners={ToolType.external_mcp: McpRunner(self.discoveries)},
                 queries=queries,
                 bus=bus,
                 clock=world.clock,

@@ -248,9 +248,35 @@ async def test_retries_end_and_what_does_not_mend_is_not_retried(
     assert world.discovery()["attempts"] == len(RETRY_SECONDS) + 1
     assert world.discovery()["retry_at"] is None
 
+    server.broken = None
+    server.tools.append(tool("new"))
+    assert world.tools() == {}
+    await process.done(RefreshMcpServer(server_id=SERVER))
+    assert set(world.tools()) == {"forecast", "now", "new"}
     server.broken = McpFailed("unauthorized", "401")
     await process.done(RefreshMcpServer(server_id=SERVER))
     assert (world.discovery()["kind"], world.discovery()["retry_at"]) == ("unauthorized", None)
+
+
+async def test_a_server_that_was_given_up_is_discovered_again_when_it_answers(
+    world: McpWorld, process: McpProcess
+) -> None:
+    """TOOL-12: rediscovery when a server is back."""
+    await process.done(create(world))
+    server = world.connections.at(URL)
+    server.broken = McpFailed("unreachable", "connection refused")
+    await process.done(RefreshMcpServer(server_id=SERVER))
+    for _ in range(len(RETRY_SECONDS)):
+        world.clock.seconds += max(RETRY_SECONDS)
+        await process.discoveries.sweep()
+        await process.idle()
+    assert world.discovery()["retry_at"] is None
+    server.broken, server.tools = None, [FORECAST, tool("new")]
+
+    assert (await process.call(tool_id(world)))["status"] == "success"
+
+    assert world.discovery()["status"] == "ready"
+    assert set(world.tools()) == {"forecast", "new"}
 
 
 async def test_a_discovery_whose_process_died_is_made_by_another(world: McpWorld) -> None:

@@ -75,6 +75,7 @@ SERVICES = (
         ),
         sends=("tools",),
         follows=("tools", "agent"),
+        hears=("tools",),
         environment=(
             *("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
             *OPERATORS_LISTS,

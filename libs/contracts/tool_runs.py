@@ -22,6 +22,9 @@ SILENCE_SECONDS_MAX = 5.0
 ARGUMENTS_KEPT_CHARS_MAX = 10_000
 PRINTED_CHARS_MAX = 50_000
 
+# A program that may call its agent's other tools, and the secrets that a search may need.
+CALLS_TOOLS = "run_code_with_tools"
+SEARCHES, SEARCH_SECRETS = "web_search", ("EXA_API_KEY", "TAVILY_API_KEY")
 # The tools whose calls the tools service carries out.
 RUNNABLE_TYPES = frozenset(
     one.value for one in (ToolType.custom, ToolType.letta_builtin, ToolType.external_mcp)
@@ -30,11 +33,22 @@ RUNNABLE_TYPES = frozenset(
 RunStatus = Literal["success", "error", "timeout", "killed"]
 
 
+class InnerTool(Value):
+    """A tool that a program may call by its name, or (`refused`) why it may not."""
+
+    name: str
+    tool_id: str
+    parameters: list[str]
+    reads_secrets: bool = False
+    refused: str = ""
+
+
 class RunTool(Command):
     """Call a tool by its id, or the one that `source` describes.
 
-    The values of its `environment` are sealed, and opened where the code runs. It is accepted when
-    it is durable that the call was begun."""
+    The values of its `environment` are sealed, and opened where the code runs. Where it is a
+    program, `inner_tools` are what that may call; such a call is `inner`. It is accepted when it is
+    durable that the call was begun."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool_run.begin"
@@ -49,6 +63,8 @@ class RunTool(Command):
     step_id: str = ""
     tool_call_id: str = ""
     seconds_max: float
+    inner_tools: list[InnerTool] = Field(default_factory=list, exclude_if=lambda them: not them)
+    inner: bool = Field(default=False, exclude_if=lambda inner: not inner)
 
     @property
     def target(self) -> str:

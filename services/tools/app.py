@@ -18,7 +18,7 @@ from libs.contracts.tool_permissions import (
     policies_of,
     system_list,
 )
-from libs.contracts.tool_runs import ToolRunStopped
+from libs.contracts.tool_runs import CALLS_TOOLS, ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore.cached_view import CachedView, PostgresView
 from services.tools.adapters.agent_sessions import AgentSessions
@@ -36,12 +36,14 @@ from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import RunCodeTool
+from services.tools.engine.inner_calls import InnerCallPorts
 from services.tools.engine.mcp_declared_servers import DeclaredMcpServers
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
+from services.tools.engine.program_builtins import RunCodeWithToolsTool
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.variables import Variables
@@ -87,10 +89,12 @@ async def wire(
     await sandbox.start()
     workspaces.own_users = sandbox.has_own_users
     variables = Variables(sealer)
+    queries = PostgresToolRunQueries(runtime.database)
     builtins = built_in(
         sandbox,
         sessions,
         run_code_seconds=settings.run_code_seconds,
+        inner=InnerCallPorts(bus=bus, queries=queries, clock=clock),
         pages=FetchWebpageTool(WebPages(settings.pages), clock),
         search=WebSearchTool(WebSearches(search), variables, clock),
     )
@@ -106,7 +110,7 @@ async def wire(
                 },
                 clock,
             ),
-            queries=PostgresToolRunQueries(runtime.database),
+            queries=queries,
             bus=bus,
             clock=clock,
             ids=runtime.ids,
@@ -150,6 +154,7 @@ def built_in(
     sessions: AgentSessions,
     *,
     run_code_seconds: float,
+    inner: InnerCallPorts,
     pages: FetchWebpageTool,
     search: WebSearchTool,
 ) -> BuiltinRunner:
@@ -158,6 +163,7 @@ def built_in(
     return BuiltinRunner(
         {
             "run_code": RunCodeTool(sandbox, sandbox.refused, seconds_max=run_code_seconds),
+            CALLS_TOOLS: RunCodeWithToolsTool(sandbox, inner),
             "fetch_webpage": pages,
             "web_search": search,
             "shell": ShellTool(sessions, sessions.refused),

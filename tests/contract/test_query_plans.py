@@ -209,6 +209,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresOwnToolRunQueries: {
         "stopped_runs": lambda queries: queries.stopped_runs([ORG], [TOOL_RUN]),
+        "run_result": lambda queries: queries.run_result(ORG, TOOL_RUN),
     },
     PostgresToolPermissionQueries: {
         "lists_of": lambda queries: queries.lists_of(ORG),

@@ -11,7 +11,7 @@ import pytest
 from letta_client import Letta
 
 from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS
-from tests.e2e.asking import NOBODY, kinds, says, stream
+from tests.e2e.asking import NOBODY, kinds, says, stream, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.web import Web
 from tests.servers import HeelerInstance
@@ -274,3 +274,70 @@ async def test_calls_and_sandboxes_are_counted(heeler: HeelerInstance, http: htt
         return all(one in text for one in wanted)
 
     await wait_for("the metrics of the tools service", seen)
+
+
+ROLL = '''
+def {name}(sides: int) -> str:
+    """Roll a die.
+
+    Args:
+        sides (int): how many sides it has
+    """
+    import os
+    return str(sides - 2) + os.environ.get("LUCK", "")
+'''
+
+
+@SEND
+@pytest.mark.operation("GET /v1/tool-runs")
+def test_a_program_calls_its_agents_tools(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """LOOP-21: each inner call goes the way of every other, with the agent's secrets, which the
+    program itself is not told; what needs an approval is refused, and so is another program."""
+    names = [unique("roll").replace("-", "_") for _ in range(2)]
+    roll, asks = (letta.tools.create(source_code=ROLL.format(name=name)) for name in names)
+    agent = new_agent(
+        tool_ids=[roll.id, asks.id],
+        tools=["run_code_with_tools", "run_code", "memory_insert"],
+        include_base_tools=False,
+        secrets={"LUCK": "!"},
+        tool_rules=[{"type": "requires_approval", "tool_name": asks.name}],
+    )
+    code = f"""
+import os
+rolled = [{roll.name}(n) for n in (6, 8)] + [{roll.name}(sides=10)]
+print(run_code("6 * 7", "python"), os.environ.get("LUCK"))
+for call in (lambda: {asks.name}(6), lambda: memory_insert("human", "x"),
+             lambda: run_code_with_tools("1"), lambda: {roll.name}(sides="x")):
+    try:
+        call()
+    except ToolError as error:
+        print(error)
+rolled
+"""
+    failing = f"{roll.name}(1, 2)"
+    first, second = told(
+        letta,
+        agent.id,
+        calls(*(("run_code_with_tools", {"code": one}) for one in (code, failing))),
+    )
+    result = json.loads(first[1])
+    assert (first[0], result["status"], result["stderr"]) == ("success", "success", [])
+    assert result["func_return"] == "['4!', '6!', '8!']"
+    ran, approval, elsewhere, itself, wrong = result["stdout"][0].splitlines()
+    assert ran == '{"results":["42"],"logs":{"stdout":[],"stderr":[]}} None'
+    assert approval == f"'{asks.name}' needs an approval: call it yourself, not by a program"
+    assert elsewhere == "'memory_insert' cannot be called by a program: call it yourself"
+    assert itself == "'run_code_with_tools' cannot be called by a program: call it yourself"
+    assert "TypeError" in wrong
+    failed = json.loads(second[1])
+    assert (failed["status"], "takes 1 arguments, not 2" in failed["func_return"]) == (
+        "error",
+        True,
+    )
+    listed = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
+    assert [one["tool_name"] for one in listed].count(roll.name) == 4
+    assert asks.name not in {one["tool_name"] for one in listed}
+    for tool in (roll, asks):
+        letta.tools.delete(tool.id)

@@ -16,8 +16,12 @@ from libs.contracts.conversation import ToolStatus
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.tool_runs import (
+    CALLS_TOOLS,
     RUNNABLE_TYPES,
+    SEARCH_SECRETS,
+    SEARCHES,
     SILENCE_SECONDS_MAX,
+    InnerTool,
     RunTool,
     StopToolRun,
     ToolRunResult,
@@ -26,12 +30,14 @@ from libs.contracts.tool_runs import (
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.tool_run_queries import ToolRunQueries
 from services.agent.domain.active_run import INTERRUPTED, ToolResult
+from services.agent.domain.agent import AgentDesign
 from services.agent.domain.heartbeat_loop import HEARTBEAT, THOUGHTS
 from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 
 BUSY_RETRY_SECONDS = 0.5
-CODE = ToolType.custom.value  # only code is given an environment
+CODE = ToolType.custom.value
+INNER_TOOLS_MAX = 200
 # The sandbox stops a tool a little before nobody waits for it any more, and says so.
 SANDBOX_PART_OF_DEADLINE = 0.9
 
@@ -68,7 +74,8 @@ class CustomTools:
             tool_run_id=derived_id("tool_run", calling.run_id, calling.step_id, call.id),
             tool_id=tool.id,
             arguments=arguments_of(tool, call.arguments),
-            environment=calling.design.secrets if tool.tool_type == CODE else {},
+            environment=secrets_for(tool, calling.design),
+            inner_tools=inner_tools(calling.design) if tool.name == CALLS_TOOLS else [],
             agent_id=calling.design.config.id,
             project_id=calling.design.config.project_id or "",
             run_id=calling.run_id,
@@ -129,6 +136,43 @@ class CustomTools:
         command = StopToolRun(tool_run_id=tool_run_id)
         with contextlib.suppress(BusUnavailable):
             await self.bus.request(command, context.caused(derived_id("stop", tool_run_id)))
+
+
+def secrets_for(tool: HeldTool, design: AgentDesign) -> dict[str, str]:
+    """The secrets of an agent that a call may need. A program that calls tools is not told them:
+    they go with its calls."""
+    if tool.tool_type == CODE or tool.name == CALLS_TOOLS:
+        return design.secrets
+    wanted = SEARCH_SECRETS if tool.name == SEARCHES else ()
+    return {name: design.secrets[name] for name in wanted if name in design.secrets}
+
+
+def inner_tools(design: AgentDesign) -> list[InnerTool]:
+    """What a program of an agent may call, and what it may not and why."""
+    waits = {
+        rule.get("tool_name")
+        for rule in design.config.tool_rules
+        if rule.get("type") == "requires_approval"
+    }
+    return [inner_tool(tool, waits=tool.name in waits) for tool in design.held[:INNER_TOOLS_MAX]]
+
+
+def inner_tool(tool: HeldTool, *, waits: bool) -> InnerTool:
+    """One of an agent's tools, as a program calls it."""
+    refused = ""
+    if waits:
+        refused = f"'{tool.name}' needs an approval: call it yourself, not by a program"
+    elif tool.name == CALLS_TOOLS or tool.tool_type not in RUNNABLE_TYPES:
+        refused = f"'{tool.name}' cannot be called by a program: call it yourself"
+    parameters = tool.json_schema["parameters"]
+    properties = parameters.get("properties") if isinstance(parameters, dict) else None
+    return InnerTool(
+        name=tool.name,
+        tool_id=tool.id,
+        parameters=[*properties] if isinstance(properties, dict) else [],
+        reads_secrets=tool.tool_type == CODE or tool.name == SEARCHES,
+        refused=refused,
+    )
 
 
 def arguments_of(tool: HeldTool, arguments: str) -> JsonObject:

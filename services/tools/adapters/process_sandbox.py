@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic_core import to_json
 
 from services.tools.adapters.folder_removal import remove_folder
-from services.tools.adapters.sandbox_execution import Execution
+from services.tools.adapters.sandbox_execution import Answer, Execution
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN, SandboxPool
 from services.tools.adapters.sandbox_session import ProcessSession
 from services.tools.adapters.sandbox_spawner import SpawnerFailed
@@ -39,6 +39,7 @@ from services.tools.sandbox.spawner_protocol import (
 log = logging.getLogger(__name__)
 
 VARIABLE = "HEELER_SANDBOX"
+CALLING = 6  # programs that call tools, at once
 CONFINED, UNCONFINED, OFF = "process", "process-unconfined", "off"
 # Without it nobody could watch what the processes of a sandbox use together.
 LISTED_CHILDREN = "/proc/thread-self/children"
@@ -69,6 +70,7 @@ class ProcessSandbox:
         self.mode = mode
         self.workspaces = workspaces
         self.places = places or Places()
+        self.calling_places = Places(CALLING, of_organisation_max=CALLING - 1, of_agent_max=2)
         self.runtimes: Runtimes = runtimes()
         self.pool: SandboxPool | None = None
         self.folder: str | None = None
@@ -158,6 +160,17 @@ class ProcessSandbox:
 
     async def run(self, program: Program) -> Outcome:
         """How a program ended. Cancelling it kills the program."""
+        return await self.placed(program, self.places)
+
+    async def run_calling(self, program: Program, answer: Answer) -> Outcome:
+        """The same of a program that calls tools. It has a place of its own kind: what it calls
+        needs one, too, and never waits for it."""
+        return await self.placed(program, self.calling_places, answer)
+
+    async def placed(
+        self, program: Program, places: Places, answer: Answer | None = None
+    ) -> Outcome:
+        """How a program ended that ran as soon as there was a place for it."""
         refused = self.refused(program)
         if refused:
             return not_started(refused)
@@ -166,10 +179,10 @@ class ProcessSandbox:
             return not_started(TOO_LONG)
         assert self.pool is not None
         try:
-            async with self.places.hold(program.org, program.agent_id):
+            async with places.hold(program.org, program.agent_id):
                 sandbox = await self.pool.take()
                 try:
-                    return await Execution(sandbox, program.limits).outcome(data)
+                    return await Execution(sandbox, program.limits, answer=answer).outcome(data)
                 finally:
                     await self.pool.give_back(sandbox)
         except NoPlace as full:
@@ -228,6 +241,7 @@ class ProcessSandbox:
             "source": source_of(program),
             "function": program.function,
             "last_value": program.last_value,
+            "prelude": program.prelude,
             "arguments": program.arguments,
             "environment": dict(program.environment),
             "node": self.runtimes.node,

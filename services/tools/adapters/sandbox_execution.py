@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
-from libs.contracts.bus_messages import Json
+from libs.contracts.bus_messages import Json, JsonObject
 from libs.telemetry import metrics
 from services.tools.adapters.process_usage import Usage, scratch_of, usage_of
 from services.tools.adapters.sandbox_process import DROPPED_BYTES_MAX, SandboxProcess
@@ -24,13 +25,22 @@ SIGNAL_STATUS = 128  # what the first process of a sandbox adds to the number of
 CPU_SIGNAL = 24
 
 type Verdict = tuple[Status, str]
+type Answer = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 
 class Execution:
     """Runs one program to its end. The sandbox is closed after it, however it ended; one that
     `stays` only if the program did not end by itself."""
 
-    def __init__(self, sandbox: SandboxProcess, limits: Limits, *, stays: bool = False) -> None:
+    def __init__(
+        self,
+        sandbox: SandboxProcess,
+        limits: Limits,
+        *,
+        stays: bool = False,
+        answer: Answer | None = None,
+    ) -> None:
+        self.answer = answer
         self.sandbox = sandbox
         self.limits = limits
         self.stays = stays
@@ -80,9 +90,15 @@ class Execution:
     async def over(self) -> None:
         """Until there is a result, a verdict, or no process."""
         sandbox = self.sandbox
-        while not (self.verdict or sandbox.ended or sandbox.frame is not None):
+        while not (self.verdict or sandbox.ended):
             sandbox.changed.clear()
-            if sandbox.frame_is_too_long:
+            if sandbox.frame is not None:
+                called = called_in(sandbox.frame) if self.answer else None
+                if called is None:
+                    return
+                sandbox.forget_result()
+                await self.answered(*called)
+            elif sandbox.frame_is_too_long:
                 self.verdict = exceeded("result", "It announced a result longer than any may be")
             elif (
                 max(sandbox.stdout.dropped_bytes, sandbox.stderr.dropped_bytes) > DROPPED_BYTES_MAX
@@ -91,6 +107,23 @@ class Execution:
                 self.verdict = exceeded("output", why)
             else:
                 await sandbox.changed.wait()
+
+    async def answered(self, name: str, arguments: JsonObject) -> None:
+        """Answer a call, unless the program ends before that."""
+        assert self.answer is not None
+        answer = asyncio.ensure_future(self.answer(name, arguments))
+        try:
+            while not (answer.done() or self.verdict or self.sandbox.ended):
+                self.sandbox.changed.clear()
+                changed = asyncio.ensure_future(self.sandbox.changed.wait())
+                await asyncio.wait([answer, changed], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+        finally:
+            if not answer.done():
+                answer.cancel()
+                await asyncio.gather(answer, return_exceptions=True)
+        if not answer.cancelled():
+            await self.sandbox.send(to_json(answer.result(), inf_nan_mode="null"))
 
     async def watch(self) -> None:
         """Look at what it uses, and end it when that is too much."""
@@ -183,6 +216,18 @@ def read(frame: bytes) -> tuple[Json, Verdict]:
         case {"status": "error", "reason": str(reason), **rest} if not rest:
             return None, ("error", reason)
     return None, ("error", "It wrote something that is no result where its result is read")
+
+
+def called_in(frame: bytes) -> tuple[str, JsonObject] | None:
+    """The tool that a program calls and its arguments; None for what is no call."""
+    try:
+        told = from_json(frame, allow_inf_nan=False)
+    except ValueError:
+        return None
+    match told:
+        case {"call": str(name), "arguments": dict(arguments), **rest} if not rest:
+            return name, arguments
+    return None
 
 
 def unexplained(ended: Ended) -> Verdict:

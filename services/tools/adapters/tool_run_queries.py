@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from libs.eventstore.connection_pool import Database
 
@@ -40,6 +40,10 @@ class ToolRunQueries(Protocol):
         """Those of these calls of these organisations that were stopped."""
         ...
 
+    async def run_result(self, org: str, tool_run_id: str) -> dict[str, Any] | None:
+        """The `result` of a call, none while it runs; None for one that nobody makes any more."""
+        ...
+
 
 class PostgresToolRunQueries:
     """Keeps the contract of `ToolRunQueries`."""
@@ -62,3 +66,14 @@ class PostgresToolRunQueries:
             [tool_run_ids, orgs],
         )
         return [one for (one,) in rows]
+
+    async def run_result(self, org: str, tool_run_id: str) -> dict[str, Any] | None:
+        """The `result` of a call, none while it runs; None for one that nobody makes any more."""
+        row = await self.database.fetch_one(
+            "select result, alive and status = 'running' from tools.tool_run_view"
+            " where id = %s and org = %s",
+            [tool_run_id, org],
+        )
+        if row is None or (row[0] is None and not row[1]):
+            return None
+        return {"result": row[0]}

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-RESULT, LENGTH_BYTES = 3, 4
+RESULT, REPLIES, LENGTH_BYTES = 3, 11, 4
 NAME, SHELL_ARGUMENTS = "tool.py", "ARGUMENTS"
-OPEN_FILES_MAX = 128
-PR_SET_DUMPABLE = 4
+OPEN_FILES_MAX, PR_SET_DUMPABLE = 128, 4
 SPARSE = ("javascript", "typescript")
 IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ
 LESS_IMPORTANT = 5  # than the services, when the processors are busy
 # Already counted when the code begins: this process, and the first one of the sandbox.
 OWN_PROCESSES = 3
 REPORT_BYTES = 32 << 20  # to say that the memory was used up
+NO_MEMORY = b'{"status": "error", "reason": "MemoryError: no memory was left for the result"}'
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 # Landlock: the rights on files that each version of it can take away, and what is left.
@@ -85,9 +85,13 @@ def read_exactly(count: int) -> bytes:
     return data
 
 
-def tell(outcome: dict[str, Any]) -> None:
+def tell(outcome: dict[str, Any], bytes_max: int) -> None:
     """Write the result, and nothing more."""
-    write_frame(json.dumps(outcome, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
+    data = json.dumps(outcome, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    if len(data) > bytes_max:
+        why = f"The result has {len(data)} bytes; at most {bytes_max} can be given back"
+        data = json.dumps({"status": "error", "reason": why}).encode()
+    write_frame(data)
 
 
 def write_frame(data: bytes) -> None:
@@ -160,6 +164,10 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
     module.__dict__["__file__"] = NAME
     sys.modules["__main__"] = module
     try:
+        if program["prelude"]:
+            given: dict[str, Any] = {}
+            exec(compile(program["prelude"], "tools.py", "exec", dont_inherit=True), given)
+            module.__dict__.update(given["names"]())
         if program["last_value"]:
             return {"status": "success", "value": last_value(source, module)}
         exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
@@ -213,18 +221,14 @@ def run_other(command: list[str], environment: dict[str, str]) -> dict[str, Any]
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code == 0:
         return {"status": "success", "value": None}
-    if code < 0:
-        reason = f"The program was ended by signal {-code}"
-    else:
-        reason = f"The program ended with exit status {code}"
-    return {"status": "error", "reason": reason}
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit status {code}"
+    return {"status": "error", "reason": f"The program {how}"}
 
 
 def run_shell(program: dict[str, Any]) -> dict[str, Any]:
     """Execute a script by `sh`."""
-    script = write("tool.sh", program["source"])
     arguments = {SHELL_ARGUMENTS: json.dumps(program["arguments"])}
-    return run_other(["/bin/sh", script], arguments)
+    return run_other(["/bin/sh", write("tool.sh", program["source"])], arguments)
 
 
 def run_javascript(program: dict[str, Any]) -> dict[str, Any]:
@@ -306,8 +310,7 @@ def be_first_to_go() -> None:
 
 
 def stay() -> None:
-    """Execute each program that comes, until nobody sends any more."""
-    # What programs leave running cannot look into this process.
+    """Execute each program that comes; what these leave running cannot look into this process."""
     prctl(PR_SET_DUMPABLE, 0)
     while True:
         write_frame(executed(receive()))
@@ -320,9 +323,8 @@ def executed(program: dict[str, Any]) -> bytes:
     read, written = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(read)
         os.dup2(written, RESULT)
-        os.close(written)
+        os.closerange(RESULT + 1, OPEN_FILES_MAX)
         prctl(PR_SET_DUMPABLE, 1)
         os.setsid()
         execute(program)
@@ -333,8 +335,7 @@ def executed(program: dict[str, Any]) -> bytes:
         ready, _, _ = select.select([read, handle], [], [])
         if read not in ready:
             break
-        piece = os.read(read, 1 << 16)
-        data += piece
+        data += (piece := os.read(read, 1 << 16))
         if not piece or len(data) - LENGTH_BYTES >= int.from_bytes(data[:LENGTH_BYTES], "big"):
             break
     os.close(read)
@@ -377,6 +378,8 @@ def main() -> None:
 
 def execute(program: dict[str, Any]) -> None:
     """Run a program, tell what came of it, and end."""
+    if program["prelude"]:
+        os.dup2(0, REPLIES, inheritable=False)
     empty_stdin()
     prepare(program)
     outcome = RUNNERS[program["language"]](program)
@@ -386,14 +389,9 @@ def execute(program: dict[str, Any]) -> None:
         except (OSError, ValueError):
             continue
     try:
-        size = len(json.dumps(outcome, ensure_ascii=False).encode("utf-8", "replace"))
-        if size > program["result_bytes_max"]:
-            bound = program["result_bytes_max"]
-            why = f"The result has {size} bytes; at most {bound} can be given back"
-            outcome = {"status": "error", "reason": why}
-        tell(outcome)
+        tell(outcome, program["result_bytes_max"])
     except MemoryError:
-        tell({"status": "error", "reason": "MemoryError: no memory was left for the result"})
+        write_frame(NO_MEMORY)
     os._exit(0)
 
 

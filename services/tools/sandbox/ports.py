@@ -40,7 +40,8 @@ class Program:
     Without a `function` the source runs from its first line to its last; `last_value` gives back
     what its last line says, as an interactive interpreter shows it. Shell finds its arguments as
     JSON in the variable ARGUMENTS. `org` and `agent_id` say whose places it takes, and
-    `in_workspace` that it begins in the folder of the agent.
+    `in_workspace` that it begins in the folder of the agent. A `prelude` is Python
+    whose `names()` are there before the first line.
     """
 
     language: str
@@ -48,6 +49,7 @@ class Program:
     function: str = ""
     arguments: JsonObject = field(default_factory=dict)
     last_value: bool = False
+    prelude: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()
     limits: Limits = Limits()

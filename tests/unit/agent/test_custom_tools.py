@@ -13,18 +13,19 @@ from libs.bus.ports import IncomingCommand
 from libs.contracts.agent import UpdateAgent
 from libs.contracts.agent_tools import AttachTool, DetachTool
 from libs.contracts.approvals import CallAnswer, SetToolApproval
+from libs.contracts.base_tools.catalogue import CATALOGUE
 from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.conversation import CancelRuns, ToolCall, Usage
 from libs.contracts.tool_runs import RunTool, tool_run_deltas
 from libs.telemetry import metrics
-from services.agent.adapters.custom_tools import CustomTools, arguments_of
+from services.agent.adapters.custom_tools import CustomTools, arguments_of, inner_tools, secrets_for
 from services.agent.adapters.run_telemetry import label_of
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.active_run import INTERRUPTED, ModelReply
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.tools.custom_tools import CustomTool
-from tests.contract.examples import AGENT
+from tests.contract.examples import AGENT, CONFIG
 from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.waiting import wait_for
 
@@ -35,6 +36,8 @@ PARAMETERS: JsonObject = {
     "required": ["sides"],
 }
 DICE = CustomTool(id=DICE_ID, name="roll_dice", description="Roll.", parameters=PARAMETERS)
+
+SPIN = DICE.model_copy(update={"id": DICE_ID.replace("a", "b"), "name": "spin"})
 
 
 def words(text: str = "Hello") -> ModelReply:
@@ -442,3 +445,44 @@ class TestCalling:
 
         assert [one.tool_call_id for one in tools.asked] == ["call_1"]
         assert result_of_call(world)["tool_return"] == "4"
+
+
+class TestPrograms:
+    def held(self) -> AgentDesign:
+        names = ["run_code_with_tools", "web_search", "memory_insert"]
+        rules: list[JsonObject] = [{"type": "requires_approval", "tool_name": "roll_dice"}]
+        config = CONFIG.model_copy(update={"tool_rules": rules})
+        return AgentDesign(
+            config=config,
+            tools=[*names, "roll_dice", "spin"],
+            tool_ids=[*map(tool_id, names), DICE_ID, SPIN.id],
+            custom_tools=[DICE, SPIN],
+            tags=[],
+            block_ids=[],
+            secrets={"LUCK": "sealed:1", "EXA_API_KEY": "sealed:2"},
+        )
+
+    def test_a_program_is_told_which_tools_it_may_call_and_which_not(self) -> None:
+        told = {tool.name: tool for tool in inner_tools(self.held())}
+        refused = {name: tool.refused.partition(": ")[0] for name, tool in told.items()}
+        assert refused == {
+            "run_code_with_tools": "'run_code_with_tools' cannot be called by a program",
+            "web_search": "",
+            "memory_insert": "'memory_insert' cannot be called by a program",
+            "roll_dice": "'roll_dice' needs an approval",
+            "spin": "",
+        }
+        assert (told["spin"].tool_id, told["spin"].parameters) == (SPIN.id, ["sides"])
+
+    @pytest.mark.parametrize(
+        ("name", "secrets"),
+        [
+            ("spin", {"LUCK", "EXA_API_KEY"}),
+            ("web_search", {"EXA_API_KEY"}),
+            ("run_code", set()),
+            ("shell", set()),
+        ],
+    )
+    def test_a_call_is_given_the_secrets_that_it_needs(self, name: str, secrets: set[str]) -> None:
+        tool = SPIN if name == "spin" else CATALOGUE[tool_id(name)]
+        assert secrets_for(tool, self.held()).keys() == secrets

@@ -129,6 +129,11 @@ class Queries:
             if row["status"] == "running" and row["id"] not in held
         ]
 
+    async def run_result(self, org: str, tool_run_id: str) -> JsonObject | None:
+        rows = [row for row in self.schema.rows("tool_runs") if row["org"] == org]
+        [row] = [row for row in rows if row["id"] == tool_run_id] or [{}]
+        return {"result": row["result"]} if row.get("result") else None
+
     async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
         rows = [row for row in self.schema.rows("tool_runs") if row["org"] in orgs]
         return [

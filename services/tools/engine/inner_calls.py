@@ -1,0 +1,130 @@
+"""Calls that a program makes of its agent's tools: each goes the way of every other call, with the
+same permissions, and is recorded as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.bus_messages import Context, JsonObject, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.tool_runs import (
+    SILENCE_SECONDS_MAX,
+    InnerTool,
+    RunTool,
+    StopToolRun,
+    ToolRunResult,
+    tool_run_deltas,
+)
+from libs.eventstore.ports import StoreUnavailable
+from services.tools.adapters.tool_run_queries import ToolRunQueries
+
+# Of one program. What a call makes is never a program that calls tools again.
+CALLS_MAX = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerCallPorts:
+    """What inner calls need."""
+
+    bus: Bus
+    queries: ToolRunQueries
+    clock: Clock
+    silence_seconds: float = SILENCE_SECONDS_MAX
+
+
+class InnerCalls:
+    """The calls of one program, which the call `outer` runs."""
+
+    def __init__(self, ports: InnerCallPorts, outer: RunTool, org: str) -> None:
+        self.ports = ports
+        self.outer = outer
+        self.org = org
+        self.tools = {tool.name: tool for tool in outer.inner_tools}
+        self.give_up_at = ports.clock.monotonic() + outer.seconds_max
+        self.count = 0
+
+    async def answer(self, name: str, arguments: JsonObject) -> JsonObject:
+        """What came of a call, as the program reads it."""
+        result = await self.result(name, arguments)
+        status = "success" if result.status == "success" else "error"
+        return {"status": status, "text": result.text}
+
+    async def result(self, name: str, arguments: JsonObject) -> ToolRunResult:
+        """What came of a call; whatever goes wrong is said in words."""
+        tool = self.tools.get(name)
+        if tool is None:
+            return failed(f"There is no tool named '{name}'. Yours are: {', '.join(self.tools)}")
+        if tool.refused:
+            return failed(tool.refused)
+        if self.count >= CALLS_MAX:
+            return failed(f"A program may call tools {CALLS_MAX} times")
+        self.count += 1
+        try:
+            return await self.made(tool, arguments)
+        except (BusUnavailable, StoreUnavailable):
+            return failed(f"'{name}' got no answer, and may or may not have worked")
+
+    async def made(self, tool: InnerTool, arguments: JsonObject) -> ToolRunResult:
+        """Have a call made, and wait for its end. Cancelled, it has the call stopped."""
+        outer = self.outer
+        command = RunTool(
+            tool_run_id=derived_id("tool_run", outer.tool_run_id, str(self.count)),
+            tool_id=tool.tool_id,
+            arguments=arguments,
+            environment=outer.environment if tool.reads_secrets else {},
+            agent_id=outer.agent_id,
+            project_id=outer.project_id,
+            run_id=outer.run_id,
+            step_id=outer.step_id,
+            tool_call_id=outer.tool_call_id,
+            seconds_max=max(1.0, self.give_up_at - self.ports.clock.monotonic()),
+            inner=True,
+        )
+        context = Context(command.tool_run_id, org=self.org)
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+        subscription = await self.ports.bus.subscribe_deltas(
+            tool_run_deltas(self.org, command.tool_run_id),
+            lambda _, payload: heard.put_nowait(payload),
+        )
+        try:
+            reply = await self.ports.bus.request(command, context)
+            if isinstance(reply, Rejected):
+                return failed(reply.reason)
+            return await self.ended(command.tool_run_id, heard)
+        except asyncio.CancelledError:
+            await asyncio.shield(self.stop(command.tool_run_id, context))
+            raise
+        finally:
+            await subscription.end()
+
+    async def ended(self, tool_run_id: str, heard: asyncio.Queue[bytes]) -> ToolRunResult:
+        """The result of a call: as it is told, or, where nobody tells, as its row says."""
+        while True:
+            told: dict[str, Any] = {}
+            try:
+                async with asyncio.timeout(self.ports.silence_seconds):
+                    told = from_json(await heard.get())
+            except TimeoutError:
+                row = await self.ports.queries.run_result(self.org, tool_run_id)
+                if row is None:
+                    return failed("The call was lost, and may or may not have worked")
+                told = row
+            if told.get("result"):
+                return ToolRunResult.model_validate(told["result"])
+
+    async def stop(self, tool_run_id: str, context: Context) -> None:
+        """Have a call stopped; if nobody can be told, its deadline stops it."""
+        command = StopToolRun(tool_run_id=tool_run_id)
+        with contextlib.suppress(BusUnavailable):
+            await self.ports.bus.request(command, context.caused(derived_id("stop", tool_run_id)))
+
+
+def failed(text: str) -> ToolRunResult:
+    """A call of which nothing came."""
+    return ToolRunResult(status="error", text=text)

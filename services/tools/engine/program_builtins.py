@@ -1,0 +1,93 @@
+"""`run_code_with_tools`: a program that calls the other tools of its agent, from the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+from pydantic_core import to_json
+
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.tool_runs import ToolRunResult
+from services.tools.engine.builtin_runner import BuiltinCall, failed
+from services.tools.engine.code_builtins import PART_OF_PRINTED, RunCode, error_of
+from services.tools.engine.inner_calls import InnerCallPorts, InnerCalls
+from services.tools.engine.programs import limits_of, shortened, usage
+from services.tools.sandbox import inner_calls
+from services.tools.sandbox.ports import Outcome, Program
+
+PRELUDE = Path(inner_calls.__file__).read_text(encoding="utf-8")
+
+type Answer = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+
+class CallingSandbox(Protocol):
+    """Runs programs that call tools."""
+
+    def refused(self, program: Program) -> str:
+        """Why a program cannot run here; empty if it can."""
+        ...
+
+    async def run_calling(self, program: Program, answer: Answer) -> Outcome:
+        """How a program ended whose calls were answered so."""
+        ...
+
+
+class RunCodeWithToolsTool:
+    """Keeps the contract of `Builtin`."""
+
+    def __init__(self, sandbox: CallingSandbox, ports: InnerCallPorts) -> None:
+        self.sandbox = sandbox
+        self.ports = ports
+
+    def refused(self, call: BuiltinCall) -> str:
+        """Why no program can run here, or this one may not."""
+        if call.command.inner:
+            return "A program that calls tools cannot be called by another one"
+        if not call.command.step_id:
+            return "Only an agent's model runs programs that call tools"
+        return self.sandbox.refused(Program("python", ""))
+
+    async def run(self, call: BuiltinCall) -> ToolRunResult:
+        """What the program printed and its last line says, as JSON in V1's form."""
+        command = call.command
+        asked = RunCode.model_validate({**command.arguments, "language": "python"})
+        tools = {tool.name: tool.parameters for tool in command.inner_tools}
+        prelude = f"{PRELUDE}\nTOOLS.update({tools!r})\n"
+        program = Program(
+            "python",
+            asked.code,
+            last_value=True,
+            prelude=prelude,
+            limits=limits_of(command.seconds_max),
+            org=call.org,
+            agent_id=command.agent_id,
+        )
+        refused = self.sandbox.refused(program)
+        if refused:
+            return failed(refused)
+        calls = InnerCalls(self.ports, command, call.org)
+        outcome = await self.sandbox.run_calling(program, calls.answer)
+        text = to_json(shown(outcome, call.chars_max)).decode()
+        status = "success" if outcome.status == "error" and outcome.started else outcome.status
+        return ToolRunResult(status=status, text=text, **usage(outcome))
+
+
+def shown(outcome: Outcome, chars_max: int) -> JsonObject:
+    """What came of a program."""
+    room = int(chars_max * PART_OF_PRINTED)
+    value = None if outcome.value is None else shortened(str(outcome.value), room)
+    result: JsonObject = {
+        "status": "success",
+        "func_return": value,
+        "stdout": [shortened(outcome.stdout, room)] if outcome.stdout else [],
+        "stderr": [shortened(outcome.stderr, room)] if outcome.stderr else [],
+    }
+    if outcome.status != "success":
+        error = error_of(outcome, room)
+        name, what, traceback = error["name"], error["value"], error["traceback"]
+        printed = [*result["stderr"], traceback] if traceback else result["stderr"]  # type: ignore[misc]
+        said = f"Error executing function run_code_with_tools: {name}: {what}"
+        result |= {"status": "error", "func_return": said, "stderr": printed}
+    return result

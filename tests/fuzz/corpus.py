@@ -99,6 +99,8 @@ BODIES: dict[str, list[Any]] = {
     "update_tool": [{"source_code": TOOL_SOURCE, "metadata": {"a": 1}}, {"tags": ["b"]}],
     "search_tools": [{"query": "roll dice", "tool_types": ["custom"], "tags": ["dice"]}],
     "generate_json_schema": [{"code": TOOL_SOURCE}],
+    "undo_block_change": [{"to_version": 1}, {}],
+    "mcp": [{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}],
     "reset_messages": [{"add_default_initial_messages": False}],
 }
 # What would take away what the others ask about, and what is 503 on a machine that is busy.
@@ -192,4 +194,10 @@ async def things(base_url: str) -> dict[str, str]:
         "tool_id": tool["id"],
         "tool_name": "memory_insert",
         "transaction_id": "transaction-1",
+        "version": "1",
+        # No server is asked, and none is there.
+        "mcp_server_id": "mcp_server-00000000-0000-4000-8000-000000000000",
+        "mcp_server_name": "calculator",
+        "mcp_tool_name": "add",
+        "tool_run_id": "tool_run-00000000-0000-4000-8000-000000000000",
     }

@@ -125,9 +125,10 @@ bench-history: ## Measure an agent with 100,000 messages beside empty ones (ARGS
 	@$(PYTHON) -m benchmarks.long_history $(ARGS)
 
 .PHONY: bench-sandbox
-bench-sandbox: ## Measure calls in the sandbox, warm and cold (ARGS=--help)
+bench-sandbox: ## Measure calls in the sandbox, and through an agent (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.sandbox $(ARGS)
+	@$(PYTHON) -m benchmarks.tool_calls $(ARGS)
 
 .PHONY: bench-mcp
 bench-mcp: ## Measure calls of local MCP servers over each transport (ARGS=--help)

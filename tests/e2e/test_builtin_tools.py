@@ -79,6 +79,21 @@ def test_what_code_raises_is_told_also_in_a_stream(http: httpx.Client, new_agent
     assert kinds(lines)[-1] == "[DONE]"
 
 
+@STREAM
+def test_a_clients_tool_runs_in_a_stream(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """DST-16, TOOL-02: a stream has the tools that were registered, and none built into it."""
+    name = unique("roll").replace("-", "_")
+    tool = letta.tools.create(source_code=ROLL.format(name=name))
+    agent = new_agent(tool_ids=[tool.id], include_base_tools=False)
+    lines = stream(http, agent.id, calls((name, {"sides": 6})))
+    returned = lines[kinds(lines).index("tool_return_message")].data
+    assert (returned["tool_return"], returned["status"]) == ("4", "success")
+    assert kinds(lines)[-1] == "[DONE]"
+    letta.tools.delete(tool.id)
+
+
 @SEND
 async def test_a_workspace_is_the_agents_own_and_goes_with_it(
     heeler: HeelerInstance, letta: Letta, new_agent: NewAgent

@@ -87,6 +87,8 @@ def spawner_of(sandbox: ProcessSandbox) -> int:
 
 
 class TestPrograms:
+    """TOOL-21, SBX-03: Python, shell and JavaScript in processes of their own."""
+
     async def test_a_function_gets_its_arguments_and_gives_json(self, sandbox):
         outcome = await python(
             sandbox, "def add(a, b=2):\n  return {'sum': a + b, 'all': [a, b]}", "add", a=40
@@ -198,6 +200,8 @@ class TestPrograms:
 
 
 class TestWalls:
+    """S21, S23, S25: what code can neither read, reach, call nor write."""
+
     async def test_files_of_the_machine_are_not_there(self, sandbox, tmp_path):
         (tmp_path / "secret").write_text("secret")
         checkout = Path(__file__).parents[2]
@@ -335,6 +339,8 @@ attempt("su", lambda: os.execv("/usr/bin/su", ["su"]) if os.fork() == 0 else os.
 
 
 class TestResults:
+    """S24: what comes out of a sandbox is read as data, and believed in nothing."""
+
     @pytest.mark.parametrize(
         "written",
         [
@@ -416,6 +422,8 @@ os.wait()""",
 
 
 class TestBombs:
+    """S22, SBX-05: what takes all there is ends in time, and leaves nothing."""
+
     @pytest.mark.parametrize("name", list(BOMBS))
     async def test_it_ends_in_time_and_leaves_nothing(self, sandbox, name):
         limits = Limits(1.0, cpu_seconds=2, memory_bytes=192 << 20, processes=16)

@@ -131,6 +131,8 @@ def f():
 
 
 class TestProcessesThatDie:
+    """SBX-04, SBX-12: the pool never hands out what is dead, and what dies leaves nothing."""
+
     async def test_the_spawner_is_killed(self):
         sandbox = await started()
         task = asyncio.create_task(sandbox.run(SLEEP))
@@ -244,6 +246,8 @@ def runs(pid: int) -> bool:
 
 
 class TestPlaces:
+    """SBX-13: the places of a process, and who is next."""
+
     async def test_one_organisation_never_takes_all_places(self):
         places = Places(3, of_organisation_max=2, of_agent_max=1, wait_seconds_max=30)
         await places.take("a", "agent-1")

@@ -38,7 +38,7 @@ def test_every_metric_is_documented_and_named_by_its_unit() -> None:
             continue
         assert f"`{name}" in page, f"{name} is not in docs/telemetry.md"
         if family.type == "histogram":
-            assert name.endswith("_seconds")
+            assert name.endswith(("_seconds", "_bytes"))
         assert not re.search("milli|minute|percent", name)
 
 

@@ -102,9 +102,10 @@ unit: ## Run the tests that need no server
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m pytest tests/unit $(ARGS)
 
-bench: ## Measure the whole system (ARGS=--help)
+bench: ## Measure the whole system, the sandbox and MCP; with ARGS the first alone (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks $(ARGS)
+	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory bench-sandbox bench-mcp
 
 bench-paired: ## Measure beside another checkout (ARGS=../other)
 	@deploy/bootstrap.sh --dev

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from tests.chaos import (
+    bad_mcp,
     clocks,
     crash_points,
     freezes,
@@ -62,6 +63,7 @@ SCENARIOS = {
     "HOPELESS": Scenario("hopeless requests", hopeless.hopeless, Dose(1, 40, agents=8)),
     "QUEUE": Scenario("many runs wait", waiting_runs.waiting_runs, Dose(1, 300)),
     "R29": Scenario("slow models", outages.r29_slow_models, Dose(1, 100)),
+    "R30": Scenario("bad MCP servers", bad_mcp.r30_bad_mcp, Dose(1, 80, agents=10)),
     "R36": Scenario("a soak", soak.r36_soak, Dose(30, 0, agents=8)),
     "R37": Scenario("outages are no 404", outages.r37_outage_is_not_absence, Dose(1, 0, agents=4)),
     "RELAY": Scenario("state is large", large_state.relay_large_state, Dose(2, 60, agents=10)),

@@ -23,6 +23,7 @@ from deploy import container_health
 from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import PARTS, SERVICES, service_of
 from tests.chaos.client import Client
+from tests.mcp_servers.listed import write_list
 from tests.scripted_model.handle import ScriptedModelProcess
 from tests.servers import HeelerInstance, delete_home
 from tests.waiting import wait_for
@@ -30,6 +31,12 @@ from tests.waiting import wait_for
 HEALTHY_SECONDS_MAX = 120.0
 RUNNING_SECONDS_MAX = 60.0
 GONE_SECONDS_MAX = 15.0
+# Short, so that what hangs is not waited for any longer than its bound has to be seen.
+MCP_SECONDS = {
+    "HEELER_MCP_CONNECT_SECONDS_MAX": "5",
+    "HEELER_MCP_LIST_SECONDS_MAX": "5",
+    "HEELER_MCP_CALL_SECONDS_MAX": "3",
+}
 CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
 
 
@@ -215,6 +222,7 @@ class World:
 async def started(seed: int = 1, *, home: Path | None = None) -> AsyncIterator[World]:
     """A world in a home of its own, with failpoints and a model in a process of its own."""
     failpoints = Path(tempfile.mkdtemp(prefix="heeler-failpoints-"))
+    programs = Path(tempfile.mkdtemp(prefix="heeler-programs-"))
     try:
         async with ScriptedModelProcess() as model:
             environment = {
@@ -222,11 +230,15 @@ async def started(seed: int = 1, *, home: Path | None = None) -> AsyncIterator[W
                 "OPENAI_BASE_URL": model.base_url,
                 "HEELER_FAILPOINTS": str(failpoints),
                 "HEELER_LOG_LEVEL": "info",
+                "HEELER_MCP_HOSTS": "127.0.0.1",
+                "HEELER_MCP_COMMANDS": str(write_list(programs)),
+                **MCP_SECONDS,
             }
             with HeelerInstance(env=environment, home=home) as heeler:
                 yield World(heeler, model, failpoints, random.Random(seed))
     finally:
         delete_home(failpoints)
+        delete_home(programs)
 
 
 __all__ = ["PARTS", "SERVICES", "Kill", "World", "started"]

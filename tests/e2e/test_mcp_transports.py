@@ -21,6 +21,7 @@ from tests.e2e.node import FOLDER, INSTALL_SECONDS_MAX, MODERN, Node, installed
 from tests.mcp_servers import listed
 from tests.mcp_servers.asking import PROGRAM, served
 from tests.mcp_servers.listed import FOREIGN, NOT_HERE, TIME, everything, filesystem
+from tests.mcp_servers.programs import living, programs_of
 from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
@@ -204,7 +205,7 @@ def test_no_program_is_started_that_is_not_listed(letta: Letta, servers: Servers
     for argv in (("/bin/sh", "-c", "id"), ("npx", "-y", "anything"), (*PROGRAM, "--pages", "same")):
         with pytest.raises(APIStatusError) as refused:
             servers.program(argv)
-        assert refused.value.status_code == 400
+        assert refused.value.status_code == 422
         assert "HEELER_MCP_COMMANDS" in str(refused.value)
     with pytest.raises(APIStatusError, match="LD_PRELOAD"):
         servers.add(
@@ -223,7 +224,7 @@ def test_no_private_address_is_asked_as_a_server(servers: Servers, url: str) -> 
     for kind in ("sse", "streamable_http"):
         with pytest.raises(APIStatusError) as refused:
             servers.add(mcp_server_type=kind, server_url=url)
-        assert refused.value.status_code in (400, 422)
+        assert refused.value.status_code == 422
 
 
 async def test_programs_end_with_the_service_that_started_them(
@@ -235,10 +236,10 @@ async def test_programs_end_with_the_service_that_started_them(
     echo, fork = servers.tool(server, "echo"), servers.tool(server, "fork")
     run = letta.mcp_servers.tools.run
     assert run(fork.id, mcp_server_id=server.id, args={}).func_return == "forked"
-    pids = scripted()
-    assert pids
+    programs = programs_of(heeler.pid("tools"))
+    assert programs
     heeler.kill9("tools")
-    await wait_for("their end", lambda: not scripted() & pids, 10.0)
+    await wait_for("their end", lambda: not living(programs), 10.0)
     await wait_for("it is back", lambda: is_back(run, echo.id, server.id), 30.0)
 
 
@@ -248,14 +249,3 @@ def is_back(run: Any, tool_id: str, server_id: str) -> bool:
     except APIStatusError:
         return False
     return bool(ran.func_return == "back")
-
-
-def scripted() -> set[int]:
-    """The processes that are scripted servers over pipes."""
-    found = set()
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError):
-                if b"scripted.py\0--stdio" in (folder / "cmdline").read_bytes():
-                    found.add(int(folder.name))
-    return found

@@ -1,0 +1,24 @@
+"""Which scripted servers over pipes a process has started, and whether any of them lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import psutil
+
+
+def programs_of(pid: int) -> set[psutil.Process]:
+    """The scripted servers below a process."""
+    found: set[psutil.Process] = set()
+    with suppress(psutil.NoSuchProcess):
+        for one in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if {"--stdio"} & set(one.cmdline()):
+                    found.add(one)
+    return found
+
+
+def living(programs: Iterable[psutil.Process]) -> set[psutil.Process]:
+    """Those that run, and are no other process with the same number."""
+    return {one for one in programs if one.is_running() and one.status() != psutil.STATUS_ZOMBIE}

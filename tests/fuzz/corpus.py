@@ -65,7 +65,33 @@ TOOL: dict[str, Any] = {
     "return_char_limit": 100,
     "default_requires_approval": False,
 }
+# Nothing listens there: each question is answered at once.
+MCP_CONFIG = {
+    "mcp_server_type": "streamable_http",
+    "server_url": "http://127.0.0.1:9/mcp",
+    "auth_header": "Authorization",
+    "auth_token": "Bearer x",
+    "custom_headers": {"X-Team": "a"},
+}
+MCP_SERVER = {"server_name": "weather", "config": MCP_CONFIG}
+NAMED_MCP_SERVER = {
+    "server_name": "other",
+    "type": "sse",
+    "server_url": "http://127.0.0.1:9/sse",
+    "auth_token": "x",
+}
 BODIES: dict[str, list[Any]] = {
+    "create_mcp_server": [
+        MCP_SERVER,
+        {"server_name": "s", "config": {"mcp_server_type": "stdio", "command": "x", "args": []}},
+    ],
+    "update_mcp_server": [{"server_name": "sky", "config": MCP_CONFIG}],
+    "run_tool_of_mcp_server": [{"args": {"city": "Rome"}}],
+    "add_mcp_server": [NAMED_MCP_SERVER],
+    "update_mcp_server_by_name": [{"server_name": "sky", "token": "x", "custom_headers": {}}],
+    "execute_mcp_tool": [{"args": {"city": "Rome"}}],
+    "test_mcp_server": [NAMED_MCP_SERVER],
+    "connect_described_mcp_server": [NAMED_MCP_SERVER],
     "create_agent": [
         AGENT,
         {**AGENT, "llm_config": LLM_CONFIG, "model": None},
@@ -108,6 +134,8 @@ NOT_ASKED = (
     "delete_agent",
     "delete_block",
     "delete_conversation",
+    "delete_mcp_server",
+    "delete_mcp_server_by_name",
     "delete_run",
     "delete_tool",
     "discard_dead_letter",
@@ -175,6 +203,7 @@ async def things(base_url: str) -> dict[str, str]:
         agent = await made("/v1/agents", AGENT)
         block = await made("/v1/blocks", BLOCK)
         tool = await made("/v1/tools", TOOL, "PUT")
+        server = await made("/v1/mcp-servers", {**MCP_SERVER, "server_name": f"s-{block['id']}"})
         conversation = await made(f"/v1/conversations?agent_id={agent['id']}", {})
         answer = await made(f"/v1/agents/{agent['id']}/messages", {"input": "hi"})
         said = answer["messages"][-1]
@@ -194,10 +223,9 @@ async def things(base_url: str) -> dict[str, str]:
         "tool_id": tool["id"],
         "tool_name": "memory_insert",
         "transaction_id": "transaction-1",
-        "version": "1",
-        # No server is asked, and none is there.
-        "mcp_server_id": "mcp_server-00000000-0000-4000-8000-000000000000",
-        "mcp_server_name": "calculator",
-        "mcp_tool_name": "add",
         "tool_run_id": "tool_run-00000000-0000-4000-8000-000000000000",
+        "mcp_server_id": server["id"],
+        "mcp_server_name": server["server_name"],
+        "mcp_tool_name": "forecast",
+        "version": "1",
     }

@@ -57,6 +57,16 @@ class AgentDesign(BaseModel):
         """The tools that it has now."""
         return held_tools(self.tool_ids, self.custom_tools)
 
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The names under which it got tools that have other names by now, by these."""
+        if not self.custom_tools:
+            return {}
+        got = dict(zip(self.tool_ids, self.tools, strict=False))
+        return {
+            one.name: got[one.id] for one in self.custom_tools if got.get(one.id, "") != one.name
+        }
+
 
 class AgentState(BaseModel):
     """What is known of an agent."""

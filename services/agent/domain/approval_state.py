@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -96,15 +96,23 @@ class CallGates:
         return call.model_copy(update=changes)
 
 
+NOTHING: Mapping[str, str] = {}
 NO_GATES = CallGates("", frozenset(), frozenset())
 
 
 def gates(
-    gate: Gate | None, answered: Sequence[AnsweredCall], step_id: str, offered: list[str] | None
+    gate: Gate | None,
+    answered: Sequence[AnsweredCall],
+    step_id: str,
+    offered: list[str] | None,
+    renamed: Mapping[str, str] = NOTHING,
 ) -> CallGates:
     """The gates of a step in which rules left the model these tools; None if all. What rules do not
-    allow is refused without anybody being asked."""
+    allow is refused without anybody being asked. A tool that is `renamed` waits as it did by the
+    name that the rules know."""
     if gate is None:
         return NO_GATES
-    names = gate.tools if offered is None else gate.tools.intersection(offered)
+    names = gate.tools | {now for now, before in renamed.items() if before in gate.tools}
+    if offered is not None:
+        names &= set(offered)
     return CallGates(step_id, frozenset(names), frozenset(one.tool_call_id for one in answered))

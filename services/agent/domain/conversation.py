@@ -6,7 +6,7 @@ what is recorded already is not recorded twice.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
 
@@ -58,7 +58,7 @@ from services.agent.domain.active_run import (
     unfinished_step,
 )
 from services.agent.domain.agent_types import loop_of
-from services.agent.domain.approval_state import gates
+from services.agent.domain.approval_state import NOTHING, gates
 from services.agent.domain.compaction import accept_compaction, clear, compaction_action
 from services.agent.domain.conversation_state import (
     ConversationState,
@@ -197,6 +197,7 @@ class Conversation(Aggregate[ConversationState]):
         spoken: Spoken,
         parallel: bool,
         offered: list[str] | None = None,
+        renamed: Mapping[str, str] = NOTHING,
         concurrent: Container[str] = (),
         rebuilt: SystemPrompt | None,
         model_ns: int = 0,
@@ -208,7 +209,7 @@ class Conversation(Aggregate[ConversationState]):
         if active is None or active.next_step_id != step_id or active.open_call is not None:
             return
         run_id = active.run.id
-        recorded = gates(active.gate, self.state.answered, step_id, offered).recorded
+        recorded = gates(active.gate, self.state.answered, step_id, offered, renamed).recorded
         calls = [recorded(call) for call in kept_calls(reply, parallel=parallel)]
         if rebuilt is not None:
             self.rebuild(rebuilt, at=at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,6 +56,7 @@ class StepRequest:
     blocks: list[AttachedBlock]
     size: PromptSize
     gates: CallGates
+    renamed: Mapping[str, str]
 
 
 def step_request(
@@ -83,13 +85,15 @@ def step_request(
         must_call=offered.must_call,
         stream_tokens=run.stream_tokens,
     )
-    held = gates(run.gate, state.answered, run.next_step_id, offered.names)
+    held = gates(run.gate, state.answered, run.next_step_id, offered.names, design.renamed)
     size = PromptSize(
         system=message_bytes(messages[0]),
         tools=schema_bytes(offered.schemas),
         messages=weight,
     )
-    return StepRequest(conversation.version, request, rebuilt, offered, blocks, size, held)
+    return StepRequest(
+        conversation.version, request, rebuilt, offered, blocks, size, held, design.renamed
+    )
 
 
 class ModelStep:

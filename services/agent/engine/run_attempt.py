@@ -291,6 +291,7 @@ class RunAttempt:
                 model_ns=model_ns,
                 parallel=request.parallel,
                 offered=question.offered.names,
+                renamed=question.renamed,
                 concurrent=question.offered.concurrent,
                 rebuilt=question.rebuilt,
                 prompt_bytes=question.size.whole,

@@ -429,12 +429,15 @@ class TestCalling:
 
         assert result_of_call(world)["tool_return"].startswith("x" * 10 + "...")
 
-    async def test_a_call_that_needs_an_approval_waits_for_it(self, world: World) -> None:
+    @pytest.mark.parametrize("kind", ["custom", "external_mcp"])
+    async def test_s17_a_call_that_needs_an_approval_by_its_tool_waits_for_it(
+        self, world: World, kind: str
+    ) -> None:
         tools = ToolsService(world, FOUR)
         await tools.start()
         await world.agent()
         process = world.process("agent-1", rolls(), words())
-        made(world, DICE.model_copy(update={"needs_approval": True}))
+        made(world, DICE.model_copy(update={"needs_approval": True, "tool_type": kind}))
         await process.tell(AttachTool(agent_id=AGENT, tool_id=DICE_ID), "attach")
         await process.say("run-1")
         await process.idle()
@@ -445,6 +448,27 @@ class TestCalling:
 
         assert [one.tool_call_id for one in tools.asked] == ["call_1"]
         assert result_of_call(world)["tool_return"] == "4"
+
+    async def test_s17_a_renamed_tool_waits_as_it_did(self, world: World) -> None:
+        """S17: the rule names the tool as it was called; under its new name it runs no sooner."""
+        tools = ToolsService(world, FOUR)
+        await tools.start()
+        await world.agent()
+        call = ToolCall(id="call_1", name="throw_dice", arguments='{"sides": 6}')
+        thrown = ModelReply("", [call], "tool_calls", Usage())
+        process = world.process("agent-1", thrown, words())
+        made(world, DICE.model_copy(update={"needs_approval": True}))
+        await process.tell(AttachTool(agent_id=AGENT, tool_id=DICE_ID), "attach")
+        made(world, DICE.model_copy(update={"needs_approval": True, "name": "throw_dice"}))
+        await process.say("run-1")
+        await process.idle()
+        assert "throw_dice" in offered(process)
+        assert tools.asked == []
+        assert world.row("runs", "run-1")["stop_reason"] == "requires_approval"
+
+        await process.answer("run-2", CallAnswer(tool_call_id="call_1", kind="approved"))
+        await process.idle()
+        assert [one.tool_call_id for one in tools.asked] == ["call_1"]
 
 
 class TestPrograms:

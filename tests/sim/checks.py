@@ -46,7 +46,7 @@ def judge(world: World) -> list[str]:
 def broken(world: World) -> Iterator[str]:
     """What is wrong with what is stored, and with what clients were told."""
     database = world.shared.server.database
-    for service in ("agent", "memory"):
+    for service in ("agent", "memory", "tools"):
         schema = database.schema(service)
         yield from check_log(service, schema)
         yield from check_published(service, world.shared.broker.taken[service])
@@ -61,6 +61,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_pressed(world, [*agent.committed, *memory.committed])
     yield from check_detached(world, talks)
     yield from check_deleted(world, agent, memory)
+    yield from check_tool_runs(database.schema("tools"))
 
 
 # The log of a service
@@ -454,6 +455,28 @@ def check_detached(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
         detaches = chore.kind == "attach and detach" and not is_deleted(chore.agent, talks)
         if detaches and isinstance(reply, Rejected):
             yield f"the block of {chore.name} was attached, and detaching it got {reply}"
+
+
+TOOL_RUN_STORIES = (
+    ["tool_run.begun", "tool_run.ended"],
+    ["tool_run.begun", "tool_run.stopped"],
+    ["tool_run.begun", "tool_run.lost"],
+)
+
+
+def check_tool_runs(tools: InMemorySchema) -> Iterator[str]:
+    """Each call that was begun ends once, and no call is begun a second time."""
+    begun: Counter[str] = Counter()
+    for run_id, events in tools.streams.items():
+        if not run_id.startswith("tool_run-"):
+            continue
+        if [one.topic for one in events] not in TOOL_RUN_STORIES:
+            yield f"{run_id} went {[one.topic for one in events]}"
+        payload: Any = events[0].payload
+        begun[f"{payload['run_id']} {payload['step_id']} {payload['tool_call_id']}"] += 1
+    for call, times in begun.items():
+        if times > 1:
+            yield f"the call {call} was begun {times} times"
 
 
 HOPELESS = (UNPROCESSABLE, NOT_FOUND, BUSY)

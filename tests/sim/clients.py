@@ -19,6 +19,7 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import (
     BUSY,
     DEFAULT_ORG,
@@ -40,11 +41,12 @@ from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from tests.sim.bus import SimBus
-from tests.sim.model import GATED, HANDLE, KEEP
+from tests.sim.model import GATED, HANDLE, KEEP, WRITE
 from tests.sim.plan import APIS, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
 from tests.sim.store import UNSTORABLE
 from tests.sim.story import Story
+from tests.sim.tools import ROLL_ID, WEATHER_ID
 from tests.unit.given import NOW
 
 HTTP_SECONDS_MAX = 30.0
@@ -196,6 +198,8 @@ class Clients:
     async def make_agent(self, number: int) -> None:
         await asyncio.sleep(self.plan.agents[number])
         request = wanted(f"agent {number}", shared=self.plan.shared[number])
+        if self.plan.tools:
+            request["tool_ids"] = [ROLL_ID, WEATHER_ID, tool_id(WRITE)]
         reply: Any = None
         for attempt in range(50):
             command = CreateAgent(agent_id=agent_id(number), request=request)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from tests.sim.network import BUS, SLOW_SECONDS_MAX, STORE
-from tests.sim.plan import PROCESSES, Fault, Plan
+from tests.sim.plan import Fault, Plan
 from tests.sim.processes import CRASH_HOOKS, Process, Shared
 
 
@@ -21,7 +21,7 @@ class Faults:
     def start(self) -> list[asyncio.Task[None]]:
         """Begin; returns what is done when everything is whole again."""
         CRASH_HOOKS.append(self.reached)
-        for name in PROCESSES:
+        for name in self.plan.processes:
             Process(self.shared, name).start()
         return [self.shared.loop.world.spawn(self.happen(fault)) for fault in self.plan.faults]
 
@@ -33,7 +33,9 @@ class Faults:
             case "crash":
                 await self.crash(fault.target, fault.seconds)
             case "crash all":
-                await asyncio.gather(*(self.crash(name, fault.seconds) for name in PROCESSES))
+                await asyncio.gather(
+                    *(self.crash(name, fault.seconds) for name in self.plan.processes)
+                )
             case "crash at":
                 self.armed.append(fault)
             case "restart":

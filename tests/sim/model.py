@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.conversation import ToolCall, Usage
+from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.letta_message_mapping import text_of
 from services.agent.adapters.memory_tools import MemoryTools
@@ -27,6 +28,7 @@ from tests.sim.store import UNSTORABLE
 HANDLE = "sim/model"
 KEEP = "archival_memory_insert"  # its effect is in the ledger of the world; it may not run twice
 GATED = "archival_memory_search"  # this may; each call of it needs an approval
+WRITE = "send_message_to_agent_and_wait_for_reply"
 KEEPING_SECONDS = 0.3
 TOKEN_SECONDS = 0.05
 SUMMARY_SECONDS = 0.5
@@ -61,6 +63,11 @@ class SimProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         check_context(request)
+        if is_written_by_agent(request):
+            await asyncio.sleep(SUMMARY_SECONDS)
+            LEDGER[-1].did["agents answered"] += 1
+            yield Finished(ModelReply("Heard.", [], "stop", usage_of(request)))
+            return
         asked_for, step = asked_in(request)
         if not asked_for:
             await asyncio.sleep(SUMMARY_SECONDS)
@@ -114,6 +121,11 @@ def asked_in(request: ModelRequest) -> tuple[dict[str, Any], int]:
         return {}, 0
     name, step = calls[-1].removeprefix("call-").split("-")[:2]
     return plans[name], int(step) + 1
+
+
+def is_written_by_agent(request: ModelRequest) -> bool:
+    """Whether the last word is another agent's."""
+    return len(request.messages) > 1 and request.messages[-1].role == "system"
 
 
 def plan_in(text: str) -> dict[str, Any]:
@@ -171,7 +183,17 @@ def called(call: list[str]) -> tuple[str, str]:
         return tool, json.dumps({"minutes": 1})
     if tool in ("keep", "ask"):
         return KEEP if tool == "keep" else GATED, json.dumps({"content": line})
+    if tool in ("roll", "weather"):
+        name = "roll_dice" if tool == "roll" else "ask_weather"
+        return name, json.dumps({"content": line, "how": label})
+    if tool == "write":
+        return WRITE, json.dumps({"message": line, "other_agent_id": written_to(int(label))})
     return tool, json.dumps({"label": label, "new_string": line})
+
+
+def written_to(number: int) -> str:
+    """The id of an agent, as clients make it."""
+    return derived_id("agent", f"number {number}")
 
 
 class Ledger:

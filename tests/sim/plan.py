@@ -11,6 +11,7 @@ from tests.sim.network import BUS, STORE
 
 AGENTS, MEMORIES, APIS = ("agent-1", "agent-2"), ("memory-1", "memory-2"), ("api-1", "api-2")
 PROCESSES = (*AGENTS, *MEMORIES, *APIS)
+TOOLS = ("tools-1", "tools-2")
 FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
 # A retry without a key is known by the time of its first try, which another api may have noted.
 API_SKEW_SECONDS_MAX = 150.0
@@ -127,6 +128,13 @@ class Plan:
     chores: tuple[Chore, ...] = ()
     faults: tuple[Fault, ...] = ()
     supervised: bool = False
+    # Whether there is a tools service, and agents have its tools and those to write to each other.
+    tools: bool = False
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """The processes that there are."""
+        return (*PROCESSES, *TOOLS) if self.tools else PROCESSES
 
     @property
     def parts(self) -> list[str]:
@@ -217,12 +225,58 @@ def saying_beside(dice: Random, number: int, agent: int, into: str) -> Say:
     )
 
 
+def custom_tools(seed: int, agents: int) -> Beside:
+    """In every fifth world agents call tools that run elsewhere, code and those of an MCP server,
+    and write to each other; processes of the tools service die, freeze and lose their connections
+    in the middle of it."""
+    if seed % 5 != 4:
+        return Beside()
+    dice = Random(f"tools of {seed}")
+
+    def at(first: float, last: float) -> float:
+        return round(first + (last - first) * dice.random(), 3)
+
+    says = [
+        Say(
+            f"t{n + 1}",
+            CLIENTS_MAX + 20 + n % 2,
+            dice.randrange(agents),
+            pause=round(3 * dice.random(), 3),
+            steps=tuple(tool_step(dice, agents) for _ in range(dice.choice((1, 1, 2)))),
+            thinks=round(dice.random(), 3),
+        )
+        for n in range(6)
+    ]
+    worker, other = dice.choice((TOOLS, TOOLS[::-1]))
+    kinds = ("crash", "crash", "freeze", "partition", "restart", "crash at")
+    faults = []
+    for n in range(2):
+        kind, target = dice.choice(kinds), (worker, other)[n]
+        how = {"partition": f"{dice.choice((STORE, BUS))} both", "crash at": "during_call"}
+        seconds = at(0.5, 14) if kind != "crash at" else at(0.2, 4)
+        point = how.get(kind, "")
+        faults.append(Fault(f"tf{n + 1}", kind, at(2, 16), seconds, target, point))
+    return Beside(says, [], faults)
+
+
+def tool_step(dice: Random, agents: int) -> tuple[Call, ...]:
+    """The calls of one step, and how those fare that run elsewhere."""
+    kinds = (
+        *[Call("roll", how) for how in ("", "", "", "slow", "killed", "lost", "hang")],
+        *[Call("weather", how) for how in ("", "", "slow", "crash in start", "crash in call")],
+        *[Call("weather", how) for how in ("garbage", "too large", "hang")],
+        *[Call("write", str(n)) for n in range(agents)] * 2,
+    )
+    return tuple(dice.choice(kinds) for _ in range(dice.choice((1, 1, 2))))
+
+
 def plan_of(seed: int) -> Plan:
     """The world of a seed."""
     dice = Random(f"plan of {seed}")
     agents = tuple(dice.choice((0.0, 0.0, 4 * dice.random())) for _ in range(dice.randint(2, 3)))
     interrupted, crashes = interrupted_creation(seed)
     beside = conversations_beside(seed, len(agents))
+    called = custom_tools(seed, len(agents))
     return Plan(
         seed,
         agents,
@@ -232,6 +286,7 @@ def plan_of(seed: int) -> Plan:
             *early_retries(seed, len(agents)),
             *asking(seed, len(agents)),
             *beside.says,
+            *called.says,
         ),
         (
             *chores(dice, len(agents)),
@@ -241,8 +296,16 @@ def plan_of(seed: int) -> Plan:
             *interrupted,
             *beside.chores,
         ),
-        (*faults(dice), *full_stores(seed), *held_up(seed), *crashes, *beside.faults),
+        (
+            *faults(dice),
+            *full_stores(seed),
+            *held_up(seed),
+            *crashes,
+            *beside.faults,
+            *called.faults,
+        ),
         supervised=seed % 3 == 0,
+        tools=bool(called.says),
     )
 
 

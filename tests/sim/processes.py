@@ -34,6 +34,8 @@ from services.api.resources.messages import send_message, whole_answer
 from services.api.resources.runs import resume_stream
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
+from services.tools import projections as tools_projections
+from tests.sim import tools
 from tests.sim.bus import Broker, SimBus
 from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
 from tests.sim.model import SimMemoryTools, SimProvider
@@ -256,10 +258,15 @@ WIRED: dict[str, tuple[Any, Any]] = {
         agent_projections.project,
     ),
     "memory": (memory_app.wiring({}), memory_projections.project),
+    "tools": (tools.wire, tools_projections.project),
 }
 READ_MODELS = {
     service: ReadModels(service, projections.project, projections.READ_MODELS)
-    for service, projections in (("agent", agent_projections), ("memory", memory_projections))
+    for service, projections in (
+        ("agent", agent_projections),
+        ("memory", memory_projections),
+        ("tools", tools_projections),
+    )
 }
 
 

@@ -15,8 +15,11 @@ from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.pause_queries import PausedConversation
 from services.agent.adapters.reconciliation_queries import LostBlock, MadeBlock, Orphan
+from services.agent.adapters.tool_queries import custom_tool
+from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.model_context import AttachedBlock
+from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.domain import SameLabel
 from tests.sim.store import Client, finished
@@ -125,6 +128,41 @@ class SimQueries:
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
         return await self.client.ask(lambda: finished(self.twin.unclaimed_blocks(blocks)))
+
+    async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
+        return await self.client.ask(lambda: [one for one in self.tools(org) if one.id in tool_ids])
+
+    async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
+        return await self.client.ask(lambda: [one for one in self.tools(org) if one.name in names])
+
+    def tools(self, org: str) -> list[CustomTool]:
+        """The tools that the tools service has."""
+        rows: list[Any] = self.client.server.database.schema("tools").rows("tools")
+        return [
+            custom_tool(
+                *(row["id"], row["name"], row["tool_type"], row["json_schema"]),
+                *(row["doc"].get("description"), row["doc"].get("enable_parallel_execution")),
+                *(row["doc"].get("default_requires_approval"), row["doc"].get("return_char_limit")),
+            )
+            for row in rows
+            if row["org"] == org
+        ]
+
+    async def tool_run(self, org: str, tool_run_id: str) -> ToolRunProgress | None:
+        def execute() -> ToolRunProgress | None:
+            database = self.client.server.database
+            schema = database.schema("tools")
+            rows: list[Any] = [one for one in schema.rows("tool_runs") if one["id"] == tool_run_id]
+            lease = schema.leases.get(tool_run_id)
+            alive = lease is not None and lease.expires_at > database.clock()
+            found = [one for one in rows if one["org"] == org]
+            return (
+                ToolRunProgress(found[0].get("result"), alive and found[0]["status"] == "running")
+                if found
+                else None
+            )
+
+        return await self.client.ask(execute)
 
     async def call_chain(self, org: str, run_id: str) -> CallChain | None:
         return await self.client.ask(lambda: finished(self.twin.call_chain(org, run_id)))

@@ -27,6 +27,7 @@ from tests.sim.network import BUS, FAULTS, STORE, Network, Weather
 from tests.sim.plan import Plan, Say
 from tests.sim.processes import Shared, simulated_adapters
 from tests.sim.store import Server
+from tests.sim.tools import register
 from tests.sim.watch import Watch
 from tests.topic_counts import told_by
 
@@ -63,6 +64,8 @@ class World:
 
     async def live(self) -> None:
         """Everything that happens."""
+        if self.plan.tools:
+            await register(self.shared.server.database)
         faults = Faults(self.shared, self.plan)
         whole_again = faults.start()
         answered = self.clients.start()
@@ -136,6 +139,15 @@ class World:
         left += [f"{row['id']} of nobody" for row in beside if row["agent_id"] not in agents]
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
         left += [f"the block {one}, which nobody has" for one in blocks_of_nobody(agent, memory)]
+        tools = database.schema("tools")
+        left += [
+            f"{row['id']} of a tool runs"
+            for row in tools.rows("tool_runs")
+            if row["status"] == "running"
+        ]
+        left += [f"the lease of {key}" for key in tools.leases if key.startswith("tool_run-")]
+        if not len(tools.committed) == len(tools.log) == tools.published:
+            left.append("the relay of tools")
         left += [
             f"the command {one.incoming.name}"
             for commands in self.shared.broker.commands.values()

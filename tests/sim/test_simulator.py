@@ -57,6 +57,18 @@ def test_r38_the_faults_really_happen(dose: list[Outcome]) -> None:
         assert happened[what], what
 
 
+def test_tools_are_called_in_some_worlds_and_fare_badly(dose: list[Outcome]) -> None:
+    """Calls of custom tools and of MCP servers, R30's faults among them (see R27 for deaths)."""
+    did: Counter[str] = sum((outcome.did for outcome in dose), Counter())
+    for what in ("code run", "code lost", "mcp call", "mcp crash in call", "agents answered"):
+        assert did[what], what
+    if len(dose) == len(DOSE):
+        for what in ("code slow", "code hang", "code killed", "mcp slow", "mcp hang"):
+            assert did[what], what
+        for what in ("mcp crash in start", "mcp garbage", "mcp too large"):
+            assert did[what], what
+
+
 def test_r38_a_seed_has_one_trace_whatever_the_hash_seed_of_python() -> None:
     here = [run(plan_of(seed)).trace for seed in (3, 4, 5)]
     for hash_seed in ("0", "4711"):

@@ -21,6 +21,7 @@ from libs.contracts.approvals import (
     arguments_hash,
 )
 from libs.contracts.bus_messages import DEFAULT_ORG, Event, JsonObject, Rejected
+from libs.contracts.called_runs import CallingRun, StartCalledRun
 from libs.contracts.compaction import (
     CompactConversation,
     ContextCleared,
@@ -128,6 +129,12 @@ OPTIONS = (
     RunOptions(system="Be somebody else."),
     RunOptions(model="demo/other", llm_config=LLM.model_copy(update={"handle": "demo/other"})),
 )
+OF_CUSTOM_TOOLS = (
+    ToolResult("success", "4", stdout=["rolling\n"], stderr=[]),
+    ToolResult("error", "Error executing function keep: ValueError", stdout=[], stderr=["at 1"]),
+    ToolResult("error", "'keep' is not allowed for this agent.", forbidden=True),
+)
+CALLERS = [CallingRun(agent_id="agent-2", conversation_id="conv-2", run_id="run-2", waits=True)]
 CALLBACK = "https://example.com/told"
 # What happened in all histories of this process: see `python -m tests.histories`.
 HAPPENED: Counter[str] = Counter()
@@ -164,6 +171,7 @@ class Histories(RuleBasedStateMachine):
         tool_rules=st.lists(st.sampled_from(TOOL_RULES), max_size=3),
         gated=st.sampled_from([[], [], [NEEDS_APPROVAL]]),
         brings_tool=st.booleans(),
+        called=st.booleans(),
         options=st.sampled_from(OPTIONS),
         calls_back=st.booleans(),
     )
@@ -175,6 +183,7 @@ class Histories(RuleBasedStateMachine):
         tool_rules: list[JsonObject],
         gated: list[JsonObject],
         brings_tool: bool,
+        called: bool,
         options: RunOptions | None,
         calls_back: bool,
     ) -> None:
@@ -188,6 +197,10 @@ class Histories(RuleBasedStateMachine):
             asked = asked.model_copy(update={"options": options})
         if brings_tool:
             asked = StartClientRun(**dict(asked), client_tools=[ClientTool(name=BROWSE)])
+        elif called:  # by another agent, which speaks as the system
+            HAPPENED["runs that agents called"] += 1
+            said = [self.message(role="system", content="Hi", sender_id="agent-2")]
+            asked = StartCalledRun(**{**dict(asked), "messages": said, "callers": CALLERS})
         rules = rules_in_force([*tool_rules, *gated], TOOLS)
         moments = {"asked_at": self.now(), "at": self.now()}
         refused = self.talk.accept(asked, agent_type, tool_rules=rules, **moments)
@@ -447,15 +460,22 @@ class Histories(RuleBasedStateMachine):
         status=st.sampled_from(["success", "error"]),
         which=st.integers(0, 9),
         minutes=st.sampled_from([None, None, None, 1, 60]),
+        ran=st.sampled_from([ToolResult("success", ""), *OF_CUSTOM_TOOLS]),
         lost=st.booleans(),
     )
-    def tool_returns(self, status: Any, which: int, minutes: int | None, lost: bool) -> None:
-        """One of those that run, in any order; it may ask for a pause."""
+    def tool_returns(
+        self, status: Any, which: int, minutes: int | None, ran: ToolResult, lost: bool
+    ) -> None:
+        """One of those that run, in any order; it may ask for a pause, have printed something, or
+        not have been allowed."""
         action = self.talk.next_action()
         assert isinstance(action, RunTools)
         call = action.calls[which % len(action.calls)]
         message_id = f"message-{self.fresh()}"
         result = ToolResult(status, "done", pause_minutes=minutes)
+        if ran in OF_CUSTOM_TOOLS:
+            HAPPENED["calls of custom tools"] += 1
+            result = ran
         self.decide(
             lambda talk: tool_calls.returned(
                 talk, action.step_id, call, result, message_id=message_id, at=self.now()

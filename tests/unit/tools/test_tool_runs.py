@@ -305,6 +305,39 @@ async def test_a_call_whose_process_died_is_lost_and_never_made_again(world: Wor
     assert world.story() == ["tool_run.begun", "tool_run.lost"]
 
 
+async def test_r27_a_call_that_kills_its_process_is_lost_at_once_and_costs_no_other_its_answer(
+    world: World,
+) -> None:
+    """R27: one attempt, not five: what a tool has done is not known, so it is never made again.
+    What it was stays in the log; others are answered before and after."""
+    poisoned = [Process(world, f"tools-{n}", FakeSandbox(for_ever)) for n in (1, 2)]
+    for n, process in enumerate(poisoned):
+        await process.tell(call(tool_run_id=f"tool_run-p{n}"), f"m-p{n}")
+        await wait_for("the code", lambda: process.sandbox.programs)  # noqa: B023
+    healthy = Process(world, "tools-3")
+    await healthy.tell(call(), "m-1")
+    await healthy.idle()
+    world.clock.seconds += 11  # the processes are gone, and their leases run out
+    for _ in range(3):
+        await healthy.runs.sweep()
+    await healthy.tell(call(tool_run_id="tool_run-2"), "m-2")
+    await healthy.idle()
+
+    rows = {row["id"]: row["status"] for row in world.schema.rows("tool_runs")}
+    assert rows == {
+        "tool_run-p0": "lost",
+        "tool_run-p1": "lost",
+        CALL: "success",
+        "tool_run-2": "success",
+    }
+    assert [len(one.sandbox.programs) for one in (*poisoned, healthy)] == [1, 1, 2]
+    begun = event_of("tools", world.schema.streams["tool_run-p0"][0])
+    assert isinstance(begun, ToolRunBegun)
+    assert (begun.name, begun.arguments) == ("roll_dice", '{"sides":6}')
+    for process in poisoned:
+        await process.runs.drain()
+
+
 async def test_a_late_result_of_a_lost_call_changes_nothing(world: World) -> None:
     thawed = asyncio.Event()
 

@@ -32,6 +32,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
+from libs.contracts.mcp_servers import McpServerCreated, McpToolsDiscovered
 from libs.contracts.memory import BlockChanged, BlockCreated
 from libs.contracts.services import names
 from libs.contracts.tool_permissions import ToolPermissionsChanged
@@ -46,7 +47,16 @@ from libs.contracts.tools import ToolChanged, ToolCreated
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore
-from tests.contract.examples import AGENT, BLOCK, CONVERSATION, EVENTS, RUN, TOOL, TOOL_RUN
+from tests.contract.examples import (
+    AGENT,
+    BLOCK,
+    CONVERSATION,
+    EVENTS,
+    MCP_SERVER,
+    RUN,
+    TOOL,
+    TOOL_RUN,
+)
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -62,6 +72,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ToolRunBegun, ToolRunLost],
         [ToolRunRefused],
         [ToolPermissionsChanged],
+        [McpServerCreated, McpToolsDiscovered],
+        [McpServerCreated],
         [ToolRunBegun],
     ],
     "agent": [
@@ -96,7 +108,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
     for version, kind in enumerate(kinds, 1):
         [example, *_] = [one for one in EVENTS if type(one) is kind]
         text = example.model_dump_json().replace("message-66666666", f"message-6666666{number}")
-        for known in (AGENT, BLOCK, CONVERSATION, RUN, TOOL, TOOL_RUN):
+        for known in (AGENT, BLOCK, CONVERSATION, MCP_SERVER, RUN, TOOL, TOOL_RUN):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(
             update={

@@ -154,7 +154,11 @@ def inner_tools(design: AgentDesign) -> list[InnerTool]:
         for rule in design.config.tool_rules
         if rule.get("type") == "requires_approval"
     }
-    return [inner_tool(tool, waits=tool.name in waits) for tool in design.held[:INNER_TOOLS_MAX]]
+    renamed = design.renamed  # rules know a tool by the name that it was attached with
+    return [
+        inner_tool(tool, waits=not waits.isdisjoint((tool.name, renamed.get(tool.name, ""))))
+        for tool in design.held[:INNER_TOOLS_MAX]
+    ]
 
 
 def inner_tool(tool: HeldTool, *, waits: bool) -> InnerTool:

@@ -497,6 +497,10 @@ class TestPrograms:
             "spin": "",
         }
         assert (told["spin"].tool_id, told["spin"].parameters) == (SPIN.id, ["sides"])
+        renamed = DICE.model_copy(update={"name": "throw_dice"})
+        later = self.held().model_copy(update={"custom_tools": [renamed, SPIN]})
+        told = {tool.name: tool for tool in inner_tools(later)}
+        assert "needs an approval" in told["throw_dice"].refused, "it is the same tool"
 
     @pytest.mark.parametrize(
         ("name", "secrets"),

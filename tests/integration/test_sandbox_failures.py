@@ -159,6 +159,19 @@ class TestProcessesThatDie:
             await sandbox.close()
         await wait_for("the end", lambda: not {*tree(os.getpid()), *orphans("bwrap")} - before)
 
+    async def test_a_spawner_that_is_killed_in_mid_start_leaves_nothing(self, monkeypatch):
+        monkeypatch.setattr("services.tools.adapters.sandbox_pool.RESTARTS_MAX", 100)
+        sandbox = await started(idle_min=0, idle_max=0)
+        before = set(orphans("bwrap"))
+        for wait in range(30):
+            spawner = await sandbox.pool.living_spawner()
+            starts = [asyncio.create_task(sandbox.pool.cold()) for _ in range(3)]
+            await asyncio.sleep(0.0002 * wait)
+            os.kill(spawner.process.pid, signal.SIGKILL)
+            await asyncio.gather(*starts, return_exceptions=True)
+        await wait_for("the end", lambda: not set(orphans("bwrap")) - before)
+        await sandbox.close()
+
     async def test_idle_ones_that_died_are_not_handed_out(self):
         sandbox = await started()
         await wait_for("idle ones", lambda: len(sandbox.pool.idle) == 2)

@@ -7,13 +7,16 @@ import itertools
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 
 from services.tools.sandbox import spawner_protocol
 from services.tools.sandbox.confinement import Confinement
@@ -23,6 +26,8 @@ log = logging.getLogger(__name__)
 
 PROGRAM = Path(spawner_protocol.__file__).with_name("spawner.py")
 START_SECONDS_MAX = 10.0
+LOOKS_FOR_LEFT_SECONDS = (0.02, 0.2, 0.5)
+MARKED_BYTES = 256
 
 
 class SpawnerFailed(Exception):
@@ -61,6 +66,7 @@ class Spawner:
         self.started: dict[int, Started] = {}
         self.ready: asyncio.Future[None] = self.loop.create_future()
         self.alive = False
+        self.mark = token_hex(16)
 
     async def start(self) -> None:
         """Begin; raises SpawnerFailed if this confinement is not to be had."""
@@ -73,7 +79,7 @@ class Spawner:
             self.process = await opened
             self.control = ours
             self.alive = True
-        ours.send(json.dumps(self.confinement.setup()).encode())
+        ours.send(json.dumps({**self.confinement.setup(), "mark": self.mark}).encode())
         ours.setblocking(False)
         self.loop.add_reader(ours.fileno(), self.hear)
         try:
@@ -123,6 +129,7 @@ class Spawner:
             message = b""
         if not message:
             self.lost("it has ended")
+            self.loop.run_in_executor(None, end_marked, self.mark)
             return
         told = json.loads(message)
         if "ready" in told:
@@ -175,6 +182,26 @@ class Spawner:
         if late:  # it ends by itself when the socket is closed
             self.process.kill()
         await ended
+
+
+def end_marked(mark: str) -> None:
+    """Kill what a spawner has started that was killed itself. What it was starting in that moment
+    waits for ever otherwise: it is still to be told that it ends with its parent."""
+    for seconds in LOOKS_FOR_LEFT_SECONDS:
+        time.sleep(seconds)
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and has_mark(entry, mark.encode()):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(int(entry), signal.SIGKILL)
+
+
+def has_mark(pid: str, mark: bytes) -> bool:
+    """Whether a process was started with this in its environment."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read(MARKED_BYTES)
+    except OSError:
+        return False
 
 
 def close_all(files: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ import socket
 import sys
 from typing import Any
 
+MARK = "HEELER_SPAWNER"
 MESSAGE_BYTES_MAX = 1 << 17
 FILES = 5  # stdin, stdout, stderr, result, status
 FIRST_DATA_FILE = 5
@@ -66,6 +67,7 @@ class Spawner:
         self.data = [base64.b64decode(text) for text in setup["data"]]
         self.first_uid = setup["first_uid"]
         self.folder = setup["folder"]
+        self.mark = setup["mark"]
         self.names: dict[int, int] = {}
 
     def tell(self, message: dict[str, object]) -> None:
@@ -111,7 +113,7 @@ class Spawner:
             return
         if folder:
             os.chdir(folder)
-        os.execve(self.argv[0], self.argv, {})
+        os.execve(self.argv[0], self.argv, {MARK: self.mark})
 
     def place(self, files: list[int], arguments: list[str]) -> None:
         """The files at 0 to 4, then what the program reads at its start, of which the first are

@@ -159,12 +159,15 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         sealer=SEALER,
         sessions=SimpleNamespace(used=lambda _: connections),
     )
+    discoveries: Any = SimpleNamespace(
+        ports=mcp
+    )  # none is failed here, so none is discovered again
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
             runners={
                 ToolType.custom: CodeRunner(SimSandbox(), lambda _: "", Variables(SEALER)),
-                ToolType.external_mcp: McpRunner(mcp),
+                ToolType.external_mcp: McpRunner(discoveries),
             },
             queries=SimToolRunQueries(client),
             bus=bus,

@@ -367,6 +367,18 @@ class TestSupervision:
         assert (outcome.status, outcome.reason) == ("killed", "It was ended by signal 9")
         assert (await agents.run(shell("ls"))).stdout == "begun\n"
 
+    async def test_what_is_frozen_ends_with_its_spawner_too(
+        self, sandbox: ProcessSandbox, agents: AgentSessions
+    ):
+        await agents.run(shell("sleep 600 &"))
+        [agent] = agents.agents.values()
+        assert agent.session.stats().state == "paused"
+        left = usage_of(agent.session.sandbox.init).pids
+        assert len(left) >= 3
+        os.kill(sandbox.pool.spawner.process.pid, signal.SIGKILL)
+        await wait_for("their end", lambda: not any(exists(f"/proc/{pid}") for pid in left))
+        assert (await agents.run(shell("echo tea"))).stdout == "tea\n"
+
     async def test_a_spawner_that_dies_again_and_again_is_given_a_rest(
         self, sandbox: ProcessSandbox, monkeypatch
     ):

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 # Of one process; as many as programs run at once, so that one that is idle can make room.
 SESSIONS_MAX = PLACES
 SESSION_IDLE_SECONDS_MAX = 120.0
+TIMER_SECONDS = 0.01  # how much too early a timer may be
 # What an idle one may hold in memory; one with more is ended after its program.
 SESSION_IDLE_BYTES_MAX = 96 << 20
 # How often it is looked at how much a workspace holds while a program runs: not more than a tenth
@@ -110,7 +111,9 @@ class AgentSessions:
             try:
                 yield agent
             finally:
-                agent.used_at = asyncio.get_running_loop().time()
+                loop = asyncio.get_running_loop()
+                agent.used_at = loop.time()
+                loop.call_later(self.idle_seconds_max, self.end_idle)
                 agent.lock.release()
         finally:
             agent.users -= 1
@@ -145,9 +148,6 @@ class AgentSessions:
         if session.stats().state == "stopped":
             agent.session = None
             await asyncio.shield(session.stop())
-        else:
-            loop = asyncio.get_running_loop()
-            loop.call_later(self.idle_seconds_max, self.end_idle)
 
     async def watch_quota(
         self, session: SandboxSession, workspace: Workspace, before: Used
@@ -176,7 +176,7 @@ class AgentSessions:
 
     def end_idle(self) -> None:
         """End the sandboxes that nobody has used for a while."""
-        long_ago = asyncio.get_running_loop().time() - self.idle_seconds_max
+        long_ago = asyncio.get_running_loop().time() - self.idle_seconds_max + TIMER_SECONDS
         for agent in list(self.agents.values()):
             if agent.users == 0 and agent.session is not None and agent.used_at <= long_ago:
                 task = asyncio.create_task(self.end(agent))

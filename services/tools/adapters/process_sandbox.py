@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -45,6 +46,7 @@ CONFINED, UNCONFINED, OFF = "process", "process-unconfined", "off"
 LISTED_CHILDREN = "/proc/thread-self/children"
 LANGUAGES = ("python", "shell", "javascript", "typescript")
 TOO_LONG = f"Code and arguments have more than {PROGRAM_BYTES_MAX} bytes"
+NAME = re.compile(r"[A-Za-z_$][\w$]*|", re.ASCII)  # or none
 NO_WORKSPACES = f"Workspaces of agents need namespaces, which {VARIABLE}={UNCONFINED} does without"
 HOW_TO_WEAKEN = (
     f"Whoever runs the server may allow the weaker mode by {VARIABLE}={UNCONFINED}: there the code"
@@ -205,6 +207,8 @@ class ProcessSandbox:
             return "TypeScript needs Node 22.6 or newer where the server runs: write JavaScript"
         if program.language == "shell" and not Path("/bin/sh").exists():
             return "Shell needs /bin/sh, which is not there where the server runs"
+        if program.language == "typescript" and not NAME.fullmatch(program.function):
+            return f"{program.function!r} is no name of a function in TypeScript"
         wrong = [name for name in program.environment if not name or "=" in name or "\0" in name]
         if wrong or any("\0" in value for value in program.environment.values()):
             return "The environment has a name or a value that no process can have"
@@ -267,6 +271,8 @@ class ProcessSandbox:
 
 def source_of(program: Program) -> str:
     """The source, with what is put around it."""
+    if program.language == "typescript":
+        return javascript.typed(program.source, program.function, program.arguments)
     if program.language != "javascript":
         return program.source
     return (

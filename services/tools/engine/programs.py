@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypedDict
 
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.tool_run import printed, text_of
@@ -52,13 +53,26 @@ def program_of(
         language=tool.source_type or "python",
         source=tool.source_code or "",
         function=tool.name,
-        arguments=command.arguments,
+        arguments=in_order(command.arguments, tool),
         environment={**environment, **names_of(tool, command)},
         requirements=tuple(requirements_of(tool)),
         limits=limits_of(command.seconds_max),
         org=org,
         agent_id=command.agent_id,
     )
+
+
+def in_order(arguments: JsonObject, tool: ToolState) -> JsonObject:
+    """The arguments of a call; in TypeScript they are found by their place, which the schema says.
+    What is left out before another one is null."""
+    if tool.source_type != "typescript":
+        return arguments
+    parameters = (tool.json_schema or {}).get("parameters")
+    properties = parameters.get("properties") if isinstance(parameters, dict) else None
+    names = [*properties] if isinstance(properties, dict) else []
+    given = [number for number, name in enumerate(names, 1) if name in arguments]
+    places = {name: arguments.get(name) for name in names[: max(given, default=0)]}
+    return {**places, **arguments}
 
 
 def names_of(tool: ToolState, command: RunTool) -> dict[str, str]:

@@ -232,27 +232,20 @@ def run_shell(program: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_javascript(program: dict[str, Any]) -> dict[str, Any]:
-    """Execute a script by Node; its function gets the arguments as one object."""
-    script = write("tool.cjs", program["source"])
+    """Execute a script by Node; its function gets the arguments as one object. One with types is a
+    module, and Node leaves the types out."""
+    typed = program["language"] == "typescript"
+    script = write("tool.mts" if typed else "tool.cjs", program["source"])
+    flags = ["--experimental-strip-types", "--no-warnings"] if typed else []
+    heap = max(16, program["limits"]["memory_bytes"] * 3 // 4 >> 20)
     result = os.path.join(os.environ["TMPDIR"], "result.json")
     told = {name: program[name] for name in ("function", "arguments")} | {"result": result}
-    outcome = run_other([*node(program), script], {"PROGRAM": json.dumps(told)})
+    command = [program["node"], f"--max-old-space-size={heap}", *flags, script]
+    outcome = run_other(command, {"PROGRAM": json.dumps(told)})
     if outcome["status"] == "success" and os.path.exists(result):
         with open(result, encoding="utf-8", errors="replace") as file:
             outcome["value"] = json.loads(file.read(program["result_bytes_max"] + 1))
     return outcome
-
-
-def node(program: dict[str, Any]) -> list[str]:
-    """Node, with a bound on what its engine keeps."""
-    heap = max(16, program["limits"]["memory_bytes"] * 3 // 4 >> 20)
-    return [program["node"], f"--max-old-space-size={heap}"]
-
-
-def run_typescript(program: dict[str, Any]) -> dict[str, Any]:
-    """Execute a script by a Node that leaves types out."""
-    script = write("tool.cts", program["source"])
-    return run_other([*node(program), "--experimental-strip-types", "--no-warnings", script], {})
 
 
 def write(name: str, text: str) -> str:
@@ -267,7 +260,7 @@ RUNNERS = {
     "python": run_python,
     "shell": run_shell,
     "javascript": run_javascript,
-    "typescript": run_typescript,
+    "typescript": run_javascript,
 }
 
 

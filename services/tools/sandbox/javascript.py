@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from libs.contracts.bus_messages import JsonObject
+
 CALLED = """
 ;(async () => {
   const program = JSON.parse(process.env.PROGRAM); delete process.env.PROGRAM;
@@ -31,6 +33,23 @@ Object.assign(globalThis, { require, module, exports });
   require("fs").writeFileSync(program.result, JSON.stringify(text));
 })().catch((error) => { console.error(error); process.exit(1); });
 """
+
+# Of a module with types; the function is one of its own, exported or not.
+TYPED = """
+;import { writeFileSync as writeResult } from "node:fs";
+const valueOfTool = await NAME(VALUES);
+writeResult(JSON.parse(process.env.PROGRAM ?? "{}").result,
+  JSON.stringify(valueOfTool === undefined ? null : valueOfTool) ?? "null");
+"""
+
+
+def typed(source: str, function: str, arguments: JsonObject) -> str:
+    """The module that calls a function of a TypeScript source, with the arguments in their order;
+    what is null counts as left out."""
+    if not function:
+        return source
+    values = ["undefined" if one is None else json.dumps(one) for one in arguments.values()]
+    return source + TYPED.replace("NAME", function, 1).replace("VALUES", ", ".join(values), 1)
 
 
 def called(source: str) -> str:

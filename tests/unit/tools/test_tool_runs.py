@@ -43,7 +43,7 @@ from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import printed, text_of
-from services.tools.engine.programs import CodeRunner, result_of
+from services.tools.engine.programs import CodeRunner, in_order, result_of
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.variables import Variables
 from services.tools.handlers.tool_runs import ToolRunHandlers
@@ -515,3 +515,17 @@ class TestEnvironments:
     def test_what_is_not_sealed_is_no_command(self) -> None:
         with pytest.raises(ValueError, match="environment"):
             call(environment={"TOKEN": "hunter2"})
+
+
+def test_arguments_of_typescript_are_in_the_order_of_the_schema() -> None:
+    properties: JsonObject = {"a": {}, "b": {}, "c": {}}
+    schema: JsonObject = {"name": "f", "parameters": {"properties": properties}}
+    tool = ToolState(id=TOOL, source_type="typescript", json_schema=schema)
+    assert [*in_order({"b": 2, "a": 1}, tool).items()] == [("a", 1), ("b", 2)]
+    assert [*in_order({"c": 3, "d": 4}, tool).items()] == [
+        ("a", None),
+        ("b", None),
+        ("c", 3),
+        ("d", 4),
+    ]
+    assert in_order({"b": 2}, DICE) == {"b": 2}

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.enums import ToolType
-from libs.contracts.letta.request_size_limits import walk
+from libs.contracts.letta.request_size_limits import unreadable, walk
 from libs.contracts.letta.tool_requests import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX
 from libs.contracts.letta.tools import ToolState
 from services.tools.domain.schema_from_source import NAME_CHARS_MAX
@@ -23,6 +23,7 @@ OFFERED_NAME_CHARS_MAX = 256
 DIGEST_CHARS = 16
 MCP = "mcp"  # the key in a tool's metadata, and how its tag begins
 LOOP = "its schema refers to itself"
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,15 @@ def sorted_keys(value: Json) -> Json:
     return value
 
 
+def storable(text: str) -> str:
+    """The text without what no database keeps: NUL, and halves of surrogate pairs."""
+    return UNSTORABLE.sub("", text)
+
+
 def problem_of(tool: OfferedTool) -> str:
     """Why no tool can be made of it; empty if one can."""
+    if UNSTORABLE.search(tool.name + tool.description):
+        return "its name or its description has a character that cannot be stored"
     if not tool.name or len(tool.name) > OFFERED_NAME_CHARS_MAX:
         return f"its name must have from 1 to {OFFERED_NAME_CHARS_MAX} characters"
     if len(tool.description) > DESCRIPTION_CHARS_MAX:
@@ -64,6 +72,10 @@ def problem_of(tool: OfferedTool) -> str:
 
 def problem_of_schema(schema: JsonObject) -> str:
     """Why models cannot be shown a schema; empty if they can."""
+    if (unreadable_part := unreadable(schema)) is not None:
+        return f"its schema: {unreadable_part[1]}"
+    if any(UNSTORABLE.search(text) for text in texts(schema)):
+        return "its schema has a character that cannot be stored"
     if any(len(path) > SCHEMA_DEPTH_MAX for path, _ in walk(schema)):  # first: the rest recurs
         return f"its schema has more than {SCHEMA_DEPTH_MAX} levels"
     if (size := len(to_json(schema))) > SCHEMA_BYTES_MAX:
@@ -76,6 +88,15 @@ def problem_of_schema(schema: JsonObject) -> str:
     if unfit := next((one for one, it in properties.items() if not isinstance(it, dict)), None):
         return f"`properties.{unfit}` of its schema is no object"
     return problem_of_references(schema)
+
+
+def texts(schema: Json) -> Iterator[str]:
+    """All keys and texts of a schema."""
+    for path, value in walk(schema):
+        if path and isinstance(path[-1], str):
+            yield path[-1]
+        if isinstance(value, str):
+            yield value
 
 
 def problem_of_references(schema: JsonObject) -> str:

@@ -23,7 +23,7 @@ from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
 from services.tools.domain.mcp_server import McpServer, McpServerState
-from services.tools.domain.mcp_tool import OfferedTool
+from services.tools.domain.mcp_tool import OfferedTool, storable
 from services.tools.engine.mcp_configs import opened
 from services.tools.engine.mcp_registration import registered
 from services.tools.engine.mcp_sessions import McpSessions
@@ -36,6 +36,7 @@ DISCOVERY_SECONDS_MAX = 60.0
 STORE_RETRY_SECONDS = 1.0
 CONFLICT_RETRIES_MAX = 20
 REASON_CHARS_MAX = 2_000
+OF_THE_STORE = (NewerVersion, StaleLease, VersionConflict, StoreUnavailable)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class McpDiscoveries:
             self.begin(due.id, due.org, epoch)
 
     async def run(self, server_id: str, org: str, fence: Fence) -> None:
-        """Discover until nothing more is wanted. A process edge: a bug is logged here, once."""
+        """Discover until nothing more is wanted."""
         try:
             while await self.discovered_anew(server_id, org, fence):
                 pass
@@ -100,8 +101,6 @@ class McpDiscoveries:
             log.info("the discovery of %s goes on elsewhere", server_id)
         except StoreUnavailable as outage:
             log.warning("the discovery of %s is not recorded: %s", server_id, outage)
-        except Exception:
-            log.exception("the discovery of %s failed", server_id)
         finally:
             with contextlib.suppress(StoreUnavailable):
                 await self.ports.repository.store.release_lease(fence)
@@ -109,7 +108,8 @@ class McpDiscoveries:
 
     async def discovered_anew(self, server_id: str, org: str, fence: Fence) -> bool:
         """Ask a server, and record what came of it; returns whether it has to be asked again,
-        since something else is wanted of it by now."""
+        since something else is wanted of it by now. A process edge: a bug is logged here, once, and
+        the discovery has failed."""
         work = self.ports.repository.work(Context(self.ports.ids.new("discovery"), org=org))
         state = (await work.load(McpServer, server_id)).present
         if state is None:
@@ -118,9 +118,20 @@ class McpDiscoveries:
         offered: list[OfferedTool] | McpFailed
         try:
             offered = await self.offered(server_id, org, state)
-        except McpFailed as failure:
-            offered = failure
-        return await self.record(server_id, org, fence, wanted, offered)
+        except McpFailed as failed:
+            offered = failed
+        except Exception:
+            log.exception("%s cannot be asked for its tools", server_id)
+            offered = McpFailed("protocol", "it could not be asked: the log says why")
+        try:
+            return await self.record(server_id, org, fence, wanted, offered)
+        except OF_THE_STORE:
+            raise
+        except Exception:
+            # What one server says must not be asked for again and again, without a pause or an end.
+            log.exception("the tools of %s cannot be taken over", server_id)
+            failure = McpFailed("protocol", "what it offers cannot be stored: the log says why")
+            return await self.record(server_id, org, fence, wanted, failure)
 
     async def offered(self, server_id: str, org: str, state: McpServerState) -> list[OfferedTool]:
         """The tools that a server offers. Raises McpFailed."""
@@ -147,7 +158,8 @@ class McpDiscoveries:
                 return True
             at = self.ports.clock.now()
             if isinstance(offered, McpFailed):
-                server.failed(offered.kind, offered.words[:REASON_CHARS_MAX], at=at)
+                words = storable(offered.words)[:REASON_CHARS_MAX]
+                server.failed(offered.kind, words, at=at)
             else:
                 await registered(work, server, offered, at=at)
             try:

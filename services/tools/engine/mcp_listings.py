@@ -9,7 +9,12 @@ from pydantic_core import to_json
 from libs.contracts.bus_messages import Context, JsonObject
 from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, mcp_listing_deltas
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
-from services.tools.domain.mcp_tool import problem_of
+from services.tools.domain.mcp_tool import (
+    DESCRIPTION_CHARS_MAX,
+    OFFERED_NAME_CHARS_MAX,
+    problem_of,
+    storable,
+)
 from services.tools.engine.mcp_discoveries import McpPorts, listed
 
 LISTINGS_AT_ONCE_MAX = 32
@@ -48,16 +53,16 @@ class McpListings:
         try:
             tools = await listed(self.ports.sessions, config)
         except McpFailed as failure:
-            return {"failed": {"kind": failure.kind, "words": failure.words}}
+            return {"failed": {"kind": failure.kind, "words": storable(failure.words)}}
         told: JsonObject = {
             "tools": [
                 {
-                    "name": one.name,
-                    "description": one.description,
-                    "parameters": one.parameters,
-                    "problem": problem_of(one),
+                    "name": storable(one.name)[:OFFERED_NAME_CHARS_MAX],
+                    "description": storable(one.description)[:DESCRIPTION_CHARS_MAX],
+                    "parameters": {} if problem else one.parameters,
+                    "problem": problem,
                 }
-                for one in tools
+                for one, problem in ((one, problem_of(one)) for one in tools)
             ]
         }
         if len(to_json(told)) > TOOLS_BYTES_MAX:

@@ -26,6 +26,7 @@ from services.tools.domain.mcp_tool import (
     OfferedTool,
     problem_of,
     registry_names,
+    storable,
     tool_of,
     with_definition,
     with_note,
@@ -94,7 +95,7 @@ class McpRegistration:
     def note_unusable(self, name: str, reason: str) -> None:
         """Report what cannot be used."""
         if len(self.unusable) < UNUSABLE_REPORTED_MAX:
-            shown = name[:OFFERED_NAME_CHARS_MAX]
+            shown = storable(name)[:OFFERED_NAME_CHARS_MAX]
             self.unusable.append(UnusableMcpTool(name=shown, reason=reason))
 
     async def remove(self, name: str) -> None:

@@ -7,7 +7,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 from libs.bus.service_runner import Runtime
@@ -30,7 +29,9 @@ from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
 from services.tools.domain.tool import Tool
+from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_runner import McpRunner
+from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.variables import Variables
@@ -152,22 +153,26 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     """What `services.tools.app` wires for calls, on simulated adapters."""
     service, bus, clock, database = runtime.service, runtime.bus, runtime.clock, runtime.database
     client: Client = database.client  # type: ignore[attr-defined]
-    connections = SimConnections()
-    mcp: Any = SimpleNamespace(
-        repository=service.repository,
-        clock=clock,
-        sealer=SEALER,
-        sessions=SimpleNamespace(used=lambda _: connections),
+    connections: Any = SimConnections()
+    unasked: Any = None  # the server is known, and its tools are
+    mcp = McpDiscoveries(
+        McpPorts(
+            repository=service.repository,
+            sessions=McpSessions(connections, unasked),
+            sealer=SEALER,
+            queries=unasked,
+            bus=bus,
+            clock=clock,
+            ids=runtime.ids,
+            committed=service.relay.notification.notify,
+        )
     )
-    discoveries: Any = SimpleNamespace(
-        ports=mcp
-    )  # none is failed here, so none is discovered again
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
             runners={
                 ToolType.custom: CodeRunner(SimSandbox(), lambda _: "", Variables(SEALER)),
-                ToolType.external_mcp: McpRunner(discoveries),
+                ToolType.external_mcp: McpRunner(mcp),
             },
             queries=SimToolRunQueries(client),
             bus=bus,

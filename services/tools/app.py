@@ -43,6 +43,7 @@ from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
+from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.engine.program_builtins import RunCodeWithToolsTool
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
@@ -137,7 +138,18 @@ async def wire(
     deleted = PostgresDeletedAgents(runtime.database)
     cleanup = WorkspaceCleanup(workspaces.present, sessions.remove, deleted, clock)
     await bus.hear_events("agent", AgentDeleted.topic, cleanup.agent_deleted)
-    service.sweepers.append(cleanup.sweep)
+    lists = PermissionCleanup(
+        CleanupPorts(
+            policies=lambda: policies.value,
+            deleted=deleted,
+            repository=service.repository,
+            clock=clock,
+            ids=runtime.ids,
+            committed=service.relay.notification.notify,
+        )
+    )
+    await bus.hear_events("agent", AgentDeleted.topic, lists.agent_deleted)
+    service.sweepers += [cleanup.sweep, lists.sweep]
     service.looks.append(SandboxGauges(sandbox, sessions).look)
 
     async def drain() -> None:

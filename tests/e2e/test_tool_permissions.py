@@ -117,3 +117,14 @@ def test_an_agent_that_is_not_there_has_no_list(http: httpx.Client) -> None:
     path = f"/v1/agents/agent-{NOBODY}/permissions"
     assert http.get(path).status_code == 404
     assert http.put(path, json={}).status_code == 404
+
+
+def test_the_list_of_a_deleted_agent_goes_with_it(
+    letta: Letta, http: httpx.Client, heeler: HeelerInstance, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    http.put(f"/v1/agents/{agent.id}/permissions", json={"tools": []})
+    rows = f"select tools from tools.tool_permissions where scope_id = '{agent.id}'"
+    assert heeler.psql(rows) == [([],)]
+    letta.agents.delete(agent.id)
+    asyncio.run(wait_for("no list", lambda: not heeler.psql(rows)))

@@ -247,6 +247,9 @@ def custom_tools(seed: int, agents: int) -> Beside:
         )
         for n in range(6)
     ]
+    if dice.random() < 0.7:  # one that hangs takes as long as a tool may
+        hangs = Call(dice.choice(("roll", "weather")), "hang")
+        says[0] = replace(says[0], steps=((hangs,), *says[0].steps))
     worker, other = dice.choice((TOOLS, TOOLS[::-1]))
     kinds = ("crash", "crash", "freeze", "partition", "restart", "crash at")
     faults = []
@@ -262,9 +265,9 @@ def custom_tools(seed: int, agents: int) -> Beside:
 def tool_step(dice: Random, agents: int) -> tuple[Call, ...]:
     """The calls of one step, and how those fare that run elsewhere."""
     kinds = (
-        *[Call("roll", how) for how in ("", "", "", "slow", "killed", "lost", "hang")],
+        *[Call("roll", how) for how in ("", "", "", "slow", "killed", "lost")],
         *[Call("weather", how) for how in ("", "", "slow", "crash in start", "crash in call")],
-        *[Call("weather", how) for how in ("garbage", "too large", "hang")],
+        *[Call("weather", how) for how in ("garbage", "too large")],
         *[Call("write", str(n)) for n in range(agents)] * 2,
     )
     return tuple(dice.choice(kinds) for _ in range(dice.choice((1, 1, 2))))

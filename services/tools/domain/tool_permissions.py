@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import UNPROCESSABLE, Event, Rejected
 from libs.contracts.tool_permissions import (
     NAME_CHARS_MAX,
     TOOLS_OF_LIST_MAX,
+    ScopeKind,
     SetToolPermissions,
     ToolPermissionsChanged,
 )
@@ -50,6 +51,11 @@ class ToolPermissions(Aggregate[ToolPermissionsState]):
                 capabilities=capabilities,
             )
         return None
+
+    def end(self, kind: ScopeKind, scope_id: str, *, at: datetime) -> None:
+        """Withhold nothing any more; safe to repeat."""
+        if self.limits:
+            self.happened(ToolPermissionsChanged, at=at, kind=kind, scope_id=scope_id)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

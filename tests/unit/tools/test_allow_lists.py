@@ -39,9 +39,10 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
+from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from tests.unit.allowed import ToolPermissionRows
-from tests.unit.tools.test_tool_runs import CALL, DICE, TOOL, Clock, Process, World, call
+from tests.unit.tools.test_tool_runs import CALL, DICE, TOOL, Clock, Ids, Process, World, call
 
 AGENT = Caller("org-1", "project-1", "agent-1")
 ROLL = CalledTool(TOOL, "roll_dice", "custom")
@@ -189,6 +190,15 @@ class TestCallsOfTheToolsService:
         assert process.sandbox.programs == []
 
 
+class Gone:
+    """Keeps the contract of `DeletedAgents`."""
+
+    agents: set[str] = set()  # noqa: RUF012
+
+    async def deleted(self, org: str, agent_ids: list[str]) -> list[str]:
+        return [one for one in agent_ids if one in self.agents]
+
+
 class TestLists:
     """Lists as they are set and read again, in each process that asks."""
 
@@ -236,6 +246,39 @@ class TestLists:
         await view.look()
         assert view.value == ToolPolicies()
         assert database.schema("tools").rows("tool_permissions") == []
+
+    async def test_the_list_of_a_deleted_agent_ends(
+        self, bus: InMemoryBus, view: CachedView[ToolPolicies], database: InMemoryDatabase
+    ) -> None:
+        await self.set(bus, "m-1", "agent", "agent-1", tools=["memory_insert"])
+        await self.set(bus, "m-2", "agent", "agent-2", tools=["memory_insert"])
+        await self.set(bus, "m-3", "project", "agent-1", tools=["memory_insert"])
+        await view.look()
+        store = InMemoryEventStore(database, "tools", "tools-1")
+        gone = Gone()
+        cleanup = PermissionCleanup(
+            CleanupPorts(
+                policies=lambda: view.value,
+                deleted=gone,
+                repository=Repository(store, "tools", projections.project),
+                clock=Clock(),  # type: ignore[arg-type]
+                ids=Ids(),
+                committed=view.changed,
+            )
+        )
+        await cleanup.sweep()
+        gone.agents = {"agent-1"}
+        await cleanup.sweep()
+        assert len(database.schema("tools").rows("tool_permissions")) == 3, "it looks seldom"
+        cleanup.agent_deleted()
+        await cleanup.sweep()
+        await view.look()
+
+        assert view.value is not None
+        assert {key[1:] for key in view.value.scopes} == {
+            ("agent", "agent-2"),
+            ("project", "agent-1"),
+        }
 
     async def test_who_hears_of_a_change_looks_at_once(
         self, bus: InMemoryBus, view: CachedView[ToolPolicies]

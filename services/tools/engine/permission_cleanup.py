@@ -1,0 +1,74 @@
+"""End the lists of agents that are gone, so that nobody has to remember them."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.bus.ports import Clock, Ids
+from libs.contracts.bus_messages import Context
+from libs.contracts.tool_permissions import ToolPolicies, permissions_id
+from libs.eventstore.ports import VersionConflict
+from libs.eventstore.unit_of_work import Repository
+from services.tools.adapters.deleted_agents import DeletedAgents
+from services.tools.domain.tool_permissions import ToolPermissions
+
+log = logging.getLogger(__name__)
+
+# Whoever was not there when an agent was deleted, or is behind, looks as often as this.
+CLEANUP_SECONDS = 60.0
+AGENTS_MAX = 500  # asked for at once
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanupPorts:
+    """What it needs: the lists as they are known here; `committed` is called after each commit."""
+
+    policies: Callable[[], ToolPolicies | None]
+    deleted: DeletedAgents
+    repository: Repository
+    clock: Clock
+    ids: Ids
+    committed: Callable[[], None]
+
+
+class PermissionCleanup:
+    """Looks which agents have a list, and ends those of agents that were deleted."""
+
+    def __init__(self, ports: CleanupPorts) -> None:
+        self.ports = ports
+        self.due_at = 0.0
+
+    def agent_deleted(self) -> None:
+        """An agent was deleted somewhere: look soon."""
+        self.due_at = 0.0
+
+    async def sweep(self) -> None:
+        """Look, if it is time for it; nothing is asked where no agent has a list."""
+        now, policies = self.ports.clock.monotonic(), self.ports.policies()
+        if now < self.due_at or policies is None:
+            return
+        self.due_at = now + CLEANUP_SECONDS
+        by_org: dict[str, list[str]] = defaultdict(list)
+        for org, kind, scope_id in policies.scopes:
+            if kind == "agent":
+                by_org[org].append(scope_id)
+        for org, agent_ids in by_org.items():
+            for first in range(0, len(agent_ids), AGENTS_MAX):
+                asked = agent_ids[first : first + AGENTS_MAX]
+                for agent_id in await self.ports.deleted.deleted(org, asked):
+                    await self.end(org, agent_id)
+
+    async def end(self, org: str, agent_id: str) -> None:
+        """End one list; several processes may want that."""
+        work = self.ports.repository.work(Context(self.ports.ids.new("sweep"), org=org))
+        found = await work.load(ToolPermissions, permissions_id(org, "agent", agent_id))
+        found.end("agent", agent_id, at=self.ports.clock.now())
+        try:
+            await work.commit()
+        except VersionConflict:
+            log.debug("the list of %s is ended elsewhere", agent_id)
+        else:
+            self.ports.committed()

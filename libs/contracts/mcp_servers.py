@@ -28,6 +28,7 @@ LISTING_SECONDS_MAX = 60.0
 
 type MaybeSealed = Sealed | Literal[""]
 type Transport = Literal["stdio", "sse", "streamable_http"]
+type Question = Literal["resources", "resource", "prompts", "prompt", "health"]
 type DiscoveryStatus = Literal["pending", "ready", "failed"]
 
 
@@ -175,6 +176,26 @@ class ListMcpTools(Command):
     server_id: str = ""
     name: str = ""
     config: SealedMcpConfig | None = None
+
+    @property
+    def target(self) -> str:
+        """Each question is one of its own: none waits for those to the same server."""
+        return self.listing_id
+
+
+class AskMcpServer(Command):
+    """Ask an MCP server what else it offers, or how it is.
+
+    Nothing is recorded. It is accepted when the server is about to be asked. `name` is that of a
+    prompt, or the address of a resource."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "mcp_server.ask"
+    listing_id: str
+    server_id: str
+    question: Question
+    name: str = ""
+    arguments: dict[str, str] = Field(default_factory=dict)
 
     @property
     def target(self) -> str:

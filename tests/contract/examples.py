@@ -99,6 +99,7 @@ from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.mcp_servers import (
+    AskMcpServer,
     CreateMcpServer,
     DeleteMcpServer,
     DiscoveryReport,
@@ -485,6 +486,13 @@ COMMANDS: list[Command] = [
     ),
     DeleteMcpServer(server_id=MCP_SERVER),
     RefreshMcpServer(server_id=MCP_SERVER, accepted=["forecast"]),
+    AskMcpServer(
+        listing_id="mcp_listing-88888888-8888-4888-8888-888888888888",
+        server_id=MCP_SERVER,
+        question="prompt",
+        name="greet",
+        arguments={"who": "Ada"},
+    ),
     ListMcpTools(
         listing_id="mcp_listing-88888888-8888-4888-8888-888888888888",
         name="files",

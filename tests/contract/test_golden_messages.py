@@ -79,6 +79,8 @@ SUBJECTS = {
         f"{verb}McpServer": f"tools.command.mcp_server.{verb.lower()}.org-1.{MCP_SERVER}"
         for verb in ("Create", "Update", "Delete", "Refresh")
     },
+    "AskMcpServer": "tools.command.mcp_server.ask.org-1."
+    "mcp_listing-88888888-8888-4888-8888-888888888888",
     "ListMcpTools": "tools.command.mcp_server.list_tools.org-1."
     "mcp_listing-88888888-8888-4888-8888-888888888888",
     **{

@@ -12,10 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from letta_client import APIStatusError, Letta
 
-from tests.e2e.asking import says, unique
+from tests.e2e.asking import NOBODY, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.node import FOLDER, INSTALL_SECONDS_MAX, MODERN, Node, installed
 from tests.mcp_servers import listed
@@ -200,6 +201,34 @@ def test_a_bad_server_costs_an_agent_that_call_and_nothing_else(
 
 
 @pytest.mark.operation("POST /v1/mcp-servers/")
+def test_what_else_a_server_offers_and_how_it_is(
+    http: httpx.Client, servers: Servers, heeler: HeelerInstance
+) -> None:
+    """TOOL-11: the health of a server. TOOL-14: its resources and prompts."""
+    with served() as port:
+        server = servers.at("streamable_http", port, "/mcp")
+        path = f"/v1/mcp-servers/{server.id}"
+        assert http.get(f"{path}/health").json()["state"] == "healthy"
+        [resource] = http.get(f"{path}/resources").json()
+        assert resource["uri"] == "memo://one"
+        [part] = http.get(f"{path}/resources/content", params={"uri": "memo://one"}).json()
+        assert (part["uri"], part["text"], part["blob"]) == ("memo://one", "read", None)
+        [prompt] = http.get(f"{path}/prompts").json()
+        assert (prompt["name"], prompt["arguments"][0]["name"]) == ("greet", "who")
+        asked = {"name": "greet", "arguments": {"who": "Ada"}}
+        assert http.post(f"{path}/prompts", json=asked).json() == [
+            {"role": "user", "text": "Greet Ada"}
+        ]
+        assert http.post(f"{path}/prompts", json={}).status_code == 422
+    dead = http.get(f"{path}/health").json()
+    assert (dead["state"], dead["failures"] > 0) == ("failing", True)
+    assert "nobody answers there" in dead["last_error"]
+    away = http.get(f"{path}/resources")
+    assert (away.status_code, "nobody answers there" in away.text) == (502, True)
+    nobody = f"/v1/mcp-servers/mcp_server-{NOBODY}"
+    assert {http.get(f"{nobody}/{what}").status_code for what in ("health", "prompts")} == {404}
+
+
 def test_no_program_is_started_that_is_not_listed(letta: Letta, servers: Servers) -> None:
     """S11: refused before anything is stored or started."""
     for argv in (("/bin/sh", "-c", "id"), ("npx", "-y", "anything"), (*PROGRAM, "--pages", "same")):

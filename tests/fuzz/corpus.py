@@ -89,6 +89,7 @@ BODIES: dict[str, list[Any]] = {
     "run_tool_of_mcp_server": [{"args": {"city": "Rome"}}],
     "add_mcp_server": [NAMED_MCP_SERVER],
     "update_mcp_server_by_name": [{"server_name": "sky", "token": "x", "custom_headers": {}}],
+    "make_mcp_prompt": [{"name": "greet", "arguments": {"who": "Ada"}}],
     "execute_mcp_tool": [{"args": {"city": "Rome"}}],
     "test_mcp_server": [NAMED_MCP_SERVER],
     "connect_described_mcp_server": [NAMED_MCP_SERVER],

@@ -14,6 +14,7 @@ from libs.contracts.letta import errors
 from libs.contracts.mcp_servers import (
     LISTING_SECONDS_MAX,
     SILENCE_SECONDS_MAX,
+    AskMcpServer,
     ListMcpTools,
     RefreshMcpServer,
     mcp_listing_deltas,
@@ -109,14 +110,19 @@ class McpServerFailed(Exception):
 
 async def listed_tools(request: AnyRequest, command: ListMcpTools) -> list[JsonObject]:
     """The tools that a server lists now. Raises McpServerFailed."""
+    return list((await told(request, command))["tools"])
+
+
+async def told(request: AnyRequest, command: ListMcpTools | AskMcpServer) -> dict[str, Any]:
+    """What a server answers now. Raises McpServerFailed."""
     async with listening(request, mcp_listing_deltas(ORG, command.listing_id)) as heard:
         await send_listing(request, command)
         end_turn(request.scope["state"])
         async with aclosing(until_silence(request, heard, seconds=LISTING_SECONDS_MAX)) as answers:
-            async for told in answers:
-                if "failed" in told:
-                    raise McpServerFailed(told["failed"]["kind"], told["failed"]["words"])
-                return list(told["tools"])
+            async for answer in answers:
+                if "failed" in answer:
+                    raise McpServerFailed(answer["failed"]["kind"], answer["failed"]["words"])
+                return dict(answer)
     raise McpServerFailed("timeout", f"no answer within {LISTING_SECONDS_MAX:g} seconds")
 
 

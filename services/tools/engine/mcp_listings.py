@@ -1,13 +1,15 @@
-"""Ask an MCP server for its tools, for somebody who waits, and record nothing."""
+"""Ask an MCP server what it offers, for somebody who waits, and record nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 
 from libs.contracts.bus_messages import Context, JsonObject
-from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, mcp_listing_deltas
+from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, AskMcpServer, mcp_listing_deltas
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_tool import (
     DESCRIPTION_CHARS_MAX,
@@ -32,16 +34,29 @@ class McpListings:
         """Whether one more can be asked for now."""
         return len(self.tasks) < LISTINGS_AT_ONCE_MAX
 
-    def begin(self, listing_id: str, config: McpServerConfig, context: Context) -> None:
-        """Ask a server. One whose id is that of the list is there for it alone."""
-        task = asyncio.create_task(self.run(listing_id, config, context))
+    def begin(
+        self,
+        listing_id: str,
+        config: McpServerConfig,
+        context: Context,
+        asked: AskMcpServer | None = None,
+    ) -> None:
+        """Ask a server for its tools, or something else. One whose id is that of the list is there
+        for it alone."""
+        task = asyncio.create_task(self.run(listing_id, config, context, asked))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def run(self, listing_id: str, config: McpServerConfig, context: Context) -> None:
+    async def run(
+        self,
+        listing_id: str,
+        config: McpServerConfig,
+        context: Context,
+        asked: AskMcpServer | None,
+    ) -> None:
         """Tell whoever waits what a server offers, or why that is not known."""
         try:
-            told = await self.answer(config)
+            told = await (self.answer(config) if asked is None else self.other(config, asked))
         finally:
             if config.id == listing_id:
                 await self.ports.sessions.end(listing_id)
@@ -65,13 +80,40 @@ class McpListings:
                 for one, problem in ((one, problem_of(one)) for one in tools)
             ]
         }
-        if len(to_json(told)) > TOOLS_BYTES_MAX:
-            words = f"Its tools have more than {TOOLS_BYTES_MAX} bytes"
-            return {"failed": {"kind": "too_large", "words": words}}
-        return told
+        return within_bounds(told)
+
+    async def other(self, config: McpServerConfig, asked: AskMcpServer) -> JsonObject:
+        """What a server says of its resources and prompts, or how it is."""
+        connections = self.ports.sessions.used(config)
+        found: Any
+        try:
+            match asked.question:
+                case "health":
+                    with contextlib.suppress(McpFailed):  # which the health then says
+                        await connections.ping(config)
+                    found = connections.health(config.id)
+                case "resources":
+                    found = await connections.list_resources(config)
+                case "resource":
+                    found = await connections.read_resource(config, asked.name)
+                case "prompts":
+                    found = await connections.list_prompts(config)
+                case "prompt":
+                    found = await connections.get_prompt(config, asked.name, asked.arguments)
+        except McpFailed as failure:
+            return {"failed": {"kind": failure.kind, "words": failure.words}}
+        return within_bounds({"answer": to_jsonable_python(found)})
 
     async def drain(self) -> None:
         """Give all up."""
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def within_bounds(told: JsonObject) -> JsonObject:
+    """The same, or that it is too much to be told."""
+    if len(to_json(told)) > TOOLS_BYTES_MAX:
+        words = f"What it says has more than {TOOLS_BYTES_MAX} bytes"
+        return {"failed": {"kind": "too_large", "words": words}}
+    return told

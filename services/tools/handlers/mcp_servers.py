@@ -16,6 +16,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.mcp_servers import (
+    AskMcpServer,
     CreateMcpServer,
     DeleteMcpServer,
     ListMcpTools,
@@ -54,6 +55,7 @@ class McpServerHandlers:
             DeleteMcpServer: self.delete,
             RefreshMcpServer: self.refresh,
             ListMcpTools: self.list_tools,
+            AskMcpServer: self.ask,
         }
 
     async def create(self, command: CreateMcpServer, work: UnitOfWork) -> Accepted | Rejected:
@@ -156,12 +158,32 @@ class McpServerHandlers:
                     name=command.name,
                     version=1,
                 )
-            state = (await work.load(McpServer, command.server_id)).present
-            if state is None:
-                return missing(command.server_id)
-            return config_of(self.ports.sealer, command.server_id, work.context.org, state)
         except McpFailed as failure:
             return Rejected(code=INVALID, reason=failure.words)
+        return await self.known(command.server_id, work)
+
+    async def known(self, server_id: str, work: UnitOfWork) -> McpServerConfig | Rejected:
+        """How a server that is there is reached."""
+        state = (await work.load(McpServer, server_id)).present
+        if state is None:
+            return missing(server_id)
+        try:
+            return config_of(self.ports.sealer, server_id, work.context.org, state)
+        except McpFailed as failure:
+            return Rejected(code=INVALID, reason=failure.words)
+
+    async def ask(self, command: AskMcpServer, work: UnitOfWork) -> Accepted | Rejected:
+        """Ask a server what else it offers, or how it is."""
+        if not self.listings.room:
+            return Rejected(code=BUSY, reason="Too many MCP servers are asked: try again")
+        config = await self.known(command.server_id, work)
+        if isinstance(config, Rejected):
+            return config
+        listing_id, context = command.listing_id, work.context
+        work.after_commit.append(
+            lambda _: self.listings.begin(listing_id, config, context, command)
+        )
+        return Accepted()
 
     def unconnectable(
         self, config: SealedMcpConfig, server_id: str, name: str, work: UnitOfWork

@@ -115,7 +115,8 @@ class InMemoryMcpConnections:
         return server.answer(name, arguments)
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
-        return []
+        await self.met(config)
+        return [McpResource(uri="memo://one", name="one")]
 
     async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
         return []
@@ -128,8 +129,11 @@ class InMemoryMcpConnections:
     ) -> list[McpPromptMessage]:
         return []
 
+    async def ping(self, config: McpServerConfig) -> None:
+        await self.met(config)
+
     def health(self, config_id: str) -> McpHealth:
-        return McpHealth()
+        return McpHealth(state="healthy")
 
     async def forget(self, config_id: str) -> None:
         self.forgotten.append(config_id)

@@ -146,6 +146,11 @@ class SdkConnections:
         found: list[McpPromptMessage] = await self.listed(config, ask)
         return found
 
+    async def ping(self, config: McpServerConfig) -> None:
+        """Find out whether it answers."""
+        sessions = await self.module("session")
+        await self.listed(config, sessions.ping)
+
     async def call_tool(
         self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
     ) -> McpOutcome:

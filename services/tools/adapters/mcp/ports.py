@@ -170,6 +170,10 @@ class McpConnections(Protocol):
         """The messages of a prompt."""
         ...
 
+    async def ping(self, config: McpServerConfig) -> None:
+        """Find out whether it answers."""
+        ...
+
     def health(self, config_id: str) -> McpHealth:
         """How a server has fared here."""
         ...

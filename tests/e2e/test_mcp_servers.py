@@ -21,8 +21,10 @@ from letta_client import (
 from tests.e2e.asking import NOBODY, is_id, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.mcp_servers.changing import ChangingServer, changing_server, tool
+from tests.ports import free_port
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
+from tests.waiting import wait_for
 
 REFUSED = "http://127.0.0.1:9/mcp"  # nothing listens there
 
@@ -210,6 +212,28 @@ def test_a_dead_server_leaves_the_agent_working_with_the_rest(
     assert failed["retry_at"] > failed["at"]
     said = letta.agents.messages.create(agent.id, messages=says("SAY:still here"))
     assert said.messages[-1].content == "still here"
+    letta.mcp_servers.delete(server.id)
+
+
+async def test_a_server_that_comes_late_is_found_without_being_asked_for(
+    letta: Letta, http: httpx.Client
+) -> None:
+    """TOOL-12: what failed is attempted again, with pauses."""
+    port = free_port()
+    server = letta.mcp_servers.create(
+        server_name=unique("late"),
+        config={
+            "mcp_server_type": "streamable_http",
+            "server_url": f"http://127.0.0.1:{port}/mcp/",
+        },
+    )
+    await wait_for("the failure", lambda: discovery(http, server.id)["status"] == "failed")
+    assert letta.mcp_servers.tools.list(server.id) == []
+    with changing_server(port) as weather:
+        weather.tools = [tool(unique("late").replace("-", "_"))]
+        await wait_for("the tools", lambda: discovery(http, server.id)["status"] == "ready")
+        [late] = letta.mcp_servers.tools.list(server.id)
+        assert late.name == weather.tools[0].name
     letta.mcp_servers.delete(server.id)
 
 

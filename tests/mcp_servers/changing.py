@@ -74,10 +74,11 @@ def tool(name: str, description: str = "", **schema: Any) -> Tool:
 
 
 @contextlib.contextmanager
-def changing_server() -> Iterator[ChangingServer]:
-    """A server that runs in a thread of this process."""
+def changing_server(port: int = 0) -> Iterator[ChangingServer]:
+    """A server that runs in a thread of this process, at a port that is free if none is named."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
         made = ChangingServer()
         made.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp/"
         config = uvicorn.Config(made.application(), log_level="error", lifespan="on")

@@ -44,7 +44,7 @@ from services.api.resources.tool_runs import RUN_SECONDS_MAX, execution_result, 
 
 PATH = "/v1/mcp-servers"
 SERVER = f"{PATH}/{{mcp_server_id:str}}"
-SERVERS_SHOWN_MAX = 1_000
+SERVERS_MAX = 1_000
 # What the fields of requests are called in commands.
 FIELDS = {
     "mcp_server_type": "transport",
@@ -72,8 +72,12 @@ async def create_mcp_server(request: AnyRequest) -> Response[bytes]:
 
 
 async def added(request: AnyRequest, name: str, config: BaseModel) -> str:
-    """The id of a server that is new."""
+    """The id of a server that is new; raises the 422 of one too many."""
     api = api_of(request)
+    there = await api.reads.count(MCP_SERVERS, Filter([ALL_OF_ORG], {"org": ORG}))
+    if there >= SERVERS_MAX:
+        detail = f"There may be {SERVERS_MAX} MCP servers, and there are {there}: delete one"
+        raise Problem(422, {"detail": detail})
     server_id = api.new_id(request, "mcp_server")
     command = CreateMcpServer(
         server_id=server_id,
@@ -100,7 +104,7 @@ async def list_mcp_servers(request: AnyRequest) -> Response[bytes]:
 async def all_servers(request: AnyRequest) -> list[dict[str, Any]]:
     """The MCP servers as clients read them."""
     api = api_of(request)
-    part = Slice(limit=SERVERS_SHOWN_MAX, order="asc")
+    part = Slice(limit=SERVERS_MAX, order="asc")
     rows = from_json(await api.reads.page(MCP_SERVERS, Filter([ALL_OF_ORG], {"org": ORG}), part))
     return [opened(api.sealer, row) for row in rows]
 

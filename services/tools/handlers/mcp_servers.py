@@ -77,15 +77,20 @@ class McpServerHandlers:
         """Change a server; its tools follow its name at once, and its address by a discovery."""
         server = await work.load(McpServer, command.server_id)
         before = server.present
+        if before is None:
+            return missing(command.server_id)
         config = server.changed(command.changes)
-        if before is None or isinstance(config, Rejected):
-            return missing(command.server_id) if before is None else config  # type: ignore[return-value]
+        if isinstance(config, Rejected):
+            return config
         name, old_name, version = command.name or before.name, before.name, before.version
-        refused = self.unconnectable(config, server.id, name, work) or (
-            await self.renamed(server, name, work)
+        refused = None
+        if config != before.config:
+            refused = self.unconnectable(config, server.id, name, work)
+        refused = (
+            refused
+            or await self.renamed(server, name, work)
+            or server.change(name, config, at=self.clock.now())
         )
-        if refused is None:
-            refused = server.change(name, config, at=self.clock.now())
         if refused:
             return refused
         if name != old_name:

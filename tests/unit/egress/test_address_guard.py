@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from libs.egress import checked_addresses
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from libs.egress.failures import (
     AnswerTooLarge,
@@ -212,10 +214,7 @@ async def test_redirects_are_bounded_and_those_to_another_request_are_not_follow
 async def test_a_name_that_means_this_network_is_not_asked(
     listener: Listener, monkeypatch: pytest.MonkeyPatch, resolved: list[str]
 ) -> None:
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
-        return [(0, 0, 0, "", (address, port)) for address in resolved]
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(checked_addresses, "look_up", lambda host, port: resolved)
     outcome = await posted(f"http://rebind.example:{listener.port}/")
     assert outcome.forbidden
     assert listener.connections == 0
@@ -227,11 +226,11 @@ async def test_the_connection_goes_to_what_was_checked(
     """A name that means something else a moment later: it is looked up once."""
     asked: list[str] = []
 
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+    def look_up(host: str, port: int) -> list[str]:
         asked.append(host)
-        return [(0, 0, 0, "", ("127.0.0.1", port))]
+        return ["127.0.0.1"]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(checked_addresses, "look_up", look_up)
     assert (await posted(f"http://hook.lan:{listener.port}/", "hook.lan")).status == 200
     assert asked == ["hook.lan"]
 
@@ -332,11 +331,11 @@ async def test_an_httpx2_client_connects_to_what_was_checked(
     """S10: also where a name means something else a moment later."""
     looked_up: list[str] = []
 
-    async def getaddrinfo(host: str, port: int, **_: Any) -> list[Any]:
+    def look_up(host: str, port: int) -> list[str]:
         looked_up.append(host)
-        return [(0, 0, 0, "", ("127.0.0.1", port))]
+        return ["127.0.0.1"]
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(checked_addresses, "look_up", look_up)
     listener.body = b"here"
     url = f"http://tools.lan:{listener.port}/"
     assert (await asked(url, "tools.lan")).content == b"here"
@@ -353,3 +352,29 @@ async def test_an_httpx2_client_reads_no_more_than_the_bound(listener: Listener)
     listener.body, listener.headers = b"x", "content-encoding: gzip\r\n"
     with pytest.raises(httpx2.StreamError, match="compressed"):
         await asked(f"http://localhost:{listener.port}/", "localhost")
+
+
+async def test_names_that_are_looked_up_for_long_hold_up_nothing_else(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what else is done in threads, nor another name."""
+    over = threading.Event()
+    truly = checked_addresses.look_up
+
+    def look_up(host: str, port: int) -> list[str]:
+        if host.startswith("slow"):
+            over.wait(10)
+            raise OSError("nobody has it")
+        return truly(host, port)
+
+    monkeypatch.setattr(checked_addresses, "look_up", look_up)
+    slow = [asyncio.create_task(fetched(f"http://slow{n}.invalid/")) for n in range(100)]
+    try:
+        async with asyncio.timeout(5):
+            await asyncio.to_thread(lambda: None)
+            here = f"http://localhost:{listener.port}/"
+            assert (await fetched(here, "localhost")).status == 200
+    finally:
+        over.set()
+        found = await asyncio.gather(*slow, return_exceptions=True)
+    assert {type(one) for one in found} == {Unreachable}

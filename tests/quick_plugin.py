@@ -12,7 +12,7 @@ from _pytest.unittest import TestCaseFunction
 from hypothesis import settings
 
 REAL_SERVERS = {"postgres_server", "nats_server"}
-REAL_WORLDS = {"postgres", "nats"}
+REAL_WORLDS = {"postgres", "nats", "the SDK"}
 REAL_FILES = ("tests/contract/test_nats_outage.py", "tests/contract/test_postgres_store.py")
 WORLDS = "tests/sim/test_simulator.py::test_r38_nothing_is_lost_doubled_or_stuck_in_any_world"
 WORLDS_OF_A_DOSE = 8

@@ -62,6 +62,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_detached(world, talks)
     yield from check_deleted(world, agent, memory)
     yield from check_tool_runs(database.schema("tools"))
+    yield from check_written(talks)
 
 
 # The log of a service
@@ -455,6 +456,19 @@ def check_detached(world: World, talks: dict[str, list[Event]]) -> Iterator[str]
         detaches = chore.kind == "attach and detach" and not is_deleted(chore.agent, talks)
         if detaches and isinstance(reply, Rejected):
             yield f"the block of {chore.name} was attached, and detaching it got {reply}"
+
+
+def check_written(talks: dict[str, list[Event]]) -> Iterator[str]:
+    """What an agent writes to another one is heard once, however often its call is made."""
+    heard: Counter[tuple[str, str]] = Counter()
+    for conversation, events in talks.items():
+        for event in events:
+            appended = event.topic == "message.appended" and event.sent  # type: ignore[attr-defined]
+            if appended and event.message.role == "system":  # type: ignore[attr-defined]
+                heard[conversation, str(event.message.content)] += 1  # type: ignore[attr-defined]
+    for (conversation, text), times in heard.items():
+        if times > 1:
+            yield f"{conversation} was told {times} times: {text}"
 
 
 TOOL_RUN_STORIES = (

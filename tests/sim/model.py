@@ -32,6 +32,7 @@ WRITE = "send_message_to_agent_and_wait_for_reply"
 KEEPING_SECONDS = 0.3
 TOKEN_SECONDS = 0.05
 SUMMARY_SECONDS = 0.5
+WRITTEN_SECONDS = 3.0
 CLAUDE = {"model": "claude-sonnet-4-5", "temperature": 1.0}
 BUG = "planned bug"
 
@@ -64,7 +65,7 @@ class SimProvider:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         check_context(request)
         if is_written_by_agent(request):
-            await asyncio.sleep(SUMMARY_SECONDS)
+            await asyncio.sleep(WRITTEN_SECONDS)
             LEDGER[-1].did["agents answered"] += 1
             yield Finished(ModelReply("Heard.", [], "stop", usage_of(request)))
             return

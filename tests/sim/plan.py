@@ -228,7 +228,7 @@ def saying_beside(dice: Random, number: int, agent: int, into: str) -> Say:
 def custom_tools(seed: int, agents: int) -> Beside:
     """In every fifth world agents call tools that run elsewhere, code and those of an MCP server,
     and write to each other; processes of the tools service die, freeze and lose their connections
-    in the middle of it."""
+    in the middle of it, and one of the agent service dies."""
     if seed % 5 != 4:
         return Beside()
     dice = Random(f"tools of {seed}")
@@ -259,6 +259,8 @@ def custom_tools(seed: int, agents: int) -> Beside:
         seconds = at(0.5, 14) if kind != "crash at" else at(0.2, 4)
         point = how.get(kind, "")
         faults.append(Fault(f"tf{n + 1}", kind, at(2, 16), seconds, target, point))
+    asker = dice.choice(AGENTS)
+    faults.append(Fault("tf3", "crash", at(3, 9), at(0.2, 3), asker))
     return Beside(says, [], faults)
 
 

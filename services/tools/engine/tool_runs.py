@@ -100,13 +100,18 @@ class ToolRuns:
             if await self.record(run, fence, result):
                 await self.tell(subject, {"result": result.model_dump(mode="json")})
         except asyncio.CancelledError:
-            with contextlib.suppress(StoreUnavailable):
-                await self.ports.repository.store.release_lease(fence)
+            await self.give_back(fence)
             raise
         except Exception:
             log.exception("%s is not recorded as ended", run.id)
+            await self.give_back(fence)
         finally:
             alive.cancel()
+
+    async def give_back(self, fence: Fence) -> None:
+        """Renew a lease no more: the sweeper of some process ends its call."""
+        with contextlib.suppress(StoreUnavailable):
+            await self.ports.repository.store.release_lease(fence)
 
     async def result(self, run: BegunRun) -> ToolRunResult:
         """What came of the call."""
@@ -211,11 +216,15 @@ class ToolRuns:
             if orphan.id in self.tasks:
                 continue
             epoch = await self.ports.repository.store.take_lease(orphan.id)
-            if epoch is not None:
-                await self.lose(orphan.id, orphan.org, Fence(orphan.id, epoch))
+            if epoch is None:
+                continue
+            fence = Fence(orphan.id, epoch)
+            if not await self.lose(orphan.id, orphan.org, fence):
+                await self.give_back(fence)  # else it is renewed for ever, with nobody at work
 
-    async def lose(self, tool_run_id: str, org: str, fence: Fence) -> None:
-        """End a call as lost, if it has not ended, and clear its lease away."""
+    async def lose(self, tool_run_id: str, org: str, fence: Fence) -> bool:
+        """End a call as lost, if it has not ended, and clear its lease away; returns whether that
+        was done."""
         work = self.ports.repository.work(Context(self.ports.ids.new("sweep"), org=org))
         try:
             call = await work.load(ToolRun, tool_run_id)
@@ -228,6 +237,11 @@ class ToolRuns:
             log_once(unknown)
         except (VersionConflict, StaleLease):
             log.info("%s was ended elsewhere", tool_run_id)
+        except StoreUnavailable as outage:
+            log.warning("%s is not ended as lost yet: %s", tool_run_id, outage)
+        else:
+            return True
+        return False
 
     async def drain(self) -> None:
         """Let the calls end for a moment, then give them up: the sweeper of another process ends

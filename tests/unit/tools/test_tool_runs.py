@@ -37,6 +37,7 @@ from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
 from services.tools.adapters.tool_run_queries import OrphanedRun
@@ -303,6 +304,29 @@ async def test_a_call_whose_process_died_is_lost_and_never_made_again(world: Wor
     assert other.sandbox.programs == []
     await dead.runs.drain()
     assert world.story() == ["tool_run.begun", "tool_run.lost"]
+
+
+async def test_a_lost_call_that_cannot_be_ended_now_is_ended_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store goes away between the lease and the end: the lease must not be kept for ever."""
+    dead, other = Process(world, "tools-1", FakeSandbox(for_ever)), Process(world, "tools-2")
+    await dead.tell(call())
+    world.clock.seconds += 11
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(other.repository, "load", away)
+        await other.runs.sweep()
+    assert world.row()["status"] == "running"
+    assert other.store.held == {}
+    world.clock.seconds += 11
+    await other.runs.sweep()
+
+    assert world.story() == ["tool_run.begun", "tool_run.lost"]
+    await dead.runs.drain()
 
 
 async def test_r27_a_call_that_kills_its_process_is_lost_at_once_and_costs_no_other_its_answer(

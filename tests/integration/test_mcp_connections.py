@@ -233,6 +233,21 @@ async def test_a_login_that_is_refused_is_said_and_not_shown(connections: SdkCon
             assert await said(connections, replace(right, id=transport), "echo", "in") == "in"
 
 
+async def test_a_server_that_repeats_a_secret_does_not_spread_it(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    """S12: neither in what a model reads, nor in the health of the server."""
+    secret = "sesame-open-up"
+    told = replace(server, headers={"Authorization": f"Bearer {secret}"}, env={"KEY": secret})
+    outcome = await connections.call_tool(told, secret, {}, seconds=CALL_SECONDS)
+    assert (outcome.status, outcome.text) == ("error", "it refused: unknown: ***")
+    if server.transport == "stdio":
+        return
+    named = replace(told, url=f"http://{secret}.invalid/", id="named")
+    assert secret not in (await failure(connections, named, "echo")).words
+    assert secret not in connections.health("named").last_error
+
+
 async def test_an_organisation_that_asks_for_everything_leaves_room_for_others(
     connections: SdkConnections, port: int
 ) -> None:

@@ -143,6 +143,18 @@ async def test_who_cannot_be_reached_is_tried_again_a_few_times(
             await opening
 
 
+async def test_who_gives_up_between_two_attempts_is_told_why_the_first_failed(
+    servers: Servers, pool: SessionPool[Session]
+) -> None:
+    servers.failures = [McpFailed("unreachable", "it crashed")]
+    opening = asyncio.create_task(pool.session(server(), 60))
+    await wait_for("the failure", lambda: pool.reasons)
+    with pytest.raises(McpFailed, match="it crashed"):
+        await pool.session(server(), 0.01)
+    assert await opening is servers.sessions[0]
+    assert pool.reasons == {}
+
+
 async def test_what_would_be_so_again_is_not_tried_again(
     servers: Servers, pool: SessionPool[Session]
 ) -> None:

@@ -164,13 +164,13 @@ class SdkConnections:
                 ask = requests.call_tool(name, arguments)
                 outcome: McpOutcome = await session.request(ask, self.left(until))
             except failures.AnsweredWithError as refusal:
-                outcome = requests.refused_call(refusal)
+                outcome = requests.refused_call(failures.without_secrets(refusal, config))
             except McpFailed as failure:
                 failure.may_have_taken_effect = True
                 if failure.kind == "timeout":
                     self.pool.aside(self.judge(config, session, breaker, failure))
                     raise
-                raise self.recorded(breaker, failure) from failure
+                raise self.recorded(config, breaker, failure) from failure
             breaker.succeeded()
             return outcome
 
@@ -191,7 +191,7 @@ class SdkConnections:
                         continue
                     if failure.kind == "timeout":
                         self.pool.drop(config.id)
-                    raise self.recorded(breaker, failure) from failure
+                    raise self.recorded(config, breaker, failure) from failure
                 breaker.succeeded()
                 return answer
 
@@ -201,7 +201,7 @@ class SdkConnections:
         try:
             return await self.pool.session(config, seconds)
         except McpFailed as failure:
-            raise self.recorded(breaker, failure) from failure
+            raise self.recorded(config, breaker, failure) from failure
 
     @asynccontextmanager
     async def admitted(
@@ -268,7 +268,7 @@ class SdkConnections:
         except McpFailed:
             if self.pool.sessions.get(config.id) is session:
                 self.pool.drop(config.id)
-            self.recorded(breaker, failure)
+            self.recorded(config, breaker, failure)
         else:
             breaker.succeeded()
 
@@ -283,13 +283,16 @@ class SdkConnections:
             self.breakers.popitem(last=False)
         return breaker
 
-    def recorded(self, breaker: CircuitBreaker, failure: McpFailed) -> McpFailed:
-        """The same failure, which counts; but not that an address may not be asked."""
-        if failure.kind == "refused":
+    def recorded(
+        self, config: McpServerConfig, breaker: CircuitBreaker, failure: McpFailed
+    ) -> McpFailed:
+        """The failure without secrets. It counts, but not that an address may not be asked."""
+        clean: McpFailed = self.modules["failures"].without_secrets(failure, config)
+        if clean.kind == "refused":
             breaker.withdrawn()
         else:
-            breaker.failed(failure.words, self.clock.now())
-        return failure
+            breaker.failed(clean.words, self.clock.now())
+        return clean
 
     def left(self, until: float) -> float:
         """How many seconds are left."""

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from libs.contracts.bus_messages import JsonObject
 from services.tools.adapters.mcp import answers
-from services.tools.adapters.mcp.failures import AnsweredWithError
 from services.tools.adapters.mcp.ports import (
     McpFailed,
     McpOutcome,
@@ -77,7 +76,7 @@ def call_tool(name: str, arguments: JsonObject) -> Ask[McpOutcome]:
     return ask
 
 
-def refused_call(refusal: AnsweredWithError) -> McpOutcome:
+def refused_call(refusal: McpFailed) -> McpOutcome:
     """What a call came to that the server answered with an error of the protocol."""
     return McpOutcome(status="error", text=refusal.words)
 

@@ -57,6 +57,8 @@ class SessionPool[S: Session]:
         self.sessions: OrderedDict[str, S] = OrderedDict()
         self.kinds: dict[str, str] = {}
         self.opening: dict[tuple[str, int], asyncio.Task[S]] = {}
+        # Why an attempt before the one that goes on has failed: who gives up is told that.
+        self.reasons: dict[tuple[str, int], McpFailed] = {}
         self.asides: set[asyncio.Task[Any]] = set()
         self.sweeping: asyncio.Task[None] | None = None
         self.closed = False
@@ -77,7 +79,8 @@ class SessionPool[S: Session]:
             opening.add_done_callback(lambda task: self.opened(key, task))
         done, _ = await asyncio.wait({opening}, timeout=seconds)
         if not done:
-            raise McpFailed("timeout", f"it did not say hello within {seconds:.3g} seconds")
+            late = McpFailed("timeout", f"it did not say hello within {seconds:.3g} seconds")
+            raise self.reasons.get(key, late)
         if opening.cancelled():
             raise McpFailed("unreachable", "it was changed or deleted meanwhile")
         return self.touched(config, opening.result())
@@ -112,6 +115,7 @@ class SessionPool[S: Session]:
                 left = until - self.loop.time()
                 if failure.kind not in WORTH_ANOTHER_ATTEMPT or pause is None or left < pause * 2:
                     raise
+                self.reasons[config.id, config.version] = failure
                 await asyncio.sleep(pause * random.uniform(0.75, 1.25))
                 continue
             self.keep(config, session)
@@ -136,6 +140,7 @@ class SessionPool[S: Session]:
         """An attempt to connect has ended, whoever still waits for it."""
         if self.opening.get(key) is task:
             del self.opening[key]
+            self.reasons.pop(key, None)
         if not task.cancelled():
             task.exception()
 

@@ -29,7 +29,7 @@ async def model() -> AsyncIterator[ScriptedModelProcess]:
 
 
 @pytest.fixture(scope="session")
-def web() -> Iterator[Web]:
+def web_pages() -> Iterator[Web]:
     """Pages that `fetch_webpage` may read, and what `web_search` asks."""
     with serving() as started:
         yield started
@@ -45,7 +45,7 @@ def mcp_commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def heeler(
-    model: ScriptedModelProcess, web: Web, mcp_commands: dict[str, str]
+    model: ScriptedModelProcess, web_pages: Web, mcp_commands: dict[str, str]
 ) -> Iterator[HeelerInstance]:
     env = {
         "OPENAI_API_BASE": model.base_url,
@@ -57,7 +57,7 @@ def heeler(
         "HEELER_MCP_HOSTS": "127.0.0.1",
         "HEELER_PRICES": str(PRICES),
         "HEELER_FETCH_HOSTS": "localhost",
-        "HEELER_WEB_SEARCH_URL": web.url,
+        "HEELER_WEB_SEARCH_URL": web_pages.url,
         "EXA_API_KEY": "key-of-the-operator",
         **mcp_commands,
     }

@@ -160,13 +160,15 @@ def test_what_v1_has_not_is_listed_only_by_name(
 
 
 @SEND
-def test_pages_are_read_through_the_guard(letta: Letta, new_agent: NewAgent, web: Web) -> None:
+def test_pages_are_read_through_the_guard(
+    letta: Letta, new_agent: NewAgent, web_pages: Web
+) -> None:
     """S09: only hosts that are public, or that the operator names."""
     agent = new_agent(tools=["fetch_webpage"], include_base_tools=False)
     paths = ("/tea", "/to//tea", "/latin", "/data", "/image", "/long", "/deep", "/none")
-    urls = [web.url + path for path in paths]
+    urls = [web_pages.url + path for path in paths]
     urls += [
-        f"{web.url}/to/http://169.254.169.254/latest",
+        f"{web_pages.url}/to/http://169.254.169.254/latest",
         "http://10.0.0.1/",
         "file:///etc/passwd",
     ]
@@ -193,7 +195,7 @@ def test_pages_are_read_through_the_guard(letta: Letta, new_agent: NewAgent, web
 
 @SEND
 def test_the_web_is_searched_by_the_operators_key(
-    letta: Letta, new_agent: NewAgent, web: Web
+    letta: Letta, new_agent: NewAgent, web_pages: Web
 ) -> None:
     """TOOL-19"""
     agent = new_agent(tools=["web_search"], include_base_tools=False)
@@ -215,7 +217,7 @@ def test_the_web_is_searched_by_the_operators_key(
         "success",
         {"query": "tea", "results": [result] * 2},
     )
-    [(key, sent)] = web.searches
+    [(key, sent)] = web_pages.searches
     assert key == "key-of-the-operator"
     assert (sent["numResults"], sent["category"], sent["includeDomains"]) == (
         2,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.tool_permissions import ToolPolicies
 from services.agent.app import tool_router
-from services.agent.domain.tools.catalogue import BASE_TOOLS
 
 ROOT = Path(__file__).parents[1]
 OPERATIONS = ROOT / "services/api/http/operations.tsv"

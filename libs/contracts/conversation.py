@@ -278,6 +278,8 @@ class ModelReplied(RunEvent):
     tool_calls: list[ToolCall] = Field(default_factory=list)
     offered: list[str] | None = Field(default=None, exclude_if=lambda names: names is None)
     concurrent: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    # Tools that rules required, and that the agent had no more: nothing waits for them.
+    gone: list[str] = Field(default_factory=list, exclude_if=lambda names: not names)
     # What the model was asked weighed so much by our own estimate, see `token_estimates`.
     prompt_bytes: int = Field(default=0, exclude_if=lambda size: not size)
 

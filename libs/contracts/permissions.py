@@ -69,7 +69,7 @@ def worker(service: Service) -> Permissions:
         publish=(
             *(f"{target}.command.>" for target in receivers(service)),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in streams()),
-            f"$JS.API.STREAM.INFO.{TOKENS_STREAM}",
+            *((f"$JS.API.STREAM.INFO.{TOKENS_STREAM}",) if service.lists_deltas else ()),
             METRICS_REPORTS,
             f"{inbox_prefix(name)}.>",
             f"{name}.event.>",

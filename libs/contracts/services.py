@@ -28,7 +28,8 @@ class Service:
     `environment` are patterns of the variables that it reads besides those that each service
     reads. `events_bytes_max` bounds its event stream, which holds what Postgres has anyhow.
     `connections_shared` is the size of its pool where one process is all services. Who
-    `serves_clients` sends commands to everybody, shows what runs publish, and collects metrics.
+    `serves_clients` sends commands to everybody, shows what runs publish, and collects metrics. Who
+    `lists_deltas` may see of what the stream still has any.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Service:
     events_bytes_max: int = 128 << 20
     connections_shared: int = 2
     serves_clients: bool = False
+    lists_deltas: bool = False
 
 
 # The connections to Postgres of one process; and of one that is all services, for all together.
@@ -110,6 +112,7 @@ SERVICES = (
         ),
         events_bytes_max=1 << 30,
         connections_shared=4,
+        lists_deltas=True,
     ),
     Service(
         name="api",

@@ -12,6 +12,7 @@ from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts import memory
 from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
+from libs.contracts.agent_tools import AttachTool
 from libs.contracts.base_tools.definition import Owner
 from libs.contracts.conversation import RunCancelled
 from libs.contracts.tool_permissions import (
@@ -23,6 +24,7 @@ from libs.contracts.tool_permissions import (
     policies_of,
     system_list,
 )
+from libs.contracts.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.cached_view import CachedView, PostgresView
 from libs.telemetry import metrics
@@ -48,7 +50,8 @@ from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.delete_conversations import DeleteConversations
-from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
+from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
+from services.agent.policies.detach_deleted_tools import detach_deleted_tools
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
 
@@ -114,14 +117,18 @@ async def wire(
     await published.sweep()
     ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
     handlers = Handlers(ports)
-    blocks = DetachDeletedBlocks(bus, queries, ids)
+    blocks = detach_deleted_blocks(bus, queries, ids)
+    tools = detach_deleted_tools(bus, queries, ids)
     conversations = DeleteConversations(bus, queries, clock, ids)
     creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     table = dict(handlers.table())
     for kind in (CreateAgent, UpdateAgent, AttachBlock):
         table[kind] = blocks.noting(table[kind])
+    for giving in (CreateAgent, UpdateAgent, AttachTool):
+        table[giving] = tools.noting(table[giving])
     await service.handle(table)
-    await service.follow("memory", {memory.BlockDeleted: blocks.block_deleted})
+    await service.follow("memory", {memory.BlockDeleted: blocks.deleted})
+    await service.follow("tools", {ToolDeleted: tools.deleted})
     await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
     callbacks = CallbackSender(engine.ports, ClientPoster(guard))
@@ -132,6 +139,7 @@ async def wire(
         handlers.pauses.sweep,
         handlers.approvals.sweep,
         blocks.sweep,
+        tools.sweep,
         conversations.sweep,
         creations.sweep,
         OrphanedChunks(bus, queries, clock).sweep,
@@ -139,7 +147,12 @@ async def wire(
         policies.look,
     ]
     service.lease_watchers.append(engine.leases_held)
-    service.repository.watchers += [count_run, blocks.committed, conversations.committed]
+    service.repository.watchers += [
+        count_run,
+        blocks.committed,
+        tools.committed,
+        conversations.committed,
+    ]
     leads = service.relay.leadership
     count = AgentCount(runtime.database, clock, lambda: leads.epoch is not None)
     service.looks.append(count.look)

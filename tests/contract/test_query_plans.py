@@ -177,6 +177,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresAgentQueries: {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
+        "agents_with_tool": lambda queries: queries.agents_with_tool(ORG, TOOL),
+        "lost_tools": lambda queries: queries.lost_tools([AGENT]),
         "unclaimed_blocks": lambda queries: queries.unclaimed_blocks(
             [MadeBlock(AGENT, BLOCK, ORG)]
         ),

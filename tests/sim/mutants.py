@@ -40,7 +40,7 @@ from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
-from services.agent.policies.detach_deleted_blocks import DetachDeletedBlocks
+from services.agent.policies.detach_deleted import DetachDeleted
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from tests.sim import bus as sim_bus
 from tests.sim.processes import PROCESS_OF
@@ -238,10 +238,10 @@ def creation_not_undone() -> list[Patch]:
 
 @mutant("A block that was deleted in the moment in which an agent got it stays with that agent.")
 def block_came_too_late() -> list[Patch]:
-    async def sweep(policies: DetachDeletedBlocks) -> None:
+    async def sweep(policies: DetachDeleted) -> None:
         return None
 
-    return [(DetachDeletedBlocks, "sweep", sweep)]
+    return [(DetachDeleted, "sweep", sweep)]
 
 
 @mutant("A retry looks for its first try before it reads the conversation.")

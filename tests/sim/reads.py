@@ -14,7 +14,7 @@ from services.agent.adapters.called_run_queries import CallChain, CalledRun
 from services.agent.adapters.conversation_queries import LostConversation
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.pause_queries import PausedConversation
-from services.agent.adapters.reconciliation_queries import LostBlock, MadeBlock, Orphan
+from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock, Orphan
 from services.agent.adapters.tool_queries import custom_tool
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.called_runs import WaitingCall
@@ -56,8 +56,14 @@ class SimQueries:
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
         return await self.client.ask(lambda: finished(self.twin.agents_attached_to(org, block_id)))
 
-    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
         return await self.client.ask(lambda: finished(self.twin.lost_blocks(agent_ids)))
+
+    async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
+        return await self.client.ask(lambda: finished(self.twin.agents_with_tool(org, tool_id)))
+
+    async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
+        return await self.client.ask(lambda: finished(self.twin.lost_tools(agent_ids)))
 
     async def latest_run(
         self,

@@ -1,4 +1,4 @@
-"""Agents whose blocks are gone, and agents whose creation has not ended."""
+"""Agents whose blocks or tools are gone, and agents whose creation has not ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SWEPT_MAX = 64
 
 CHOSEN_AGENTS = (
     "unnest(%(agents)s::text[]) as chosen(id) cross join lateral"
-    " (select id, org, block_ids from agent.agents where id = chosen.id limit 1)"
+    " (select id, org, block_ids, custom_tool_ids from agent.agents where id = chosen.id limit 1)"
 )
 
 UNCLAIMED_BLOCKS = """
@@ -37,11 +37,11 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class LostBlock:
-    """A block that is gone, and that an agent still sees."""
+class LostPart:
+    """A block or a tool that is gone, and that an agent still has."""
 
     agent_id: str
-    block_id: str
+    part_id: str
     org: str
 
 
@@ -55,14 +55,23 @@ class MadeBlock:
 
 
 class AgentQueries(Protocol):
-    """What the sweeps of agents and the policy on deleted blocks read."""
+    """What the sweeps of agents and the policies on deleted blocks and tools read."""
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
         """The agents that a block is attached to."""
         ...
 
-    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
         """Blocks that are gone and that these agents, or any, still see; `SWEPT_MAX` at most."""
+        ...
+
+    async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
+        """The agents that have a tool which a client made."""
+        ...
+
+    async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
+        """Tools that were deleted and that these agents, or any, still have; `SWEPT_MAX` at
+        most."""
         ...
 
     async def unfinished_creations(self) -> list[Orphan]:
@@ -89,7 +98,7 @@ class PostgresAgentQueries:
         )
         return [agent_id for (agent_id,) in rows]
 
-    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
         """Blocks that are gone and that these agents, or any, still see."""
         agents = "agent.agents" if agent_ids is None else CHOSEN_AGENTS
         rows = await self.database.fetch(
@@ -99,7 +108,29 @@ class PostgresAgentQueries:
             " limit %(limit)s",
             {"agents": agent_ids, "limit": SWEPT_MAX},
         )
-        return [LostBlock(*row) for row in rows]
+        return [LostPart(*row) for row in rows]
+
+    async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
+        """The agents that have a tool which a client made."""
+        rows = await self.database.fetch(
+            "select id from agent.agents where custom_tool_ids @> array[%s] and org = %s",
+            [tool_id, org],
+        )
+        return [agent_id for (agent_id,) in rows]
+
+    async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
+        """Tools that were deleted and that these agents, or any, still have. What was never made
+        here is none of them: a newer release may bring it along."""
+        agents = "agent.agents" if agent_ids is None else CHOSEN_AGENTS
+        rows = await self.database.fetch(
+            f"select a.id, held.id, a.org from {agents} a, unnest(a.custom_tool_ids) as held(id)"
+            " cross join lateral (select org from tools.created_tool_view where id = held.id"
+            " limit 1) made where made.org = a.org and not exists"
+            " (select from tools.tool_view t where t.id = held.id and t.org = a.org)"
+            " limit %(limit)s",
+            {"agents": agent_ids, "limit": SWEPT_MAX},
+        )
+        return [LostPart(*row) for row in rows]
 
     async def unfinished_creations(self) -> list[Orphan]:
         """Agents whose making has begun and is not done."""

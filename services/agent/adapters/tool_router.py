@@ -14,6 +14,7 @@ from libs.bus.ports import BusUnavailable, Clock
 from libs.contracts.base_tools.definition import Owner
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import ToolCall
+from libs.contracts.shortened_text import cut
 from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, error
@@ -22,7 +23,6 @@ from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.domain.tools.custom_tools import HeldTool
-from services.agent.domain.tools.return_limits import cut
 from services.agent.settings import TOOL_SECONDS_MAX
 
 log = logging.getLogger(__name__)

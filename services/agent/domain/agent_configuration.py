@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS, CATALOGUE
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, JsonObject, Rejected
 from libs.contracts.conversation import Message
 from libs.contracts.deterministic_ids import derived_id
@@ -22,7 +23,6 @@ from services.agent.domain.agent_secrets import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.model_config import compaction_settings, created_config, updated_config
 from services.agent.domain.tool_rules import given_arguments, unfit_arguments
-from services.agent.domain.tools.catalogue import ADDED_TOOLS, BASE_TOOLS, CATALOGUE
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,7 +32,8 @@ class OfferedTools:
     `names` are those that rules left, None where they left all; with `must_call` the model has to
     call one of them. `prefilled` are arguments that rules give, by tool. `reminder` tells the model
     why it is asked again. `concurrent` are the tools that may run beside others. With `holds_text`
-    what it writes beside a call are thoughts, so that text is sent once that is known.
+    what it writes beside a call are thoughts, so that text is sent once that is known. `gone` are
+    tools that rules require, and that the agent has no more.
     """
 
     schemas: list[JsonObject]
@@ -42,6 +44,7 @@ class OfferedTools:
     reminder: str = ""
     concurrent: frozenset[str] = frozenset()
     holds_text: bool = False
+    gone: list[str] = field(default_factory=list)
 
     @property
     def tools(self) -> set[str]:
@@ -121,9 +124,10 @@ def still_required(run: ActiveRun) -> list[str]:
     return rules_of(run).still_required(rule.tool_name for rule in run.tool_rules)
 
 
-def reminder_of(run: ActiveRun, reason_to_end: str | None) -> str:
-    """What a model is told that would have ended its turn before it may; empty if it did not."""
-    missing = still_required(run) if reason_to_end else []
+def reminder_of(run: ActiveRun, reason_to_end: str | None, tools: Container[str]) -> str:
+    """What a model that has these tools is told if it would have ended its turn before it may;
+    empty if it did not."""
+    missing = [one for one in still_required(run) if one in tools] if reason_to_end else []
     if not missing:
         return ""
     return f"[Automatic message] Before your turn ends, call: {', '.join(missing)}."

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.agent_configuration import approval_rules
-from services.agent.domain.tools.custom_tools import HeldTool
+from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
 AGENT_TOOLS_MAX = 500
 
 
-def attach(agent: Agent, tool_id: str, tool: HeldTool | None, *, at: datetime) -> Rejected | None:
+def attach(
+    agent: Agent, tool_id: str, custom: Sequence[CustomTool], *, at: datetime
+) -> Rejected | None:
     """Have a tool, from the next step on; its calls wait for an approval if it says so, from the
-    next run on. `tool` is None if there is none of that id. Safe to repeat."""
+    next run on. `custom` are that tool and those that the agent has, as far as clients made them
+    and they are there, as they are named now. Safe to repeat."""
     design = agent.design
     if design is None:
         return missing(agent.id)
+    tool = next(iter(held_tools([tool_id], custom)), None)
     if tool is None:
         return Rejected(code=NOT_FOUND, reason=f"Tool with id '{tool_id}' not found")
     if tool.id in design.tool_ids:
         return None
-    if tool.name in design.tools:
+    held = held_tools(design.tool_ids, custom)
+    if any(one.name == tool.name for one in held):
         reason = (
             f"Agent {agent.id} has a tool named '{tool.name}' already, and models know tools by "
             "their names: detach that one first, or rename this one"
@@ -36,7 +42,7 @@ def attach(agent: Agent, tool_id: str, tool: HeldTool | None, *, at: datetime) -
         agent,
         design.model_copy(
             update={
-                "tools": [*design.tools, tool.name],
+                "tools": [*current_names(design, held), tool.name],
                 "tool_ids": [*design.tool_ids, tool.id],
                 "config": design.config.model_copy(
                     update={"tool_rules": [*rules, *approval_rules([tool], rules)]}
@@ -45,6 +51,13 @@ def attach(agent: Agent, tool_id: str, tool: HeldTool | None, *, at: datetime) -
         ),
         at=at,
     )
+
+
+def current_names(design: AgentDesign, held: Iterable[HeldTool]) -> list[str]:
+    """The names of an agent's tools as they are now, or as they were where a tool is gone."""
+    names = {tool.id: tool.name for tool in held}
+    recorded = zip(design.tool_ids, design.tools, strict=True)
+    return [names.get(tool_id, name) for tool_id, name in recorded]
 
 
 def detach(agent: Agent, tool_id: str, *, at: datetime) -> Rejected | None:

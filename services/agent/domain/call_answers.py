@@ -24,11 +24,11 @@ from libs.contracts.conversation import (
     ToolStatus,
 )
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.shortened_text import cut
 from services.agent.domain.approval_state import PendingApproval
 from services.agent.domain.conversation_interface import DecidingConversation
 from services.agent.domain.pending_call import PendingCall
 from services.agent.domain.tool_calls import show
-from services.agent.domain.tools.return_limits import cut
 
 NOT_APPROVED = "The user did not allow this call, so it was not carried out."
 UNAPPROVED = (

@@ -6,7 +6,7 @@ what is recorded already is not recorded twice.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -199,6 +199,7 @@ class Conversation(Aggregate[ConversationState]):
         offered: list[str] | None = None,
         renamed: Mapping[str, str] = NOTHING,
         concurrent: Container[str] = (),
+        gone: Sequence[str] = (),
         rebuilt: SystemPrompt | None,
         model_ns: int = 0,
         prompt_bytes: int = 0,
@@ -228,6 +229,7 @@ class Conversation(Aggregate[ConversationState]):
             logprobs=reply.logprobs,
             token_ids=reply.token_ids,
             concurrent=concurrent_calls(calls, concurrent),
+            gone=list(gone),
             prompt_bytes=prompt_bytes,
         )
         if reply.text or reply.reasoning or reply.reasoning_parts or calls:

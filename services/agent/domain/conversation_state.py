@@ -81,7 +81,7 @@ from services.agent.domain.provider_refusals import (
     omitted_after,
     refused_again,
 )
-from services.agent.domain.tool_rules import decides
+from services.agent.domain.tool_rules import decides, without_required
 
 RETRIED_RUNS_KEPT_MAX = 32
 QUEUED_RUNS_MAX = 10_000
@@ -197,6 +197,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             if active.tool_rules:
                 active.called = active.history
             active.offered = event.offered
+            active.tool_rules = without_required(active.tool_rules, event.gone)
             active.calls = [
                 PendingCall(call=call, concurrent=call.id in event.concurrent)
                 for call in event.tool_calls

@@ -78,8 +78,9 @@ class HeartbeatLoop:
             parallel=False,
             names=sorted(allowed) if len(allowed) < len(tools) else None,
             must_call=bool(allowed) and (rules.must_call or not free),
+            gone=rules.gone(tools),
             prefilled=rules.prefilled(allowed),
-            reminder=reminder_of(run, self.reason_to_end(run)),
+            reminder=reminder_of(run, self.reason_to_end(run), tools),
             holds_text=bool(allowed),
         )
 

@@ -46,8 +46,9 @@ class LettaV1Loop:
             parallel=bool(design.config.llm_config.parallel_tool_calls) and not rules.one_at_a_time,
             names=sorted(allowed) if len(allowed) < len(tools) else None,
             must_call=bool(allowed) and rules.must_call,
+            gone=rules.gone(tools),
             prefilled=prefilled,
-            reminder=reminder_of(run, self.reason_to_end(run)),
+            reminder=reminder_of(run, self.reason_to_end(run), tools),
             concurrent=frozenset(one.name for one in design.held if one.parallel),
         )
 

@@ -6,7 +6,7 @@ calls that were carried out since, the newest last; a call that a rule refused i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,11 @@ class ToolRules:
         required = {rule.tool_name for rule in self.of(RequiredBeforeExitToolRule)}
         return sorted(required & set(tools) - set(self.called))
 
+    def gone(self, tools: Container[str]) -> list[str]:
+        """The tools that have to be called before the run may end, and are not among these."""
+        required = {rule.tool_name for rule in self.of(RequiredBeforeExitToolRule)}
+        return sorted(name for name in required if name not in tools)
+
     def prefilled(self, tools: Iterable[str]) -> dict[str, JsonObject]:
         """The arguments that rules give, by tool, to those that may be called next."""
         offered, given = set(tools), dict[str, JsonObject]()
@@ -136,6 +141,15 @@ def rules_in_force(rules: Iterable[JsonObject], tools: Iterable[str]) -> list[To
     """The rules about tools that an agent has."""
     has = set(tools)
     return [rule for rule in RULES.validate_python([*rules]) if rule.tool_name in has]
+
+
+def without_required(rules: list[ToolRule], gone: Container[str]) -> list[ToolRule]:
+    """The rules without those that require tools which are gone."""
+    return [
+        one
+        for one in rules
+        if not (isinstance(one, RequiredBeforeExitToolRule) and one.tool_name in gone)
+    ]
 
 
 def given_arguments(rule: ToolRule) -> list[tuple[str, JsonObject]]:

@@ -293,6 +293,7 @@ class RunAttempt:
                 offered=question.offered.names,
                 renamed=question.renamed,
                 concurrent=question.offered.concurrent,
+                gone=question.offered.gone,
                 rebuilt=question.rebuilt,
                 prompt_bytes=question.size.whole,
                 at=self.now(),

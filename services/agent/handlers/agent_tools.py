@@ -10,7 +10,7 @@ from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent
 from services.agent.domain.agent_tools import attach, detach
-from services.agent.domain.tools.custom_tools import custom_ids, held_tools
+from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.handlers.ports import HandlerPorts
 
 
@@ -27,11 +27,10 @@ class AgentToolHandlers:
     async def attach_tool(self, command: AttachTool, work: UnitOfWork) -> Accepted | Rejected:
         """Let an agent have a tool."""
         agent = await work.load(Agent, command.agent_id)
-        ids = custom_ids([command.tool_id])
-        org = work.context.org
-        custom = await self.ports.queries.custom_tools(org, ids) if ids else []
-        tool = next(iter(held_tools([command.tool_id], custom)), None)
-        return attach(agent, command.tool_id, tool, at=self.ports.clock.now()) or Accepted()
+        held = agent.design.tool_ids if agent.design else []
+        ids = custom_ids([*held, command.tool_id])
+        custom = await self.ports.queries.custom_tools(work.context.org, ids) if ids else []
+        return attach(agent, command.tool_id, custom, at=self.ports.clock.now()) or Accepted()
 
     async def detach_tool(self, command: DetachTool, work: UnitOfWork) -> Accepted | Rejected:
         """Take a tool from an agent."""

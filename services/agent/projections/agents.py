@@ -14,13 +14,14 @@ from libs.contracts.agent import (
     BlockDetached,
 )
 from libs.contracts.agent_secrets import AgentSecretsReplaced
+from libs.contracts.base_tools.catalogue import base_tool_state
 from libs.contracts.base_tools.definition import tool_ids_of
 from libs.contracts.bus_messages import Event, Json, JsonObject
 from libs.contracts.conversation import main_conversation
 from libs.contracts.letta.agent_state import AgentConfig, agent_state
 from libs.contracts.sealed_text import secret_id
 from libs.eventstore.read_model_rows import RowWrites
-from services.agent.domain.tools.catalogue import tool_state, tools_of
+from services.agent.domain.tools.catalogue import tools_of
 from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.projections.tables import AGENT_TAGS, AGENTS, CREATIONS, listed
 
@@ -109,7 +110,7 @@ def agent_fields(event: AgentCreated | AgentUpdated) -> JsonObject:
         "block_ids": listed(event.block_ids),
         "tags": listed(event.tags),
         "hidden": bool(config.hidden),
-        "tools": [tool_state(tool, created_by_id=config.created_by_id) for tool in tools],
+        "tools": [base_tool_state(tool, created_by_id=config.created_by_id) for tool in tools],
         "custom_tool_ids": listed(custom_ids(tool_ids)),
         **agent_documents(config),
     }

@@ -9,9 +9,10 @@ from pydantic import AfterValidator, BaseModel
 from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall, failed
-from services.tools.engine.programs import limits_of, shortened, usage
+from services.tools.engine.programs import limits_of, usage
 from services.tools.sandbox.ports import Outcome, Program, Sandbox
 
 CODE_BYTES_MAX = 1 << 20
@@ -97,10 +98,10 @@ def shown(outcome: Outcome, chars_max: int) -> JsonObject:
     """What came of code, in V1's form."""
     room = int(chars_max * PART_OF_PRINTED)
     result: JsonObject = {
-        "results": [] if outcome.value is None else [shortened(str(outcome.value), room)],
+        "results": [] if outcome.value is None else [cut(str(outcome.value), room)],
         "logs": {
-            "stdout": [shortened(outcome.stdout, room)] if outcome.stdout else [],
-            "stderr": [shortened(outcome.stderr, room)] if outcome.stderr else [],
+            "stdout": [cut(outcome.stdout, room)] if outcome.stdout else [],
+            "stderr": [cut(outcome.stderr, room)] if outcome.stderr else [],
         },
     }
     if outcome.status != "success":
@@ -117,4 +118,4 @@ def error_of(outcome: Outcome, chars_max: int) -> JsonObject:
         name = "Killed" if outcome.status == "killed" else "Error"
         return {"name": name, "value": reason, "traceback": ""}
     name, _, value = reason.rpartition("\n")[2].partition(": ")
-    return {"name": name, "value": value, "traceback": shortened(reason, chars_max)}
+    return {"name": name, "value": value, "traceback": cut(reason, chars_max)}

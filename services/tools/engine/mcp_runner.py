@@ -7,13 +7,13 @@ import asyncio
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from libs.eventstore.ports import StoreUnavailable
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import McpServer, McpServerState
 from services.tools.domain.mcp_tool import MCP, storable
 from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
-from services.tools.engine.programs import shortened
 
 EMPTY = "Empty response from tool"  # as V1 says it
 
@@ -48,7 +48,7 @@ class McpRunner:
         return ToolRunResult.model_validate(
             {
                 "status": status,
-                "text": shortened(storable(text), tool.return_char_limit),
+                "text": cut(storable(text), tool.return_char_limit),
                 "seconds": self.ports.clock.monotonic() - since,
             }
         )

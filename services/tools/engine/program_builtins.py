@@ -9,11 +9,12 @@ from typing import Protocol
 from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall, failed
 from services.tools.engine.code_builtins import PART_OF_PRINTED, RunCode, error_of
 from services.tools.engine.inner_calls import InnerCallPorts, InnerCalls
-from services.tools.engine.programs import limits_of, shortened, usage
+from services.tools.engine.programs import limits_of, usage
 from services.tools.sandbox import inner_calls
 from services.tools.sandbox.ports import Outcome, Program
 
@@ -77,12 +78,12 @@ class RunCodeWithToolsTool:
 def shown(outcome: Outcome, chars_max: int) -> JsonObject:
     """What came of a program."""
     room = int(chars_max * PART_OF_PRINTED)
-    value = None if outcome.value is None else shortened(str(outcome.value), room)
+    value = None if outcome.value is None else cut(str(outcome.value), room)
     result: JsonObject = {
         "status": "success",
         "func_return": value,
-        "stdout": [shortened(outcome.stdout, room)] if outcome.stdout else [],
-        "stderr": [shortened(outcome.stderr, room)] if outcome.stderr else [],
+        "stdout": [cut(outcome.stdout, room)] if outcome.stdout else [],
+        "stderr": [cut(outcome.stderr, room)] if outcome.stderr else [],
     }
     if outcome.status != "success":
         error = error_of(outcome, room)

@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine.variables import Variables
@@ -121,7 +122,7 @@ def result_of(name: str, outcome: Outcome, *, chars_max: int) -> ToolRunResult:
             text = f"'{name}' was stopped: {outcome.reason}. It may have taken effect in part."
     return ToolRunResult(
         status=outcome.status,
-        text=shortened(text, chars_max),
+        text=cut(text, chars_max),
         stdout=printed(outcome.stdout),
         stderr=printed(outcome.stderr) or printed(outcome.reason),
         **usage(outcome),
@@ -147,11 +148,3 @@ def usage(outcome: Outcome) -> Usage:
         "processes_max": outcome.processes_max,
         "output_bytes": outcome.output_bytes,
     }
-
-
-def shortened(text: str, chars_max: int) -> str:
-    """A text within a limit; where it is longer, its end says how much is left out."""
-    if len(text) <= chars_max:
-        return text
-    left_out = len(text) - chars_max
-    return f"{text[:chars_max]}... [{left_out} of {len(text)} characters left out]"

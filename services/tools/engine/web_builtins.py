@@ -10,11 +10,11 @@ from pydantic_core import to_json
 
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import ToolRunResult
 from services.tools.adapters.web_pages import PageFailed
 from services.tools.adapters.web_search import SearchFailed, WebSearch
 from services.tools.engine.builtin_runner import BuiltinCall, failed
-from services.tools.engine.programs import shortened
 from services.tools.engine.variables import Variables
 
 URL_CHARS_MAX = 2_000
@@ -62,7 +62,7 @@ class FetchWebpageTool:
         except PageFailed as problem:
             return failed(f"The page could not be fetched: {problem}")
         took = self.clock.monotonic() - since
-        text = shortened(text, call.chars_max) or "(the page has no text)"
+        text = cut(text, call.chars_max) or "(the page has no text)"
         return ToolRunResult(status="success", text=text, seconds=took)
 
 
@@ -101,7 +101,7 @@ def fitting(query: str, results: list[JsonObject], chars_max: int) -> str:
     count = len(results)
     while count > 1 and len(said({"query": query, "results": [*results[:count]]})) > chars_max:
         count -= 1
-    return shortened(said({"query": query, "results": [*results[:count]]}), chars_max)
+    return cut(said({"query": query, "results": [*results[:count]]}), chars_max)
 
 
 def said(answer: JsonObject) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall
-from services.tools.engine.programs import limits_of, result_of, shortened, usage
+from services.tools.engine.programs import limits_of, result_of, usage
 from services.tools.sandbox import workspace_files
 from services.tools.sandbox.ports import Outcome, Program, Sandbox
 
@@ -92,7 +93,7 @@ class ShellTool(WorkspaceTool):
             in_workspace=True,
         )
         outcome = await self.sandbox.run(program)
-        text = shortened(printed(outcome), call.chars_max)
+        text = cut(printed(outcome), call.chars_max)
         return ToolRunResult(status=outcome.status, text=text, **usage(outcome))
 
 

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ToolCall
 from services.agent.adapters.models.ports import (
@@ -20,7 +21,6 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.domain.active_run import ModelReply
 from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.tools.catalogue import BASE_TOOLS
 from tests.contract.examples import CONFIG, LLM, SYSTEM, message
 
 SCHEMAS = [BASE_TOOLS[name].json_schema for name in ("memory_insert", "conversation_search")]

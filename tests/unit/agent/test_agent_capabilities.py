@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.bus_messages import Context
 from libs.contracts.letta.agent_requests import CreateAgent
 from libs.contracts.letta.enums import AgentType
@@ -20,7 +21,6 @@ from services.agent.domain.active_run import ModelReply
 from services.agent.domain.agent_types import default_tools
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.tools.catalogue import BASE_TOOLS
 from tests.contract.examples import BLOCK, HUMAN
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.test_approvals import run_end

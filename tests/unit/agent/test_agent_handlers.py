@@ -27,7 +27,8 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.policies.detach_deleted_blocks import UNSURE_MAX, DetachDeletedBlocks
+from services.agent.policies.detach_deleted import UNSURE_MAX
+from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
 from services.agent.policies.undo_unfinished_creations import (
     LOOK_SECONDS,
     UNFINISHED_SECONDS,
@@ -494,10 +495,10 @@ class TestChange:
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
         await process.bus.serve("agent", process.shell.answer)
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
-        policies = DetachDeletedBlocks(process.bus, world.queries, world.ids)
+        policies = detach_deleted_blocks(process.bus, world.queries, world.ids)
         deleted = fact(BlockDeleted).at(BLOCK, 2)
         for _ in range(2):  # the log may tell it again
-            await policies.block_deleted(deleted, Context("e-1", org="org-1"))
+            await policies.deleted(deleted, Context("e-1", org="org-1"))
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
         assert world.story(AGENT) == ["agent.created", "agent.block_detached"]
 
@@ -507,10 +508,10 @@ class TestChange:
         process = world.process("p-1")
         await make_blocks(process)
         await process.bus.serve("agent", process.shell.answer)
-        policies = DetachDeletedBlocks(process.bus, world.queries, world.ids)
+        policies = detach_deleted_blocks(process.bus, world.queries, world.ids)
         await policies.sweep()  # everybody, once; there is nobody yet
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
-        await policies.block_deleted(fact(BlockDeleted).at(BLOCK, 2), Context("e-1", org="org-1"))
+        await policies.deleted(fact(BlockDeleted).at(BLOCK, 2), Context("e-1", org="org-1"))
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
         await policies.sweep()
         assert world.row("agents", AGENT)["block_ids"] == [BLOCK, SHARED_BLOCK], "nobody noted it"
@@ -522,7 +523,7 @@ class TestChange:
 
     async def test_who_may_have_got_a_block_is_looked_at_too(self, world: World) -> None:
         process = world.process("p-1")
-        policies = DetachDeletedBlocks(process.bus, world.queries, world.ids)
+        policies = detach_deleted_blocks(process.bus, world.queries, world.ids)
         await policies.sweep()
 
         async def lost(command: Command, work: UnitOfWork) -> Accepted | Rejected:
@@ -543,5 +544,5 @@ class TestChange:
         await process.bus.serve("agent", process.shell.answer)
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
-        await DetachDeletedBlocks(process.bus, world.queries, world.ids).sweep()
+        await detach_deleted_blocks(process.bus, world.queries, world.ids).sweep()
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]

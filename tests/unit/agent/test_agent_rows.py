@@ -17,6 +17,7 @@ from libs.contracts.agent import (
 )
 from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
+from libs.contracts.base_tools.catalogue import BASE_TOOLS, base_tool_state
 from libs.contracts.bus_messages import EVENTS, Event
 from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.conversation import (
@@ -41,7 +42,6 @@ from libs.contracts.letta.runs import run_state
 from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
-from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
 from services.agent.projections import project
 from services.agent.projections.agents import agent_documents
 from services.agent.projections.tables import (
@@ -113,7 +113,7 @@ class TestAgents:
         "id": AGENT,
         "updated_at": NOW.isoformat(),
         "name": "QuietHeron",
-        "tools": [tool_state(BASE_TOOLS[name], created_by_id=USER) for name in TOOLS],
+        "tools": [base_tool_state(BASE_TOOLS[name], created_by_id=USER) for name in TOOLS],
         **agent_documents(CONFIG),
     }
 

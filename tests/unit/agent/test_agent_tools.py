@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from libs.bus.ports import BusUnavailable
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
@@ -24,7 +25,6 @@ from services.agent.adapters.tool_router import ToolRouter
 from services.agent.app import tool_router
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.tools.catalogue import BASE_TOOLS
 from services.agent.settings import TOOL_SECONDS_MAX
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 

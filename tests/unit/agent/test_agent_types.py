@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.conversation import ToolCall
 from libs.contracts.letta.enums import AgentType
 from services.agent.domain.active_run import (
@@ -18,7 +19,6 @@ from services.agent.domain.active_run import (
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_types import PROFILES, loop_of
 from services.agent.domain.model_context import AttachedBlock, system_prompt
-from services.agent.domain.tools.catalogue import BASE_TOOLS
 from tests.contract.examples import CONFIG, RUN_CONFIG
 from tests.unit.given import NOW
 

@@ -48,7 +48,7 @@ from services.agent.adapters.models.ports import Finished, ModelEvent
 from services.agent.adapters.pause_queries import PausedConversation
 from services.agent.adapters.reconciliation_queries import (
     SWEPT_MAX,
-    LostBlock,
+    LostPart,
     MadeBlock,
     Orphan,
 )
@@ -169,6 +169,7 @@ class TwinQueries:
     def __init__(self, database: InMemoryDatabase) -> None:
         self.database = database
         self.tools: dict[tuple[str, str], CustomTool] = {}
+        self.tools_deleted: set[tuple[str, str]] = set()
         self.tools_read = 0
         self.every_tool_run: ToolRunProgress | None = None
 
@@ -205,14 +206,27 @@ class TwinQueries:
         rows = [row for row in self.rows("agents") if row["org"] == org]
         return [row["id"] for row in rows if block_id in row["block_ids"]]
 
-    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostBlock]:
+    async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
         there = {(row["id"], row["org"]) for row in self.rows("blocks", "memory")}
         return [
-            LostBlock(row["id"], block_id, row["org"])
+            LostPart(row["id"], block_id, row["org"])
             for row in self.rows("agents")
             if agent_ids is None or row["id"] in agent_ids
             for block_id in row["block_ids"]
             if (block_id, row["org"]) not in there
+        ][:SWEPT_MAX]
+
+    async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
+        rows = [row for row in self.rows("agents") if row["org"] == org]
+        return [row["id"] for row in rows if tool_id in row["custom_tool_ids"]]
+
+    async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
+        return [
+            LostPart(row["id"], tool_id, row["org"])
+            for row in self.rows("agents")
+            if agent_ids is None or row["id"] in agent_ids
+            for tool_id in row["custom_tool_ids"]
+            if (row["org"], tool_id) in self.tools_deleted
         ][:SWEPT_MAX]
 
     async def latest_run(

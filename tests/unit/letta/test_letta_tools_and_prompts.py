@@ -6,6 +6,7 @@ from datetime import datetime
 import pytest
 from letta_client.types import Tool
 
+from libs.contracts.base_tools.catalogue import BASE_TOOLS, base_tool_state
 from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.blocks import BlockState
@@ -13,7 +14,6 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.errors import check_id
 from services.agent.domain.agent_types import PROFILES, default_tools
 from services.agent.domain.prompts import LETTA_V1, compaction_prompt, compile_system_prompt
-from services.agent.domain.tools.catalogue import BASE_TOOLS, tool_state
 from tests.unit.letta.recordings import body, differences
 
 COMPILED_AT = datetime.fromisoformat("2026-11-21T09:05:00+00:00")
@@ -34,13 +34,13 @@ def recorded_tools() -> list[JsonObject]:
 @pytest.mark.parametrize("recorded", recorded_tools(), ids=lambda tool: str(tool["name"]))
 def test_a_base_tool_is_served_as_recorded(recorded: JsonObject) -> None:
     user = str(recorded["created_by_id"])
-    state = tool_state(BASE_TOOLS[str(recorded["name"])], created_by_id=user)
+    state = base_tool_state(BASE_TOOLS[str(recorded["name"])], created_by_id=user)
     assert differences({**state, "id": recorded["id"]}, recorded) == []
 
 
 @pytest.mark.parametrize("name", BASE_TOOLS)
 def test_the_sdk_reads_every_base_tool(name: str) -> None:
-    state = tool_state(BASE_TOOLS[name])
+    state = base_tool_state(BASE_TOOLS[name])
     assert Tool.model_validate(state).name == name
     assert check_id("tool", str(state["id"])) is None
 

@@ -2,18 +2,8 @@
 
 from collections.abc import Iterable
 
-from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS, CATALOGUE
-from libs.contracts.base_tools.catalogue import base_tool_state as tool_state
+from libs.contracts.base_tools.catalogue import CATALOGUE
 from libs.contracts.base_tools.definition import BaseTool
-
-__all__ = [
-    "ADDED_TOOLS",
-    "BASE_TOOLS",
-    "CATALOGUE",
-    "TOOL_ARGUMENTS_CHARS_MAX",
-    "tool_state",
-    "tools_of",
-]
 
 # Longer ones are cut when a model's answer is read, and are no JSON any more.
 TOOL_ARGUMENTS_CHARS_MAX = 600_000

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
+from libs.contracts.base_tools.catalogue import CATALOGUE
 from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX, BaseTool, Owner
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.enums import ToolType
-from services.agent.domain.tools.catalogue import CATALOGUE
 
 
 class CustomTool(BaseModel):
@@ -65,7 +65,13 @@ def custom_ids(tool_ids: Iterable[str]) -> list[str]:
 
 
 def held_tools(tool_ids: Iterable[str], custom: Iterable[CustomTool]) -> list[HeldTool]:
-    """The tools of these ids, in their order, without those that are gone."""
+    """The tools of these ids, in their order, without those that are gone. Models know tools by
+    their names: where two have come to have one, it is that of the first, until it is renamed or
+    detached."""
     made = {tool.id: tool for tool in custom}
     found = (made.get(one) or CATALOGUE.get(one) for one in tool_ids)
-    return [tool for tool in found if tool is not None]
+    named: dict[str, HeldTool] = {}
+    for tool in found:
+        if tool is not None:
+            named.setdefault(tool.name, tool)
+    return list(named.values())

@@ -1,19 +1,12 @@
 """How much of what a tool returns is kept, and how much of that a model is shown."""
 
 from libs.contracts.conversation import Message
+from libs.contracts.shortened_text import cut
 
 # A model is shown a fifth of its window of one result, but so much in any case.
 SHOWN_CHARS_MIN = 5_000
 SHOWN_PART_OF_WINDOW = 0.2
 CHARS_PER_TOKEN = 4
-
-
-def cut(text: str, chars_max: int) -> str:
-    """A text within a limit; where it is longer, its end says how much is left out."""
-    if len(text) <= chars_max:
-        return text
-    left_out = len(text) - chars_max
-    return f"{text[:chars_max]}... [{left_out} of {len(text)} characters left out]"
 
 
 def shown_chars_max(window_tokens: int) -> int:

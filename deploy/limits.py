@@ -14,6 +14,7 @@ from services.agent.domain.agent import AGENT_BLOCKS_MAX
 from services.api.app import HANDLERS
 from services.api.http.error_responses import BODY_BYTES_MAX
 from services.api.http.openapi_operation import Description
+from services.tools.domain.tool_limits import TOOLS_OF_ORG_BYTES_MAX, TOOLS_OF_ORG_MAX
 
 PAGE = Path(__file__).parent.parent / "docs" / "limits.md"
 NO_LIMIT = "no limit"
@@ -30,7 +31,8 @@ A body as a whole has at most {BODY_BYTES_MAX:,} bytes (else 413), {limits.BODY_
 and {limits.BODY_VALUES_MAX:,} keys and items; a number is finite and, if it is whole, has at most
 {limits.INTEGER_DIGITS_MAX} digits. The `value` of a block is no longer than its `limit`, and an
 agent sees at most {AGENT_BLOCKS_MAX} blocks. A tool as a whole has at most {TOOL_BYTES_MAX:,}
-bytes.
+bytes, and an organisation at most {TOOLS_OF_ORG_MAX:,} tools, which take at most
+{TOOLS_OF_ORG_BYTES_MAX:,} bytes as they are stored.
 
 | at most | fields of bodies | query parameters |
 |---|---|---|

@@ -30,6 +30,7 @@ from services.tools.adapters.mcp_declarations import McpDeclarations, declaratio
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
 from services.tools.adapters.sandbox_gauges import SandboxGauges
+from services.tools.adapters.tool_counts import PostgresToolCounts
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
 from services.tools.adapters.web_pages import WebPages
@@ -124,7 +125,7 @@ async def wire(
     await policies.look()
     await service.handle(
         {
-            **ToolHandlers(clock).table(),
+            **ToolHandlers(clock, PostgresToolCounts(runtime.database)).table(),
             **ToolRunHandlers(runs, clock, lambda: policies.value).table(),
             **ToolPermissionHandlers(permissions, clock).table(),
             **mcp.handlers.table(),

@@ -68,6 +68,7 @@ from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
+from services.tools.adapters.tool_counts import PostgresToolCounts
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
@@ -208,6 +209,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "custom_tools": lambda queries: queries.custom_tools(ORG, [TOOL]),
         "tools_of_many": lambda queries: queries.tools_of_many([(ORG, [TOOL])]),
         "custom_tools_named": lambda queries: queries.custom_tools_named(ORG, ["roll_dice"]),
+    },
+    PostgresToolCounts: {
+        "tools_of": lambda queries: queries.tools_of(ORG),
     },
     PostgresOwnToolRunQueries: {
         "stopped_runs": lambda queries: queries.stopped_runs([ORG], [TOOL_RUN]),

@@ -43,6 +43,7 @@ from tests.sim.model import BUG, LEDGER
 from tests.sim.reads import SimView
 from tests.sim.store import Client
 from tests.unit.given import NOW
+from tests.unit.tools.counts import Counted
 
 ROLL, WEATHER = "roll_dice", "ask_weather"
 ROLL_ID, WEATHER_ID = derived_id("tool", ROLL), derived_id("tool", WEATHER)
@@ -185,7 +186,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     policies = CachedView(view, partial(policies_of, NO_LIMIT))
     await policies.look()
     handlers = ToolRunHandlers(runs, clock, lambda: policies.value)
-    await service.handle({**ToolHandlers(clock).table(), **handlers.table()})
+    await service.handle({**ToolHandlers(clock, Counted()).table(), **handlers.table()})
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
     await bus.hear_events("tools", ToolRunStopped.topic, runs.stopped_somewhere)
     service.sweepers += [runs.sweep, policies.look]

@@ -10,16 +10,19 @@ from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool, tool_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.tools.adapters.tool_counts import ToolCounts
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
+from services.tools.domain.tool_limits import no_room
 from services.tools.domain.tool_name import ToolName, reserved, taken
 
 
 class ToolHandlers:
     """What becomes of a tool when the tools service is told so."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, counts: ToolCounts) -> None:
         self.clock = clock
+        self.counts = counts
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -43,6 +46,9 @@ class ToolHandlers:
             changes = {one: fields[one] for one in command.given if one in fields}
             refused = await self.changed(name.tool_id, changes, work)
             return refused or Accepted(result={"tool_id": name.tool_id})
+        full = no_room(await self.counts.tools_of(work.context.org))
+        if full:
+            return full
         tool = await work.load_new(Tool, wanted.id)
         by = {"created_by_id": work.context.actor, "last_updated_by_id": work.context.actor}
         refused = (

@@ -47,6 +47,7 @@ from services.tools.handlers.mcp_servers import McpServerHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from tests.unit.given import NOW
+from tests.unit.tools.counts import Counted
 from tests.waiting import wait_for
 
 ORG, OTHER_ORG = "org-1", "org-2"
@@ -272,7 +273,7 @@ class McpProcess:
         self.shell = CommandDispatcher(
             self.repository,
             {
-                **ToolHandlers(world.clock).table(),
+                **ToolHandlers(world.clock, Counted()).table(),
                 **ToolRunHandlers(runs, world.clock, ToolPolicies).table(),
                 **McpServerHandlers(self.discoveries, self.listings, world.clock).table(),
             },

@@ -51,6 +51,7 @@ from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.sandbox.ports import Outcome, Program
 from tests.unit.given import NOW
+from tests.unit.tools.counts import Counted
 from tests.waiting import wait_for
 
 TOOL = "tool-aaaaaaaa-1111-4111-8111-111111111111"
@@ -198,7 +199,7 @@ class Process:
         )
         clock = world.clock
         table = {
-            **ToolHandlers(clock).table(),  # type: ignore[arg-type]
+            **ToolHandlers(clock, Counted()).table(),  # type: ignore[arg-type]
             **ToolRunHandlers(self.runs, clock, lambda: world.policies).table(),  # type: ignore[arg-type]
         }
         self.shell = CommandDispatcher(self.repository, table)

@@ -27,8 +27,14 @@ from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, Updat
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
+from services.tools.domain.tool_limits import (
+    TOOLS_OF_ORG_BYTES_MAX,
+    TOOLS_OF_ORG_MAX,
+    ToolsOfOrg,
+)
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.projections import project
+from tests.unit.tools.counts import Counted
 
 SOURCE = 'def {name}(sides: int):\n    """Roll.\n\n    Args:\n        sides: how many\n    """\n'
 ORG, OTHER_ORG = "org-1", "org-2"
@@ -41,7 +47,9 @@ class Tools:
         database = InMemoryDatabase(lambda: 0.0)
         self.schema = database.schema("tools")
         repository = Repository(InMemoryEventStore(database, "tools", "tools-1"), "tools", project)
-        self.shell = CommandDispatcher(repository, ToolHandlers(SystemClock()).table())
+        self.counted = Counted()
+        handlers = ToolHandlers(SystemClock(), self.counted)
+        self.shell = CommandDispatcher(repository, handlers.table())
         self.bus = InMemoryBus(InMemoryNetwork())
         self.asked = 0
 
@@ -237,3 +245,17 @@ async def test_after_any_history_each_name_is_one_tools(asked: list[Any]) -> Non
                 del held[owner]
         assert isinstance(reply, Accepted) == expected, (what, reply)
         assert {(row["org"], row["name"]): row["id"] for row in tools.rows().values()} == held
+
+
+async def test_an_organisation_has_so_many_tools_at_most_and_replaces_them_all_the_same() -> None:
+    """API-14: a limit is a 422 that says it; what is there can be changed and deleted."""
+    tools = await Tools().start()
+    assert isinstance(await tools.ask(create("tool-1", "roll")), Accepted)
+    tools.counted.there = ToolsOfOrg(TOOLS_OF_ORG_MAX, 0)
+    refusal(await tools.ask(create("tool-2", "toss")), UNPROCESSABLE, "5000 are the most")
+    refusal(await tools.ask(upsert("tool-2", "toss")), UNPROCESSABLE, "5000 are the most")
+    tools.counted.there = ToolsOfOrg(1, TOOLS_OF_ORG_BYTES_MAX)
+    refusal(await tools.ask(create("tool-2", "toss")), UNPROCESSABLE, "268435456 are the most")
+    assert isinstance(await tools.ask(upsert("tool-3", "roll", tags=["new"])), Accepted)
+    assert list(tools.rows()) == ["tool-1"]
+    assert isinstance(await tools.ask(DeleteTool(tool_id="tool-1")), Accepted)

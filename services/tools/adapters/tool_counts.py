@@ -1,0 +1,37 @@
+"""How many tools an organisation has."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+from services.tools.domain.tool_limits import ToolsOfOrg
+
+
+class ToolCounts(Protocol):
+    """What limits are decided by."""
+
+    async def tools_of(self, org: str) -> ToolsOfOrg:
+        """The tools of an organisation."""
+        ...
+
+
+class PostgresToolCounts:
+    """Keeps the contract of `ToolCounts`. Sizes are those of the stored values, which are not read
+    for that."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def tools_of(self, org: str) -> ToolsOfOrg:
+        """The tools of an organisation."""
+        row = await self.database.fetch_one(
+            "select count(*), coalesce(sum(pg_column_size(doc)"
+            " + coalesce(pg_column_size(json_schema), 0)"
+            " + coalesce(pg_column_size(args_json_schema), 0)"
+            " + coalesce(pg_column_size(metadata_), 0)), 0)"
+            ' from tools.tools where org collate "C" = %s',
+            [org],
+        )
+        assert row is not None
+        return ToolsOfOrg(int(row[0]), int(row[1]))

@@ -8,6 +8,7 @@ from litestar import Response, get, post
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
+from libs.contracts.letta.request_size_limits import JsonLimit
 from libs.contracts.mcp_servers import AskMcpServer, Question
 from services.api.http.handler_helpers import api_of, raw
 from services.api.http.openapi_operation import returns
@@ -33,8 +34,8 @@ class PromptWanted(BaseModel):
     """Which prompt is made, and with what."""
 
     name: Word
-    arguments: Annotated[dict[Word, Argument], Field(max_length=ARGUMENTS_MAX)] = Field(
-        default_factory=dict
+    arguments: Annotated[dict[Word, Argument], Field(max_length=ARGUMENTS_MAX), JsonLimit()] = (
+        Field(default_factory=dict)
     )
 
 

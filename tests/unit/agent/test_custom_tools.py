@@ -525,7 +525,8 @@ DEMANDS = (
 )
 WANTED = (
     "run_code", "delete_agent", "roll_all", "attach_tool", "archival_memory_insert",
-    "fetch_webpage", "send_message_to_agent_async", "read_environment", "web_search", "memory_delete",
+    "fetch_webpage", "send_message_to_agent_async", "read_environment", "web_search",
+    "memory_delete",
 )  # fmt: skip
 
 

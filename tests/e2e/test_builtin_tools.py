@@ -230,9 +230,6 @@ def test_the_web_is_searched_by_the_operators_key(
     assert "query: Field required" in odd[1]
 
 
-@pytest.mark.operation("GET /v1/tool-runs")
-@pytest.mark.operation("GET /v1/tool-runs/{tool_run_id}")
-@pytest.mark.operation("GET /v1/agents/{agent_id}/tools/usage")
 def test_what_calls_used_is_listed_added_up_and_counted(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:
@@ -306,7 +303,6 @@ def {name}(sides: int) -> str:
 
 
 @SEND
-@pytest.mark.operation("GET /v1/tool-runs")
 def test_a_program_calls_its_agents_tools(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:

@@ -1,4 +1,4 @@
-"""TOOL-14: tools that were deleted or renamed leave no agent stuck, and no name ambiguous."""
+"""API-14: tools that were deleted or renamed leave no agent stuck, and no name ambiguous."""
 
 from __future__ import annotations
 

@@ -162,17 +162,26 @@ def test_an_agent_works_with_files_and_clocks_of_foreign_servers(
 @pytest.mark.operation("POST /v1/mcp-servers/", client=MODERN)
 @pytest.mark.operation("GET /v1/mcp-servers/{mcp_server_id}/tools", client=MODERN)
 @pytest.mark.operation("POST /v1/mcp-servers/{mcp_server_id}/tools/{tool_id}/run", client=MODERN)
-def test_the_same_from_typescript(heeler: HeelerInstance, node: Node) -> None:
-    """TOOL-10: over both transports that have an address."""
-    with served() as port:
-        urls = {
+def test_the_same_from_typescript(
+    heeler: HeelerInstance, node: Node, foreign: None, shared: Path
+) -> None:
+    """TOOL-10: the same server over the same transports."""
+    program, *arguments = (*everything(), "stdio")
+    with listening("sse") as sse, listening("streamableHttp") as streamable:
+        at = "http://127.0.0.1"
+        configs = [
+            {"mcp_server_type": "stdio", "command": program, "args": arguments},
+            {"mcp_server_type": "sse", "server_url": f"{at}:{sse}/sse"},
+            {"mcp_server_type": "streamable_http", "server_url": f"{at}:{streamable}/mcp"},
+        ]
+        told = {
             "HEELER_TEST_URL": heeler.base_url,
-            "HEELER_TEST_MCP_URL": f"http://127.0.0.1:{port}",
+            "HEELER_TEST_MCP_CONFIGS": json.dumps(configs),
         }
         done = subprocess.run(
             [node.node, "--test", "mcp_servers.mjs"],
             cwd=FOLDER,
-            env={**node.environment, **urls},
+            env={**node.environment, **told},
             capture_output=True,
             text=True,
             check=False,

@@ -163,8 +163,6 @@ def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
         *system_folders(),
     ]
     seen = [path for path in (found.python_prefix, found.node) if path and not of_system(path)]
-    for path in seen:
-        arguments += ["--ro-bind", stage.get(path, path), path]
     arguments += [
         *("--ro-bind-data", "7", PROGRAM_PATH),
         *("--ro-bind-data", "8", "/etc/passwd", "--ro-bind-data", "9", "/etc/group"),
@@ -172,6 +170,8 @@ def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
         *("--size", str(SHARED_MEMORY_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev"),
         *("--size", str(SCRATCH_BYTES), "--perms", "1777", "--tmpfs", "/tmp"),
+        # After what would hide them, where they are below it.
+        *(word for path in seen for word in ("--ro-bind", stage.get(path, path), path)),
         *("--remount-ro", "/", "--chdir", "/tmp"),
     ]
     told = b"\0".join(argument.encode() for argument in arguments) + b"\0"

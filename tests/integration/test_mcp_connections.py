@@ -249,8 +249,9 @@ async def test_a_server_that_repeats_a_secret_does_not_spread_it(
 
 
 async def test_an_organisation_that_asks_for_everything_leaves_room_for_others(
-    connections: SdkConnections, port: int
+    port: int,
 ) -> None:
+    connections = new_connections()
     greedy = [
         connections.call_tool(
             config("streamable_http", port, id=f"server-{number % 20}"), "hang", {}, seconds=3
@@ -260,10 +261,12 @@ async def test_an_organisation_that_asks_for_everything_leaves_room_for_others(
     tasks = [asyncio.create_task(one) for one in greedy]  # type: ignore[arg-type]
     await asyncio.sleep(0.5)
     other = config("streamable_http", port, id="other", org="another")
-    assert await said(connections, other, "echo", "me too") == "me too"
+    outcome = await connections.call_tool(other, "echo", {"text": "me too"}, seconds=20)
+    assert outcome.text == "me too"
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await connections.close()
 
 
 async def test_a_hundred_servers_at_once(port: int) -> None:

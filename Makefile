@@ -26,7 +26,7 @@ endif
 export PYTHONDONTWRITEBYTECODE :=
 
 # How many processes run the tests; most of them wait for something.
-TEST_WORKERS ?= 5
+TEST_WORKERS ?= 4
 PYTEST = $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help

@@ -16,7 +16,7 @@ from services.tools.adapters.mcp.connections import SdkConnections
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from tests.mcp_servers.asking import (
-    CALL_SECONDS,
+    ANSWER_SECONDS,
     HERE,
     PROGRAM,
     PYTHON,
@@ -50,7 +50,7 @@ async def sandbox() -> AsyncIterator[ProcessSandbox]:
 
 @pytest.fixture
 async def connections(sandbox: ProcessSandbox) -> AsyncIterator[SdkConnections]:
-    seconds = {"connect_seconds": CALL_SECONDS, "list_seconds": CALL_SECONDS}
+    seconds = {"connect_seconds": ANSWER_SECONDS, "list_seconds": ANSWER_SECONDS}
     commands = (allowed(environment=frozenset({"KEY"})), allowed("--start", "crash"))
     one = new_connections(HERE, sandbox, commands, **seconds)
     yield one

@@ -28,7 +28,7 @@ from services.api import http, resources
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
-from services.api.adapters.mcp_server import McpServer
+from services.api.adapters.mcp_endpoint import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
@@ -44,7 +44,7 @@ from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_except
 from services.api.http.handler_helpers import Api, unknown_cursor
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
-from services.api.http.mcp_tools import TOOLS, Caller
+from services.api.http.mcp_endpoint_tools import TOOLS, Caller
 from services.api.http.password_limits import PasswordLimits
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.settings import ApiSettings
@@ -119,7 +119,7 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
     app.state.concurrency_limits = ConcurrencyLimits()
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS
-    app.state.mcp_server = McpServer(
+    app.state.mcp_endpoint = McpEndpoint(
         TOOLS, lambda scope: Caller(InternalRequests(app, scope), clock)
     )
     app.state.stopping = asyncio.Event()
@@ -192,7 +192,7 @@ async def wire(
         app.state.stopping.set()
         server.should_exit = True
         await asyncio.gather(*serving)
-        await app.state.mcp_server.close()
+        await app.state.mcp_endpoint.close()
         for loop in loops:
             loop.cancel()
 

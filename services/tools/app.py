@@ -37,6 +37,7 @@ from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import RunCodeTool
+from services.tools.engine.environment_variables import Variables
 from services.tools.engine.inner_calls import InnerCallPorts
 from services.tools.engine.mcp_declared_servers import DeclaredMcpServers
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
@@ -45,10 +46,9 @@ from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
-from services.tools.engine.program_builtins import RunCodeWithToolsTool
 from services.tools.engine.programs import CodeRunner
+from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
-from services.tools.engine.variables import Variables
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.engine.workspace_cleanup import WorkspaceCleanup

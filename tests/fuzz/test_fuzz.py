@@ -15,7 +15,7 @@ from tests.servers import HeelerInstance
 
 SEED = 1
 REQUESTS = 1_500
-EXAMPLES = 1  # of each operation, twice
+EXAMPLES = 2  # of each operation, twice
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
@@ -144,8 +145,10 @@ async def test_a_call_that_hangs_does_not_hold_up_another(
     connections: SdkConnections, server: McpServerConfig
 ) -> None:
     hanging = asyncio.create_task(failure(connections, server, "hang", seconds=CALL_SECONDS))
+    began = time.monotonic()
     for number in range(20):
         assert await said(connections, server, "echo", str(number)) == str(number)
+    assert time.monotonic() - began < CALL_SECONDS
     assert (await hanging).kind == "timeout"
     assert connections.health("one").failures == 0, "it answers, and was only too slow"
 
@@ -206,9 +209,10 @@ async def test_nobody_there_is_tried_a_few_times_and_then_left_alone(
             await connections.list_tools(away)
         assert failed.value.kind in ("unreachable", "timeout")
     assert connections.health("one").state == "open"
+    began = time.monotonic()
     with pytest.raises(McpFailed) as failed:
         await connections.list_tools(away)
-    assert failed.value.kind == "breaker_open"
+    assert (failed.value.kind, time.monotonic() - began < 0.2) == ("breaker_open", True)
     assert await said(connections, replace(server, version=2), "echo", "new") == "new"
     assert connections.health("one").state == "healthy"
 

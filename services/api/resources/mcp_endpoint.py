@@ -7,7 +7,7 @@ from typing import Any
 
 from litestar import Response, post
 
-from services.api.adapters.mcp_server import HttpAnswer, McpServer
+from services.api.adapters.mcp_endpoint import HttpAnswer, McpEndpoint
 from services.api.http.authentication import hung_up
 from services.api.http.concurrency_limits import HUNG_UP, end_turn
 from services.api.http.error_responses import Problem
@@ -21,7 +21,7 @@ PATH = "/mcp"
 async def mcp(request: AnyRequest) -> Response[bytes]:
     """Answer one request of an MCP client; the tools are those of `tools/list`."""
     end_turn(request.scope["state"])  # the requests that a tool makes have turns of their own
-    server: McpServer[Any] = request.app.state.mcp_server
+    server: McpEndpoint[Any] = request.app.state.mcp_endpoint
     call = asyncio.ensure_future(server.answer(request.scope, replayed(await request.body())))
     gone = asyncio.ensure_future(hung_up(request))
     try:

@@ -10,7 +10,7 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.tool_run import printed, text_of
-from services.tools.engine.variables import Variables
+from services.tools.engine.environment_variables import Variables
 from services.tools.sandbox.ports import Limits, Outcome, Program, Sandbox
 
 # What one call may take; `seconds` is said with the call.

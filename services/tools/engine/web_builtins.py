@@ -15,7 +15,7 @@ from libs.contracts.tool_runs import ToolRunResult
 from services.tools.adapters.web_pages import PageFailed
 from services.tools.adapters.web_search import SearchFailed, WebSearch
 from services.tools.engine.builtin_runner import BuiltinCall, failed
-from services.tools.engine.variables import Variables
+from services.tools.engine.environment_variables import Variables
 
 URL_CHARS_MAX = 2_000
 

@@ -23,8 +23,8 @@ from services.tools.adapters.page_markdown import markdown_of
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import CODE_BYTES_MAX, RunCodeTool
+from services.tools.engine.environment_variables import Variables
 from services.tools.engine.observed_runners import observed
-from services.tools.engine.variables import Variables
 from services.tools.engine.web_builtins import WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.engine.workspace_cleanup import CLEANUP_SECONDS, WorkspaceCleanup

@@ -17,7 +17,7 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import InnerTool, RunTool, StopToolRun
 from services.tools.engine.builtin_runner import BuiltinCall
 from services.tools.engine.inner_calls import CALLS_MAX, InnerCallPorts, InnerCalls
-from services.tools.engine.program_builtins import RunCodeWithToolsTool
+from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
 from services.tools.sandbox.ports import Outcome, Program
 
 FOUR = {"result": {"status": "success", "text": "4"}}

@@ -44,9 +44,9 @@ from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import printed, text_of
+from services.tools.engine.environment_variables import Variables
 from services.tools.engine.programs import CodeRunner, in_order, result_of
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
-from services.tools.engine.variables import Variables
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.sandbox.ports import Outcome, Program

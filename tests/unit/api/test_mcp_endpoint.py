@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import JsonObject
-from services.api.adapters.mcp_server import ANSWER_BYTES_MAX, McpServer, OfferedTool, ToolFailed
+from services.api.adapters.mcp_endpoint import (
+    ANSWER_BYTES_MAX,
+    McpEndpoint,
+    OfferedTool,
+    ToolFailed,
+)
 from tests.waiting import wait_for
 
 type Behaviour = Callable[[str, JsonObject], Awaitable[JsonObject]]
@@ -24,7 +29,7 @@ class Offering:
         tool: OfferedTool[str] = OfferedTool(
             name="do", description="Do it.", input_schema={"type": "object"}, call=self.call
         )
-        self.server = McpServer([tool], lambda scope: dict(scope["headers"])[b"who"].decode())
+        self.server = McpEndpoint([tool], lambda scope: dict(scope["headers"])[b"who"].decode())
 
     async def call(self, caller: str, arguments: JsonObject) -> JsonObject:
         return await self.behaviour(caller, arguments)

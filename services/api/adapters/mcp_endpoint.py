@@ -2,7 +2,7 @@
 tools are given.
 
 Each request is answered by itself, with JSON, without a session: so any process can answer it. The
-SDK takes a second to import, and is imported when a client first asks."""
+SDK is slow to import, and is imported when a client first asks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class HttpAnswer:
             raise ValueError(f"an MCP answer is larger than {ANSWER_BYTES_MAX} bytes")
 
 
-class McpServer[Caller]:
+class McpEndpoint[Caller]:
     """Offers tools. `caller_of` makes of a request's scope what the tools are told of it."""
 
     def __init__(

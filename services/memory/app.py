@@ -10,6 +10,7 @@ from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.memory_telemetry import observed
 from services.memory.handlers import Handlers
+from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
 
 
@@ -22,7 +23,8 @@ async def wire(runtime: Runtime) -> None:
     """Say what the memory service answers and what it follows."""
     attached = PostgresAttachedAgents(runtime.database)
     policies = Policies(runtime.bus, attached)
-    handlers = Handlers(runtime.clock, attached, PostgresBlockHistory(runtime.database))
+    history = PostgresBlockHistory(runtime.database)
+    handlers = Handlers(HandlerPorts(runtime.clock, attached, history))
     await runtime.service.handle(observed(handlers.table()))
     await runtime.service.follow(
         "agent",

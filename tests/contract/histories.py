@@ -90,7 +90,7 @@ from libs.contracts.tools import (
 )
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
-from services.memory.domain import Block
+from services.memory.domain.block import Block
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_server_name import McpServerName
 from services.tools.domain.tool import Tool

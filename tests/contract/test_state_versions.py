@@ -12,7 +12,7 @@ from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event
 from libs.contracts.memory import BlockDeleted
 from libs.contracts.services import SERVICES
-from services.memory.domain import Block
+from services.memory.domain.block import Block
 from tests.contract.examples import EVENTS
 from tests.contract.golden_states import FOLDER, meaning_changed, path_of, recorded, text_of
 from tests.contract.histories import HISTORIES

@@ -21,7 +21,7 @@ from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.model_context import AttachedBlock
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
-from services.memory.domain import SameLabel
+from services.memory.domain.block import SameLabel
 from tests.sim.store import Client, finished
 from tests.unit.agent.world import TwinQueries
 from tests.unit.allowed import ToolPermissionRows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from libs.eventstore.in_memory_database import InMemoryDatabase
-from services.memory.domain import SameLabel
+from services.memory.domain.block import SameLabel
 
 
 class InMemoryAttachedAgents:

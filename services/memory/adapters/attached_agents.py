@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-from services.memory.domain import SameLabel
+from services.memory.domain.block import SameLabel
 
 
 class AttachedAgents(Protocol):

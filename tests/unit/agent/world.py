@@ -67,6 +67,7 @@ from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
+from services.memory.handlers.ports import HandlerPorts as MemoryPorts
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
 from tests.unit.attached import InMemoryAttachedAgents
@@ -527,10 +528,8 @@ class World:
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         repository = Repository(store, "memory", memory_projections.project)
         attached = InMemoryAttachedAgents(self.database)
-        shell = CommandDispatcher(
-            repository,
-            MemoryHandlers(self.clock, attached, InMemoryBlockHistory(self.database)).table(),
-        )
+        ports = MemoryPorts(self.clock, attached, InMemoryBlockHistory(self.database))
+        shell = CommandDispatcher(repository, MemoryHandlers(ports).table())
         await InMemoryBus(self.network).serve("memory", shell.answer)
 
     def process(self, holder: str, *turns: ActiveRun) -> Process:

@@ -29,7 +29,7 @@ PURE = [
     "services/agent/engine/run_scheduling.py",
     "services/agent/projections/runs.py",
     "services/agent/app.py",
-    "services/memory/domain.py",
+    "services/memory/domain/block.py",
     "services/api/resources/agents.py",
     "libs/contracts/deterministic_ids.py",
 ]

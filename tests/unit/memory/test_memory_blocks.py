@@ -24,8 +24,9 @@ from libs.contracts.memory import (
 )
 from libs.contracts.state_size import BLOCK_BYTES_MAX
 from libs.eventstore.read_model_rows import Deletion, RowWrites
-from services.memory.domain import LABEL_CHARS_MAX, Block
-from services.memory.projections import BLOCKS, project
+from services.memory.domain.block import LABEL_CHARS_MAX, Block
+from services.memory.projections import project
+from services.memory.projections.tables import BLOCKS
 from tests.contract.examples import BLOCK, CAUSE, HUMAN
 from tests.unit.given import LATER, NOW, fact, given
 

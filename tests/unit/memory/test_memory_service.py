@@ -21,6 +21,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from services.memory.handlers import Handlers
+from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
@@ -39,11 +40,12 @@ class Memory:
         self.schema = self.database.schema("memory")
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         self.repository = Repository(store, "memory", project)
-        handlers = Handlers(
+        ports = HandlerPorts(
             SystemClock(),
             InMemoryAttachedAgents(self.database),
             InMemoryBlockHistory(self.database),
         )
+        handlers = Handlers(ports)
         self.shell = CommandDispatcher(self.repository, handlers.table())
         self.bus = InMemoryBus(InMemoryNetwork())
 

@@ -1,4 +1,4 @@
-"""What the memory service does when something happened elsewhere."""
+"""What happens to memory blocks when something happened elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from libs.contracts.memory import DeleteBlock
 from services.memory.adapters.attached_agents import AttachedAgents
 
 
-class Policies:
+class BlockPolicies:
     """On event X, issue command Y."""
 
     def __init__(self, bus: Bus, holders: AttachedAgents) -> None:

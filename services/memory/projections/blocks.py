@@ -1,18 +1,16 @@
-"""Events of the memory service as rows that clients and other services read."""
+"""Memory blocks as rows."""
 
 from __future__ import annotations
 
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.blocks import block_state
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
-from libs.eventstore.read_model_rows import RowWrites, Table
-
-BLOCKS = Table("blocks")
-READ_MODELS = (BLOCKS,)
+from libs.eventstore.read_model_rows import RowWrites
+from services.memory.projections.tables import BLOCKS
 
 
-def project(event: Event, org: str, rows: RowWrites) -> None:
-    """What an event does to the read models."""
+def project_block(event: Event, org: str, rows: RowWrites) -> None:
+    """What an event does to the row of a block."""
     match event:
         case BlockCreated():
             state = block_state(event.block)

@@ -1,11 +1,10 @@
-"""Commands to the memory service: load, decide, save, reply."""
+"""Commands about memory blocks: load, decide, save, reply."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.memory import (
     CreateBlocks,
@@ -18,18 +17,17 @@ from libs.contracts.memory import (
     UpdateBlock,
 )
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.memory.adapters.attached_agents import AttachedAgents
-from services.memory.adapters.block_history import BlockHistory
-from services.memory.domain import Block, no_version, taken
+from services.memory.domain.block import Block, no_version, taken
+from services.memory.handlers.ports import HandlerPorts
 
 
-class Handlers:
-    """What the memory service does when it is told to."""
+class BlockHandlers:
+    """What becomes of a block when the memory service is told so."""
 
-    def __init__(self, clock: Clock, attached: AttachedAgents, history: BlockHistory) -> None:
-        self.clock = clock
-        self.attached = attached
-        self.history = history
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.clock = ports.clock
+        self.attached = ports.attached
+        self.history = ports.history
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""

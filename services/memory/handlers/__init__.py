@@ -1,0 +1,27 @@
+"""Commands to the memory service, a module for each kind of thing that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.bus_messages import Command
+from services.memory.handlers.blocks import BlockHandlers
+from services.memory.handlers.ports import HandlerPorts
+
+
+@dataclass(slots=True)
+class Handlers:
+    """All of them."""
+
+    ports: HandlerPorts
+    blocks: BlockHandlers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks = BlockHandlers(self.ports)
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        kinds = (self.blocks,)
+        return {kind: handler for one in kinds for kind, handler in one.table().items()}

@@ -1,0 +1,24 @@
+"""What the memory service does when something happened elsewhere, a module for each kind of thing
+that it does it to."""
+
+from __future__ import annotations
+
+from libs.bus.ports import Bus
+from libs.contracts.bus_messages import Context, Event
+from services.memory.adapters.attached_agents import AttachedAgents
+from services.memory.policies.blocks import BlockPolicies
+
+
+class Policies:
+    """On event X, issue the commands Y of every kind."""
+
+    def __init__(self, bus: Bus, attached: AttachedAgents) -> None:
+        self.blocks = BlockPolicies(bus, attached)
+
+    async def agent_deleted(self, event: Event, context: Context) -> None:
+        """What was an agent's alone goes with it."""
+        await self.blocks.agent_deleted(event, context)
+
+    async def conversation_deleted(self, event: Event, context: Context) -> None:
+        """What was a conversation's alone goes with it."""
+        await self.blocks.conversation_deleted(event, context)

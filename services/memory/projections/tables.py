@@ -1,0 +1,8 @@
+"""The tables that clients and other services read."""
+
+from __future__ import annotations
+
+from libs.eventstore.read_model_rows import Table
+
+BLOCKS = Table("blocks")
+READ_MODELS = (BLOCKS,)

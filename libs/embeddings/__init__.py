@@ -1,0 +1,1 @@
+"""Texts as vectors of unit length, whichever model makes them."""

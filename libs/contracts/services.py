@@ -57,8 +57,8 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 SERVICES = (
     Service(
         name="memory",
-        contracts=("libs.contracts.memory",),
-        aggregates=("Block",),
+        contracts=("libs.contracts.memory", "libs.contracts.archives"),
+        aggregates=("Block", "Archive", "Passage"),
         sends=("memory",),
         follows=("agent",),
         events_bytes_max=1 << 30,

@@ -171,6 +171,7 @@ from libs.contracts.tools import (
     tool_name_id,
 )
 from services.agent.domain.model_config import embedding_config, llm_config
+from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
@@ -512,6 +513,7 @@ COMMANDS: list[Command] = [
     RenameBlock(block_id=BLOCK, old_label="human", label="ada", cause=CAUSE),
     RestoreBlock(block_id=BLOCK, version=1, if_version=2),
     DeleteBlock(block_id=BLOCK),
+    *ARCHIVE_COMMANDS,
     *(
         letter_command(name, topic)(letter_id=LETTER)
         for name in names()
@@ -799,6 +801,7 @@ EVENTS: list[Event] = [
     of_block(BlockCreated, block=HUMAN),
     of_block(BlockChanged, changes={"value": "Name: Grace"}, cause=CAUSE),
     of_block(BlockDeleted),
+    *ARCHIVE_EVENTS,
     of_tool(ToolCreated, tool=ROLL_DICE),
     of_tool(ToolChanged, changes={"tags": ["games"], "last_updated_by_id": USER}),
     of_tool(ToolDeleted),

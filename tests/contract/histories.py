@@ -27,6 +27,16 @@ from libs.contracts.approvals import (
     RunToolsGated,
     ToolCallReturned,
 )
+from libs.contracts.archives import (
+    ArchiveAttached,
+    ArchiveChanged,
+    ArchiveCreated,
+    ArchiveDeleted,
+    ArchiveDetached,
+    ArchiveEmptied,
+    PassageCreated,
+    PassageDeleted,
+)
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.callbacks import CallbackAttempted
@@ -90,7 +100,9 @@ from libs.contracts.tools import (
 )
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
+from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
+from services.memory.domain.passage import Passage
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_server_name import McpServerName
 from services.tools.domain.tool import Tool
@@ -274,6 +286,15 @@ MCP_SERVER = [
 DELETED_MCP_SERVER = [one(McpServerCreated), one(McpServerDeleted)]
 MCP_SERVER_NAME = [one(McpServerNameTaken), one(McpServerNameFreed)]
 BLOCK = [one(BlockCreated), one(BlockChanged), one(BlockDeleted)]
+ARCHIVE = [
+    one(ArchiveCreated),
+    one(ArchiveChanged),
+    one(ArchiveAttached),
+    one(ArchiveDetached),
+    one(ArchiveDeleted),
+    one(ArchiveEmptied),
+]
+PASSAGE = [one(PassageCreated), one(PassageDeleted)]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
@@ -281,6 +302,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Conversation": (Conversation, [*CONVERSATION]),
     "Conversation.beside": (Conversation, [*BESIDE]),
     "Block": (Block, [*BLOCK]),
+    "Archive": (Archive, [*ARCHIVE]),
+    "Passage": (Passage, [*PASSAGE]),
     "Tool": (Tool, [*TOOL]),
     "ToolName": (ToolName, [*TOOL_NAME]),
     "ToolRun": (ToolRun, [*TOOL_RUN]),

@@ -13,6 +13,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.services import names
 from libs.contracts.tool_permissions import permissions_id
 from tests.contract import examples
+from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
 
@@ -57,6 +58,19 @@ SUBJECTS = {
     "RenameBlock": f"memory.command.block.rename.org-1.{BLOCK}",
     "RestoreBlock": f"memory.command.block.restore.org-1.{BLOCK}",
     "DeleteBlock": f"memory.command.block.delete.org-1.{BLOCK}",
+    **{
+        f"{verb}Archive": f"memory.command.archive.{verb.lower()}.org-1.{ARCHIVE}"
+        for verb in ("Create", "Update", "Delete", "Attach", "Detach", "Empty")
+    },
+    "InsertPassages": f"memory.command.passages.insert.org-1.{PASSAGE}",
+    "DeletePassages": f"memory.command.passages.delete.org-1.{PASSAGE}",
+    "SearchPassages": f"memory.command.passages.search.org-1.{SEARCH}",
+    **{
+        f"Archive{verb}": f"memory.event.archive.{verb.lower()}.org-1.{ARCHIVE}"
+        for verb in ("Created", "Changed", "Attached", "Detached", "Deleted", "Emptied")
+    },
+    "PassageCreated": f"memory.event.passage.created.org-1.{PASSAGE}",
+    "PassageDeleted": f"memory.event.passage.deleted.org-1.{PASSAGE}",
     "CreateTool": f"tools.command.tool.create.org-1.{TOOL}",
     "UpdateTool": f"tools.command.tool.update.org-1.{TOOL}",
     "DeriveToolSchema": "tools.command.tool_schema.derive.org-1.schema-1",

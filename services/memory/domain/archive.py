@@ -1,0 +1,197 @@
+"""An archive: passages that the agents to which it is attached search."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from libs.contracts.archives import (
+    ArchiveAttached,
+    ArchiveChanged,
+    ArchiveCreated,
+    ArchiveDeleted,
+    ArchiveDetached,
+    ArchiveEmptied,
+    CreateArchive,
+)
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    JsonObject,
+    Rejected,
+)
+from libs.contracts.letta.model_requests import EmbeddingConfig
+
+AGENTS_MAX = 1_000
+ARCHIVE_NAME_CHARS_MAX = 500
+CHANGEABLE = ("name", "description", "metadata")
+
+
+class ArchiveState(BaseModel):
+    """What is known of an archive; `agent_ids` are those that it is attached to, in this order."""
+
+    name: str = ""
+    description: str | None = None
+    metadata: JsonObject | None = None
+    embedding_config: EmbeddingConfig | None = None
+    agent_ids: list[str] = []
+    deleted: bool = False
+    emptied: bool = False
+
+
+class Archive(Aggregate[ArchiveState]):
+    """One archive."""
+
+    State = ArchiveState
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.deleted
+
+    @property
+    def present(self) -> bool:
+        """Whether there is one."""
+        return self.exists and not self.state.deleted
+
+    def create(self, command: CreateArchive, *, at: datetime) -> Rejected | None:
+        """Begin to exist, attached to nobody."""
+        if self.exists:
+            return Rejected(code=CONFLICT, reason=f"Archive {self.id} exists already")
+        problem = unfit_name(command.name)
+        if problem:
+            return problem
+        self.happened(
+            ArchiveCreated,
+            at=at,
+            name=command.name,
+            description=command.description,
+            embedding_config=command.embedding_config,
+            metadata=command.metadata,
+        )
+        return None
+
+    def create_for(
+        self, agent_id: str, agent_name: str, config: EmbeddingConfig | None, *, at: datetime
+    ) -> Rejected | None:
+        """Begin to exist as an agent's own, attached to it."""
+        if self.exists:
+            reason = (
+                f"Archive '{self.id}' was the own one of agent '{agent_id}' and is deleted: attach"
+                " another archive to the agent, and it remembers in that"
+            )
+            return Rejected(code=CONFLICT, reason=reason)
+        self.happened(
+            ArchiveCreated,
+            at=at,
+            name=f"{agent_name[: ARCHIVE_NAME_CHARS_MAX - 20]}'s Archive",
+            description="Default archive created automatically",
+            embedding_config=config,
+            agent_id=agent_id,
+        )
+        return None
+
+    def update(self, changes: JsonObject, *, at: datetime) -> Rejected | None:
+        """Change fields; changing nothing is not an event."""
+        if not self.present:
+            return missing_archive(self.id)
+        name = changes.get("name")
+        problem = unfit_name(str(name)) if name is not None else None
+        if problem:
+            return problem
+        now = self.state.model_dump(mode="json", include={*CHANGEABLE})
+        changed = {
+            field: changes[field]
+            for field in CHANGEABLE
+            if field in changes and changes[field] != now[field]
+        }
+        if changed:
+            self.happened(ArchiveChanged, at=at, changes=changed)
+        return None
+
+    def attach(self, agent_id: str, *, at: datetime) -> Rejected | None:
+        """Be searched by an agent; twice is once."""
+        if not self.present:
+            return missing_archive(self.id)
+        if agent_id in self.state.agent_ids:
+            return None
+        if len(self.state.agent_ids) >= AGENTS_MAX:
+            reason = (
+                f"Archive '{self.id}' is attached to {AGENTS_MAX} agents, and no archive may have"
+                " more: detach it from one, or make another archive"
+            )
+            return Rejected(code=UNPROCESSABLE, reason=reason)
+        self.happened(ArchiveAttached, at=at, agent_id=agent_id)
+        return None
+
+    def detach(self, agent_id: str, *, at: datetime) -> Rejected | None:
+        """Be no longer searched by an agent; twice is once."""
+        if not self.present:
+            return missing_archive(self.id)
+        if agent_id in self.state.agent_ids:
+            self.happened(ArchiveDetached, at=at, agent_id=agent_id)
+        return None
+
+    def delete(self, *, at: datetime) -> Rejected | None:
+        """Stop existing."""
+        if not self.present:
+            return missing_archive(self.id)
+        self.happened(ArchiveDeleted, at=at)
+        return None
+
+    def attached_to_others(self, agent_id: str) -> bool:
+        """Whether an agent besides this one has it."""
+        return any(one != agent_id for one in self.state.agent_ids)
+
+    def empty(self, *, at: datetime) -> None:
+        """Have no passage left after its end."""
+        if self.deleted and not self.state.emptied:
+            self.happened(ArchiveEmptied, at=at)
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        match event:
+            case ArchiveCreated():
+                self.state.name = event.name
+                self.state.description = event.description
+                self.state.metadata = event.metadata
+                self.state.embedding_config = event.embedding_config
+                self.state.agent_ids = [event.agent_id] if event.agent_id else []
+            case ArchiveChanged():
+                for name in CHANGEABLE:
+                    if name in event.changes:
+                        setattr(self.state, name, event.changes[name])
+            case ArchiveAttached():
+                self.state.agent_ids = [*self.state.agent_ids, event.agent_id]
+            case ArchiveDetached():
+                others = [one for one in self.state.agent_ids if one != event.agent_id]
+                self.state.agent_ids = others
+            case ArchiveDeleted():
+                self.state.deleted = True
+                self.state.agent_ids = []
+            case ArchiveEmptied():
+                self.state.emptied = True
+
+
+def missing_archive(archive_id: str) -> Rejected:
+    """The refusal for an archive that is not there."""
+    return Rejected(code=NOT_FOUND, reason=f"Archive with id '{archive_id}' not found")
+
+
+def missing_agent(agent_id: str) -> Rejected:
+    """The refusal for an agent that is not there."""
+    return Rejected(code=NOT_FOUND, reason=f"Agent with id '{agent_id}' not found")
+
+
+def unfit_name(name: str) -> Rejected | None:
+    """Why an archive cannot be called so, if so."""
+    if not name.strip():
+        return Rejected(code=UNPROCESSABLE, reason="`name` must not be empty: give the archive one")
+    if len(name) > ARCHIVE_NAME_CHARS_MAX:
+        reason = f"`name` may have at most {ARCHIVE_NAME_CHARS_MAX} characters: shorten it"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
+    return None

@@ -70,10 +70,11 @@ SERVICES = (
             "libs.contracts.tool_runs",
             "libs.contracts.tool_permissions",
             "libs.contracts.mcp_servers",
+            "libs.contracts.sandbox_configs",
         ),
         aggregates=(
             *("Tool", "ToolName", "ToolRun", "ToolPermissions"),
-            *("McpServer", "McpServerName"),
+            *("McpServer", "McpServerName", "SandboxConfig"),
         ),
         sends=("tools",),
         follows=("tools", "agent"),

@@ -30,6 +30,7 @@ from services.tools.adapters.mcp_declarations import McpDeclarations, declaratio
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
 from services.tools.adapters.sandbox_gauges import SandboxGauges
+from services.tools.adapters.sandbox_settings import PostgresSandboxSettings
 from services.tools.adapters.tool_counts import PostgresToolCounts
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
@@ -53,6 +54,7 @@ from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.engine.workspace_cleanup import WorkspaceCleanup
 from services.tools.handlers.mcp_servers import McpServerHandlers
+from services.tools.handlers.sandbox_configs import SandboxConfigHandlers
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
@@ -90,7 +92,7 @@ async def wire(
     sessions = AgentSessions(sandbox, workspaces, sandbox.places)
     await sandbox.start()
     workspaces.own_users = sandbox.has_own_users
-    variables = Variables(sealer)
+    variables = Variables(sealer, PostgresSandboxSettings(runtime.database))
     queries = PostgresToolRunQueries(runtime.database)
     builtins = built_in(
         sandbox,
@@ -128,6 +130,7 @@ async def wire(
             **ToolHandlers(clock, PostgresToolCounts(runtime.database)).table(),
             **ToolRunHandlers(runs, clock, lambda: policies.value).table(),
             **ToolPermissionHandlers(permissions, clock).table(),
+            **SandboxConfigHandlers(clock).table(),
             **mcp.handlers.table(),
         }
     )

@@ -16,6 +16,13 @@ from libs.contracts.mcp_servers import (
     McpToolsDiscovered,
     SealedMcpConfig,
 )
+from libs.contracts.sandbox_configs import (
+    PackagesRecreated,
+    SandboxConfigChanged,
+    SandboxConfigDeleted,
+    SandboxVariableDeleted,
+    SandboxVariableSet,
+)
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import (
     ToolRunBegun,
@@ -32,7 +39,12 @@ TOOLS = Table("tools")
 TOOL_RUNS = Table("tool_runs")
 TOOL_PERMISSIONS = Table("tool_permissions")
 MCP_SERVERS = Table("mcp_servers")
-READ_MODELS = (TOOLS, TOOL_RUNS, TOOL_PERMISSIONS, MCP_SERVERS)
+SANDBOX_CONFIGS = Table("sandbox_configs")
+SANDBOX_VARIABLES = Table("sandbox_variables", aggregate="config_id")
+READ_MODELS = (
+    *(TOOLS, TOOL_RUNS, TOOL_PERMISSIONS, MCP_SERVERS),
+    *(SANDBOX_CONFIGS, SANDBOX_VARIABLES),
+)
 SEARCHED = ("name", "tool_type", "tags")  # columns of their own besides their place in the document
 AS_THEY_CAME = (
     "json_schema", "args_json_schema", "pip_requirements", "npm_requirements", "metadata_",
@@ -69,6 +81,10 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(TOOL_RUNS, {"id": event.originator_id, "status": "lost"})
         case ToolPermissionsChanged():
             project_permissions(event, org, rows)
+        case SandboxConfigChanged() | SandboxConfigDeleted() | PackagesRecreated():
+            project_sandbox_config(event, org, rows)
+        case SandboxVariableSet() | SandboxVariableDeleted():
+            project_sandbox_variable(event, org, rows)
         case _:
             project_mcp_server(event, org, rows)
 
@@ -102,6 +118,52 @@ def project_permissions(event: ToolPermissionsChanged, org: str, rows: RowWrites
         "revision": event.originator_version,
     }
     rows.upsert(TOOL_PERMISSIONS, row)
+
+
+def project_sandbox_config(
+    event: SandboxConfigChanged | SandboxConfigDeleted | PackagesRecreated,
+    org: str,
+    rows: RowWrites,
+) -> None:
+    """The row of the settings of an organisation, if there are any."""
+    config_id, at = event.originator_id, event.timestamp.isoformat()
+    match event:
+        case SandboxConfigChanged():
+            row: JsonObject = {"id": config_id, "updated_at": at}
+            row["config"] = event.config.model_dump(mode="json")
+            if event.created:
+                new: JsonObject = {"org": org, "created_at": at, "type": "local", "generation": 0}
+                rows.upsert(SANDBOX_CONFIGS, {**new, **row})
+            else:
+                rows.patch(SANDBOX_CONFIGS, row)
+        case PackagesRecreated():
+            rows.patch(SANDBOX_CONFIGS, {"id": config_id, "generation": event.generation})
+        case SandboxConfigDeleted():
+            rows.delete(SANDBOX_VARIABLES, "config_id", config_id)
+            rows.delete(SANDBOX_CONFIGS, "id", config_id)
+
+
+def project_sandbox_variable(
+    event: SandboxVariableSet | SandboxVariableDeleted, org: str, rows: RowWrites
+) -> None:
+    """The row of an environment variable."""
+    match event:
+        case SandboxVariableSet():
+            at = event.timestamp.isoformat()
+            row: JsonObject = {
+                "id": event.variable_id,
+                "updated_at": at,
+                "key": event.key,
+                "value": event.value,
+                "description": event.description,
+            }
+            if event.created:
+                new: JsonObject = {"org": org, "config_id": event.originator_id, "created_at": at}
+                rows.upsert(SANDBOX_VARIABLES, {**new, **row})
+            else:
+                rows.patch(SANDBOX_VARIABLES, row)
+        case SandboxVariableDeleted():
+            rows.delete(SANDBOX_VARIABLES, "id", event.variable_id)
 
 
 def project_mcp_server(event: Event, org: str, rows: RowWrites) -> None:

@@ -140,6 +140,22 @@ from libs.contracts.memory import (
 from libs.contracts.one_off_completions import GenerateCompletion
 from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
+from libs.contracts.sandbox_configs import (
+    DeleteSandboxConfig,
+    DeleteSandboxVariable,
+    LocalSandboxConfig,
+    PackagesRecreated,
+    RecreatePackages,
+    Requirement,
+    SandboxConfigChanged,
+    SandboxConfigDeleted,
+    SandboxVariableDeleted,
+    SandboxVariableSet,
+    SetSandboxConfig,
+    SetSandboxVariable,
+    UpdateSandboxVariable,
+    sandbox_config_id,
+)
 from libs.contracts.services import names
 from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
 from libs.contracts.tool_permissions import (
@@ -187,6 +203,8 @@ BESIDE = "conv-88888888-8888-4888-8888-888888888888"
 COPY = "block-99999999-9999-4999-8999-999999999999"
 TOOL = "tool-66666666-6666-4666-8666-666666666666"
 TOOL_RUN = "tool_run-77777777-7777-4777-8777-777777777777"
+SANDBOX_CONFIG = sandbox_config_id("org-1")
+SANDBOX_VARIABLE = "sandbox-env-99999999-9999-4999-8999-999999999999"
 MCP_SERVER = "mcp_server-88888888-8888-4888-8888-888888888888"
 MCP_CONFIG = SealedMcpConfig(
     transport="streamable_http",
@@ -194,6 +212,9 @@ MCP_CONFIG = SealedMcpConfig(
     auth_header="Authorization",
     auth_token=SEALED,
     headers={"X-Team": SEALED},
+)
+LOCAL_SANDBOX = LocalSandboxConfig(
+    use_venv=True, pip_requirements=[Requirement(name="numpy", version="2.0.0")]
 )
 MCP_TOOL = KnownMcpTool(
     tool_id="tool-88888888-8888-4888-8888-888888888888",
@@ -479,6 +500,16 @@ COMMANDS: list[Command] = [
         scope_id=AGENT,
         allowed=AllowList(tools=["memory_insert", "roll_dice"], capabilities=["code", "memory"]),
     ),
+    SetSandboxConfig(config_id=SANDBOX_CONFIG, config=LOCAL_SANDBOX, must_exist=True),
+    DeleteSandboxConfig(config_id=SANDBOX_CONFIG),
+    RecreatePackages(config_id=SANDBOX_CONFIG),
+    SetSandboxVariable(
+        config_id=SANDBOX_CONFIG, variable_id=SANDBOX_VARIABLE, key="API_KEY", value=SEALED
+    ),
+    UpdateSandboxVariable(
+        config_id=SANDBOX_CONFIG, variable_id=SANDBOX_VARIABLE, description="of the weather"
+    ),
+    DeleteSandboxVariable(config_id=SANDBOX_CONFIG, variable_id=SANDBOX_VARIABLE),
     CreateMcpServer(server_id=MCP_SERVER, name="weather", config=MCP_CONFIG),
     UpdateMcpServer(
         server_id=MCP_SERVER,
@@ -550,6 +581,10 @@ def of_tool_name(kind: type[Event], name: str) -> Event:
 
 def of_tool_run(kind: type[Event], **fields: Any) -> Event:
     return kind(originator_id=TOOL_RUN, originator_version=1, timestamp=AT, **fields)
+
+
+def of_sandbox(event: type[Event], **fields: Any) -> Event:
+    return event(originator_id=SANDBOX_CONFIG, originator_version=1, timestamp=AT, **fields)
 
 
 def of_mcp_server(event: type[Event], **fields: Any) -> Event:
@@ -851,6 +886,18 @@ EVENTS: list[Event] = [
         tools=["memory_insert", "roll_dice"],
         capabilities=["code", "memory"],
     ),
+    of_sandbox(SandboxConfigChanged, config=LOCAL_SANDBOX, created=True),
+    of_sandbox(SandboxConfigDeleted),
+    of_sandbox(PackagesRecreated, generation=2),
+    of_sandbox(
+        SandboxVariableSet,
+        variable_id=SANDBOX_VARIABLE,
+        key="API_KEY",
+        value=SEALED,
+        description="of the weather",
+        created=True,
+    ),
+    of_sandbox(SandboxVariableDeleted, variable_id=SANDBOX_VARIABLE),
     of_mcp_server(McpServerCreated, name="weather", config=MCP_CONFIG),
     of_mcp_server(McpServerChanged, name="sky", config=MCP_CONFIG, version=2, number=2),
     of_mcp_server(McpServerDeleted),

@@ -82,6 +82,13 @@ from libs.contracts.mcp_servers import (
 )
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.runs_with_options import RunOptionsSet
+from libs.contracts.sandbox_configs import (
+    PackagesRecreated,
+    SandboxConfigChanged,
+    SandboxConfigDeleted,
+    SandboxVariableDeleted,
+    SandboxVariableSet,
+)
 from libs.contracts.steps import RunDeleted, StepAnnotated
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import (
@@ -105,6 +112,7 @@ from services.memory.domain.block import Block
 from services.memory.domain.passage import Passage
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_server_name import McpServerName
+from services.tools.domain.sandbox_config import SandboxConfig
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_name import ToolName
 from services.tools.domain.tool_permissions import ToolPermissions
@@ -275,6 +283,14 @@ STOPPED_TOOL_RUN = [one(ToolRunBegun), one(ToolRunStopped)]
 LOST_TOOL_RUN = [one(ToolRunBegun), one(ToolRunLost)]
 REFUSED_TOOL_RUN = [one(ToolRunRefused)]
 TOOL_PERMISSIONS = [one(ToolPermissionsChanged)]
+SANDBOX_CONFIG = [
+    one(SandboxConfigChanged),
+    one(SandboxVariableSet),
+    one(PackagesRecreated),
+    one(SandboxVariableDeleted),
+    one(SandboxVariableSet),
+]
+DELETED_SANDBOX_CONFIG = [one(SandboxConfigChanged), one(SandboxConfigDeleted)]
 MCP_SERVER = [
     one(McpServerCreated),
     one(McpDiscoveryFailed),
@@ -311,6 +327,8 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "ToolRun.lost": (ToolRun, [*LOST_TOOL_RUN]),
     "ToolRun.refused": (ToolRun, [*REFUSED_TOOL_RUN]),
     "ToolPermissions": (ToolPermissions, [*TOOL_PERMISSIONS]),
+    "SandboxConfig": (SandboxConfig, [*SANDBOX_CONFIG]),
+    "SandboxConfig.deleted": (SandboxConfig, [*DELETED_SANDBOX_CONFIG]),
     "McpServer": (McpServer, [*MCP_SERVER]),
     "McpServer.deleted": (McpServer, [*DELETED_MCP_SERVER]),
     "McpServerName": (McpServerName, [*MCP_SERVER_NAME]),

@@ -21,6 +21,7 @@ MODULES = (agent, compaction, conversation, conversation_lifecycle, memory, tool
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
 TOOL, TOOL_RUN, MCP_SERVER = examples.TOOL, examples.TOOL_RUN, examples.MCP_SERVER
+SANDBOX = examples.SANDBOX_CONFIG
 CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SCOPE = derived_id("tool_permissions", "agent", AGENT)
@@ -106,6 +107,17 @@ SUBJECTS = {
     "McpDiscoveryFailed": f"tools.event.mcp_server.discovery_failed.org-1.{MCP_SERVER}",
     "McpServerNameTaken": f"tools.event.mcp_server_name.taken.org-1.{MCP_SERVER}",
     "McpServerNameFreed": f"tools.event.mcp_server_name.freed.org-1.{MCP_SERVER}",
+    "SetSandboxConfig": f"tools.command.sandbox_config.set.org-1.{SANDBOX}",
+    "DeleteSandboxConfig": f"tools.command.sandbox_config.delete.org-1.{SANDBOX}",
+    "RecreatePackages": f"tools.command.sandbox_config.recreate_packages.org-1.{SANDBOX}",
+    "SetSandboxVariable": f"tools.command.sandbox_config.set_variable.org-1.{SANDBOX}",
+    "UpdateSandboxVariable": f"tools.command.sandbox_config.update_variable.org-1.{SANDBOX}",
+    "DeleteSandboxVariable": f"tools.command.sandbox_config.delete_variable.org-1.{SANDBOX}",
+    "SandboxConfigChanged": f"tools.event.sandbox_config.changed.org-1.{SANDBOX}",
+    "SandboxConfigDeleted": f"tools.event.sandbox_config.deleted.org-1.{SANDBOX}",
+    "PackagesRecreated": f"tools.event.sandbox_config.packages_recreated.org-1.{SANDBOX}",
+    "SandboxVariableSet": f"tools.event.sandbox_config.variable_set.org-1.{SANDBOX}",
+    "SandboxVariableDeleted": f"tools.event.sandbox_config.variable_deleted.org-1.{SANDBOX}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",

@@ -60,6 +60,7 @@ from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.mcp_discoveries import MCP_SERVERS
 from services.api.resources.mcp_servers_by_name import by_name
 from services.api.resources.runs import RUNS, RunPage
+from services.api.resources.sandbox_configs import CONFIGS
 from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs import TOOL_RUNS
 from services.api.resources.tool_usage import CALLS, CallPage
@@ -68,6 +69,7 @@ from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
+from services.tools.adapters.sandbox_settings import PostgresSandboxSettings
 from services.tools.adapters.tool_counts import PostgresToolCounts
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import (
@@ -80,6 +82,7 @@ from tests.contract.examples import (
     CONVERSATION,
     MCP_SERVER,
     RUN,
+    SANDBOX_CONFIG,
     STEP,
     TOOL,
     TOOL_RUN,
@@ -102,6 +105,9 @@ TABLES = {
     " 'agent-' || n, null, null, 1",
     "tools.mcp_servers": "'mcp_server-' || n, '{org}', now(), 'server-' || n, false, 1, '{{}}',"
     " '{{}}', '{{}}', null",
+    "tools.sandbox_configs": "'sandbox-' || n, '{org}', now(), now(), 'local', '{{}}', 0",
+    "tools.sandbox_variables": "'sandbox-env-' || n, '{org}', 'sandbox-' || n, now(), now(),"
+    " 'KEY', 'sealed:x', null",
     "tools.leases": "'tool_run-' || n, 'process-1', n, now()",
     "agent.agents": "'agent-' || n, '{org}', now(), now(), 'Ada', 'conv-' || n,"
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
@@ -220,6 +226,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresToolPermissionQueries: {
         "lists_of": lambda queries: queries.lists_of(ORG),
     },
+    PostgresSandboxSettings: {"of": lambda queries: queries.of(ORG)},
     PostgresMcpServerQueries: {
         "versions": lambda queries: queries.versions([ORG], [MCP_SERVER]),
         "declared": lambda queries: queries.declared(ORG),
@@ -296,6 +303,7 @@ RESOURCES: dict[str, tuple[Resource, str]] = {
     "tool": (TOOLS, TOOL),
     "tool_run": (CALLS, TOOL_RUN),
     "mcp_server": (MCP_SERVERS, MCP_SERVER),
+    "sandbox": (CONFIGS, SANDBOX_CONFIG),
 }
 READS: dict[str, Callable[[ResourceQueries, Resource, str], Awaitable[Any]]] = {
     "one": lambda reads, resource, key: reads.one(resource, ORG, key),

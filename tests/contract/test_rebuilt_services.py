@@ -34,6 +34,11 @@ from libs.contracts.conversation_lifecycle import ConversationCreated, Conversat
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.mcp_servers import McpServerCreated, McpToolsDiscovered
 from libs.contracts.memory import BlockChanged, BlockCreated
+from libs.contracts.sandbox_configs import (
+    PackagesRecreated,
+    SandboxConfigChanged,
+    SandboxVariableSet,
+)
 from libs.contracts.services import names
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import (
@@ -72,6 +77,7 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ToolRunBegun, ToolRunLost],
         [ToolRunRefused],
         [ToolPermissionsChanged],
+        [SandboxConfigChanged, SandboxVariableSet, PackagesRecreated],
         [McpServerCreated, McpToolsDiscovered],
         [McpServerCreated],
         [ToolRunBegun],

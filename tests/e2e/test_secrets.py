@@ -141,6 +141,91 @@ def test_what_no_program_can_have_is_refused(
         assert "hunter2" not in answer.text
 
 
+CONFIG = "/v1/sandbox-config"
+
+
+@pytest.mark.operation("POST /v1/sandbox-config/")
+@pytest.mark.operation("POST /v1/sandbox-config/local")
+@pytest.mark.operation("POST /v1/sandbox-config/local/default")
+@pytest.mark.operation("POST /v1/sandbox-config/e2b/default")
+@pytest.mark.operation("PATCH /v1/sandbox-config/{sandbox_config_id}")
+@pytest.mark.operation("DELETE /v1/sandbox-config/{sandbox_config_id}")
+@pytest.mark.operation("GET /v1/sandbox-config/")
+def test_the_settings_of_the_sandbox(http: httpx.Client) -> None:
+    """API-12: one of a type, made or changed by the same requests as in V1."""
+    made = http.post(f"{CONFIG}/local/default").json()
+    assert re.fullmatch(f"sandbox-{UUID}", made["id"])
+    fresh = {"sandbox_dir": "/tmp", "use_venv": False, "venv_name": "venv", "pip_requirements": []}
+    assert (made["type"], made["config"]) == ("local", fresh)
+    wanted = {**fresh, "venv_name": "other", "sandbox_dir": "/srv/mine"}
+    changed = http.post(f"{CONFIG}/local", json=wanted).json()
+    assert changed["config"] == wanted
+    assert (changed["id"], changed["created_at"]) == (made["id"], made["created_at"])
+    assert changed["updated_at"] > made["updated_at"]
+    assert http.post(f"{CONFIG}/local/default").json() == changed
+    assert http.get(f"{CONFIG}/").json() == [changed]
+    assert http.get(f"{CONFIG}/", params={"sandbox_type": "local"}).json() == [changed]
+    assert http.get(f"{CONFIG}/", params={"sandbox_type": "e2b"}).json() == []
+    whole = http.post(f"{CONFIG}/", json={"config": {"venv_name": "third"}}).json()
+    assert whole["config"] == {**fresh, "venv_name": "third"}
+    path = f"{CONFIG}/{made['id']}"
+    patched = http.patch(path, json={"config": wanted}).json()
+    assert patched["config"] == wanted
+    for answer in (
+        http.post(f"{CONFIG}/", json={"config": {"template": "abc"}}),
+        http.post(f"{CONFIG}/e2b/default"),
+    ):
+        assert answer.status_code == 422
+        assert "its own" in answer.text
+    assert http.delete(path).status_code == 204
+    assert http.get(f"{CONFIG}/").json() == []
+    for answer in (http.delete(path), http.patch(path, json={"config": wanted})):
+        assert (answer.status_code, "not found" in answer.text) == (404, True)
+
+
+@pytest.mark.operation("POST /v1/sandbox-config/{sandbox_config_id}/environment-variable")
+@pytest.mark.operation("GET /v1/sandbox-config/{sandbox_config_id}/environment-variable")
+@pytest.mark.operation("PATCH /v1/sandbox-config/environment-variable/{env_var_id}")
+@pytest.mark.operation("DELETE /v1/sandbox-config/environment-variable/{env_var_id}")
+def test_variables_of_the_sandbox_reach_every_custom_tool(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent, teller: Any
+) -> None:
+    """API-12: all custom tools have them; the secrets of an agent count before them."""
+    config = http.post(f"{CONFIG}/local/default").json()
+    variables = f"{CONFIG}/{config['id']}/environment-variable"
+    agent = new_agent(secrets={"OWN": "own"}, tool_ids=[teller.id])
+    assert told(letta, agent.id, teller, "SHARED") == "not set"
+    sent = {"key": "SHARED", "value": 'all"of\n us', "description": "for all"}
+    made = http.post(variables, json=sent).json()
+    assert re.fullmatch(f"sandbox-env-{UUID}", made["id"])
+    assert {name: made[name] for name in sent} == sent
+    assert (made["sandbox_config_id"], made["value_enc"]) == (config["id"], None)
+    assert told(letta, agent.id, teller, "SHARED") == f"{len(sent['value'])} al"
+    shadowed = http.post(variables, json={"key": "OWN", "value": "everybody"}).json()
+    assert told(letta, agent.id, teller, "OWN") == "3 ow"
+    assert http.get(variables).json() == [made, shadowed]
+    run = {"source_code": TELLS.format(name="once"), "args": {"variable": "SHARED"}}
+    assert http.post("/v1/tools/run", json=run).json()["tool_return"].endswith(" al")
+
+    again = http.post(variables, json={"key": "SHARED", "value": "new"}).json()
+    assert (again["id"], again["value"], again["description"]) == (made["id"], "new", "for all")
+    one = f"{CONFIG}/environment-variable/{made['id']}"
+    assert http.patch(one, json={"key": "OWN"}).status_code == 409
+    renamed = http.patch(one, json={"key": "RENAMED", "description": "other"}).json()
+    assert (renamed["key"], renamed["value"], renamed["description"]) == ("RENAMED", "new", "other")
+    assert told(letta, agent.id, teller, "SHARED") == "not set"
+    assert told(letta, agent.id, teller, "RENAMED") == "3 ne"
+    bad = http.post(variables, json={"key": "1A", "value": "hunter2"})
+    assert (bad.status_code, "hunter2" in bad.text) == (422, False)
+    assert http.delete(one).status_code == 204
+    assert http.delete(one).status_code == 404
+    assert told(letta, agent.id, teller, "RENAMED") == "not set"
+    assert http.delete(f"{CONFIG}/{config['id']}").status_code == 204
+    assert http.get(variables).status_code == 404
+    http.post(f"{CONFIG}/local/default")
+    assert http.get(variables).json() == []
+
+
 async def test_a_secret_is_found_nowhere_in_plain(
     letta: Letta,
     heeler: HeelerInstance,
@@ -150,7 +235,9 @@ async def test_a_secret_is_found_nowhere_in_plain(
 ) -> None:
     """S12: a canary stands in no table, no file of Postgres and NATS, no log, and is shown to no
     model."""
-    canary, updated, given = (unique(f"canary{n}").replace("-", "") for n in range(3))
+    canary, updated, given, shared, newer = (
+        unique(f"canary{n}").replace("-", "") for n in range(5)
+    )
     agent = new_agent(secrets={"CANARY": canary}, tool_ids=[teller.id])
     assert told(letta, agent.id, teller, "CANARY") == f"{len(canary)} ca"
     letta.agents.update(agent.id, secrets={"CANARY": updated})
@@ -160,11 +247,18 @@ async def test_a_secret_is_found_nowhere_in_plain(
     async with httpx.AsyncClient(base_url=heeler.base_url, timeout=SECONDS_MAX) as client:
         ran = await client.post("/v1/tools/run", json={**run, "env_vars": {"KEY": given}})
         shown = await client.get(f"/v1/agents/{agent.id}", params=SHOWN)
+        config = (await client.post(f"{CONFIG}/local/default")).json()
+        path = f"{CONFIG}/{config['id']}/environment-variable"
+        made = (await client.post(path, json={"key": "CANARIES", "value": shared})).json()
+        assert made["value"] == shared
+        one = f"{CONFIG}/environment-variable/{made['id']}"
+        assert (await client.patch(one, json={"value": newer})).json()["value"] == newer
+    assert told(letta, agent.id, teller, "CANARIES") == f"{len(newer)} ca"
     assert ran.json()["tool_return"] == f"{len(given)} ca"
     assert updated in shown.text
 
     heeler.psql("checkpoint")
-    words = re.compile("|".join((canary, updated, given)).encode())
+    words = re.compile("|".join((canary, updated, given, shared, newer)).encode())
     assert words.search(b"-" + given.encode()), "what is looked for would be found"
     beside = heeler.home.with_name(f"{heeler.home.name}.postgres")
     files = [

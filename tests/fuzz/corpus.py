@@ -80,6 +80,12 @@ NAMED_MCP_SERVER = {
     "server_url": "http://127.0.0.1:9/sse",
     "auth_token": "x",
 }
+LOCAL_SANDBOX = {
+    "sandbox_dir": "/tmp",
+    "use_venv": True,
+    "venv_name": "venv",
+    "pip_requirements": [{"name": "numpy", "version": "2.0.0"}],
+}
 BODIES: dict[str, list[Any]] = {
     "create_mcp_server": [
         MCP_SERVER,
@@ -93,6 +99,11 @@ BODIES: dict[str, list[Any]] = {
     "execute_mcp_tool": [{"args": {"city": "Rome"}}],
     "test_mcp_server": [NAMED_MCP_SERVER],
     "connect_described_mcp_server": [NAMED_MCP_SERVER],
+    "create_sandbox_config": [{"config": LOCAL_SANDBOX}, {"config": {"template": "x"}}],
+    "create_custom_local_sandbox_config": [LOCAL_SANDBOX],
+    "update_sandbox_config": [{"config": LOCAL_SANDBOX}],
+    "create_sandbox_env_var": [{"key": "API_KEY", "value": "x", "description": "y"}],
+    "update_sandbox_env_var": [{"key": "OTHER", "value": "x"}],
     "create_agent": [
         AGENT,
         {**AGENT, "llm_config": LLM_CONFIG, "model": None},
@@ -138,6 +149,8 @@ NOT_ASKED = (
     "delete_mcp_server",
     "delete_mcp_server_by_name",
     "delete_run",
+    "delete_sandbox_config",
+    "delete_sandbox_env_var",
     "delete_tool",
     "discard_dead_letter",
     "health",
@@ -205,6 +218,9 @@ async def things(base_url: str) -> dict[str, str]:
         block = await made("/v1/blocks", BLOCK)
         tool = await made("/v1/tools", TOOL, "PUT")
         server = await made("/v1/mcp-servers", {**MCP_SERVER, "server_name": f"s-{block['id']}"})
+        sandbox = await made("/v1/sandbox-config/local/default", None)
+        variables = f"/v1/sandbox-config/{sandbox['id']}/environment-variable"
+        variable = await made(variables, {"key": "KEY", "value": "x"})
         conversation = await made(f"/v1/conversations?agent_id={agent['id']}", {})
         answer = await made(f"/v1/agents/{agent['id']}/messages", {"input": "hi"})
         said = answer["messages"][-1]
@@ -228,5 +244,7 @@ async def things(base_url: str) -> dict[str, str]:
         "mcp_server_id": server["id"],
         "mcp_server_name": server["server_name"],
         "mcp_tool_name": "forecast",
+        "sandbox_config_id": sandbox["id"],
+        "env_var_id": variable["id"],
         "version": "1",
     }

@@ -25,6 +25,7 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpServerConfig
+from services.tools.adapters.sandbox_settings import NoSandboxSettings
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
@@ -172,7 +173,9 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         ToolRunPorts(
             repository=service.repository,
             runners={
-                ToolType.custom: CodeRunner(SimSandbox(), lambda _: "", Variables(SEALER)),
+                ToolType.custom: CodeRunner(
+                    SimSandbox(), lambda _: "", Variables(SEALER, NoSandboxSettings())
+                ),
                 ToolType.external_mcp: McpRunner(mcp),
             },
             queries=SimToolRunQueries(client),

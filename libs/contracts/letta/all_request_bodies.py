@@ -38,6 +38,12 @@ from libs.contracts.letta.model_requests import (
     EmbeddingConfig,
     LLMConfig,
 )
+from libs.contracts.letta.sandbox_requests import (
+    SandboxConfigCreate,
+    SandboxConfigUpdate,
+    SandboxEnvironmentVariableCreate,
+    SandboxEnvironmentVariableUpdate,
+)
 from libs.contracts.letta.search_requests import MessageSearchRequest, SearchAllMessagesRequest
 from libs.contracts.letta.step_requests import ModifyFeedbackRequest
 from libs.contracts.letta.tool_requests import (
@@ -80,6 +86,10 @@ __all__ = [
     "NamedMCPServerUpdate",
     "RecompileRequest",
     "RetrieveStreamRequest",
+    "SandboxConfigCreate",
+    "SandboxConfigUpdate",
+    "SandboxEnvironmentVariableCreate",
+    "SandboxEnvironmentVariableUpdate",
     "SearchAllMessagesRequest",
     "ToolCreate",
     "ToolExecuteRequest",

@@ -6,17 +6,24 @@ from collections.abc import Mapping
 
 from libs.contracts.tool_runs import RunTool
 from libs.encryption.sealer import CannotOpen, Sealer
+from services.tools.adapters.sandbox_settings import SandboxSettings, SandboxSettingsQueries
 
 
 class Variables:
-    """Opens what a call's client has set."""
+    """Opens what clients have set: for all tools of an organisation, and for this call. What goes
+    with the call (the secrets of its agent) counts where both have a name."""
 
-    def __init__(self, sealer: Sealer) -> None:
+    def __init__(self, sealer: Sealer, settings: SandboxSettingsQueries) -> None:
         self.sealer = sealer
+        self.settings = settings
 
     async def of(self, command: RunTool, org: str) -> Mapping[str, str] | str:
         """The variables of a call, or why it cannot have them."""
-        return self.opened(command.environment)
+        return self.merged(command, await self.settings.of(org))
+
+    def merged(self, command: RunTool, settings: SandboxSettings) -> dict[str, str] | str:
+        """The same where the settings were read already."""
+        return self.opened({**settings.variables, **command.environment})
 
     def opened(self, sealed: Mapping[str, str]) -> dict[str, str] | str:
         """These variables in plain, or which of them cannot be opened."""

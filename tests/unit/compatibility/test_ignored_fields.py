@@ -30,6 +30,7 @@ CONVERSATIONS = [
 ]
 
 # Where a body's fields are read. A field counts as read where its name is an attribute or a text.
+SANDBOX = ["services/api/resources/sandbox_configs.py"]
 TOOLS = ["services/api/resources/tools.py", "services/tools/domain", "services/agent"]
 MCP_SERVERS = [
     "services/api/resources/mcp_servers.py",
@@ -65,6 +66,10 @@ READERS: dict[str, list[str]] = {
     "EmbeddingConfig": [],
     "CompactionSettings": ["services/agent/domain", "services/agent/engine"],
     "GenerateRequest": ["services/api/resources/one_off_completions.py"],
+    "SandboxConfigCreate": SANDBOX,
+    "SandboxConfigUpdate": SANDBOX,
+    "SandboxEnvironmentVariableCreate": SANDBOX,
+    "SandboxEnvironmentVariableUpdate": SANDBOX,
     "ToolCreate": TOOLS,
     "ToolUpdate": TOOLS,
     "ToolSearchRequest": ["services/api/resources/tools.py"],

@@ -20,6 +20,7 @@ from libs.egress.guarded_http import Answer, GuardedHttp, OutgoingRequest
 from libs.encryption.sealer import Sealer, new_key
 from libs.telemetry import metrics
 from services.tools.adapters.page_markdown import markdown_of
+from services.tools.adapters.sandbox_settings import NoSandboxSettings
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import CODE_BYTES_MAX, RunCodeTool
@@ -282,7 +283,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], Sent]:
 async def searched(
     settings: SearchSettings, arguments: dict[str, Any], secrets: Mapping[str, str] = {}
 ) -> ToolRunResult:
-    search = WebSearchTool(WebSearches(settings), Variables(SEALER), Clock())  # type: ignore[arg-type]
+    search = WebSearchTool(WebSearches(settings), Variables(SEALER, NoSandboxSettings()), Clock())  # type: ignore[arg-type]
     sealed = {name: SEALER.seal(value) for name, value in secrets.items()}
     asked = command(arguments, environment=sealed)
     return await BuiltinRunner({"web_search": search}).run(tool("web_search"), asked, "org-1")

@@ -40,6 +40,7 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
+from services.tools.adapters.sandbox_settings import NoSandboxSettings
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_definition import completed
@@ -187,7 +188,7 @@ class Process:
                 repository=self.repository,
                 runners={
                     ToolType.custom: CodeRunner(
-                        self.sandbox, self.sandbox.refused, Variables(SEALER)
+                        self.sandbox, self.sandbox.refused, Variables(SEALER, NoSandboxSettings())
                     )
                 },
                 queries=Queries(world.database),

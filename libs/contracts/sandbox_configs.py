@@ -1,0 +1,173 @@
+"""The language of the tools service about the settings of the sandbox that clients make: packages
+that all tools of an organisation have, and environment variables, whose values are sealed."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import Command, Event, Value
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.sealed_text import Sealed
+
+SERVICE = "tools"
+KIND, VARIABLE_KIND = "sandbox", "sandbox-env"  # the prefixes of the ids
+
+type SandboxType = Literal["local"]
+
+VARIABLES_MAX = 100
+VARIABLES_BYTES_MAX = 256 << 10  # as they are sealed: each call of a custom tool reads them
+REQUIREMENTS_MAX = 100
+
+
+def sandbox_config_id(org: str, kind: SandboxType = "local") -> str:
+    """The id of the settings of an organisation: there is one of each type."""
+    return derived_id(KIND, org, kind)
+
+
+class Requirement(Value):
+    """A package that tools import, and which version of it."""
+
+    name: str
+    version: str | None = None
+
+
+class LocalSandboxConfig(Value):
+    """What a client says of the sandbox. Only with `use_venv` tools have its packages, as in V1;
+    a folder and a name of an environment have no effect, for every program has its own folder."""
+
+    sandbox_dir: str = "/tmp"
+    use_venv: bool = False
+    venv_name: str = "venv"
+    pip_requirements: list[Requirement] = Field(default_factory=list)
+
+
+class SetSandboxConfig(Command):
+    """Have these settings; where they are only a default, what is there stays as it is."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.set"
+    config_id: str
+    config: LocalSandboxConfig
+    only_default: bool = False
+    must_exist: bool = False
+
+    @property
+    def target(self) -> str:
+        return self.config_id
+
+
+class DeleteSandboxConfig(Command):
+    """Have no settings any more, and none of their variables."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.delete"
+    config_id: str
+
+    @property
+    def target(self) -> str:
+        return self.config_id
+
+
+class RecreatePackages(Command):
+    """Install all packages of the organisation's tools anew, instead of those that are there."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.recreate_packages"
+    config_id: str
+
+    @property
+    def target(self) -> str:
+        return self.config_id
+
+
+class SetSandboxVariable(Command):
+    """Have an environment variable; the one of its name is changed, and its id is the result."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.set_variable"
+    config_id: str
+    variable_id: str
+    key: str
+    value: Sealed
+    description: str | None = None
+
+    @property
+    def target(self) -> str:
+        return self.config_id
+
+
+class UpdateSandboxVariable(Command):
+    """Change what is given of an environment variable."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.update_variable"
+    config_id: str
+    variable_id: str
+    key: str | None = None
+    value: Sealed | None = None
+    description: str | None = None
+
+    @property
+    def target(self) -> str:
+        return self.config_id
+
+
+class DeleteSandboxVariable(Command):
+    """Have an environment variable no more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.delete_variable"
+    config_id: str
+    variable_id: str
+
+    @property
+    def target(self) -> str:
+        return self.config_id
+
+
+class SandboxConfigChanged(Event):
+    """The sandbox of an organisation has these settings from now on; `created`: it had none."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.changed"
+    config: LocalSandboxConfig
+    created: bool = False
+
+
+class SandboxConfigDeleted(Event):
+    """The sandbox of an organisation has no settings and no variables any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.deleted"
+
+
+class PackagesRecreated(Event):
+    """What was installed for tools of the organisation is not used any more: it is installed anew.
+
+    `generation` counts how often that was wanted."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.packages_recreated"
+    generation: int
+
+
+class SandboxVariableSet(Event):
+    """Custom tools of the organisation have an environment variable; its value is sealed."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.variable_set"
+    variable_id: str
+    key: str
+    value: Sealed
+    description: str | None = None
+    created: bool = False
+
+
+class SandboxVariableDeleted(Event):
+    """Custom tools of the organisation have an environment variable no more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "sandbox_config.variable_deleted"
+    variable_id: str

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -51,12 +52,16 @@ class Shown:
     """What one of the two showed in a row."""
 
     seconds: list[float] = field(default_factory=list)
-    cpu_seconds: float = 0.0
+    cpu_seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @property
     def cpu_ms(self) -> float:
         """CPU for each operation, of all processes of the server."""
-        return self.cpu_seconds * 1e3 / len(self.seconds)
+        return sum(self.cpu_seconds.values()) * 1e3 / len(self.seconds)
+
+    def cpu_ms_of(self, process: str) -> float:
+        """CPU for each operation, of one process of the server and its children."""
+        return self.cpu_seconds.get(process, 0.0) * 1e3 / len(self.seconds)
 
     @property
     def p50_ms(self) -> float:
@@ -87,10 +92,11 @@ class Side:
         """Operate for so long. Raises RuntimeError for an operation that failed."""
         shown = self.shown.setdefault(row, Shown())
         await asyncio.sleep(SETTLE_SECONDS)
-        before = sum(self.meter.read().values())
+        before = self.meter.read()
         phase = await drive(self.team, seconds)
         await asyncio.sleep(SETTLE_SECONDS)
-        shown.cpu_seconds += sum(self.meter.read().values()) - before
+        for process, used in self.meter.read().items():
+            shown.cpu_seconds[process] += used - before.get(process, 0.0)
         for outcome in phase.outcomes:
             if outcome.problem:
                 raise RuntimeError(outcome.problem)
@@ -145,6 +151,8 @@ async def run(options: argparse.Namespace) -> None:
                     )
             print(f"after {start + 1} of {options.starts} starts")
             print(table(theirs, ours), flush=True)
+    if options.by_process:
+        print(table_by_process(theirs, ours))
 
 
 def table(theirs: dict[str, Shown], ours: dict[str, Shown]) -> str:
@@ -160,6 +168,17 @@ def table(theirs: dict[str, Shown], ours: dict[str, Shown]) -> str:
             f"{their.cpu_ms:>10.2f}{our.cpu_ms:>8.2f}{our.cpu_ms / their.cpu_ms:>8.3f}"
             f"{their.p50_ms:>10.2f}{our.p50_ms:>8.2f}{our.p50_ms / their.p50_ms:>8.3f}"
         )
+    return "\n".join(lines)
+
+
+def table_by_process(theirs: dict[str, Shown], ours: dict[str, Shown]) -> str:
+    """The CPU of each process for an operation, in ms: the other's and ours."""
+    lines = []
+    for row, our in ours.items():
+        their = theirs[row]
+        for process in sorted(their.cpu_seconds.keys() | our.cpu_seconds.keys()):
+            other_ms, our_ms = their.cpu_ms_of(process), our.cpu_ms_of(process)
+            lines.append(f"{row:<12}{process:<12}{other_ms:>8.3f}{our_ms:>8.3f}")
     return "\n".join(lines)
 
 
@@ -184,6 +203,7 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=STARTS, help="of both servers")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="with each start")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each in a round")
+    parser.add_argument("--by-process", action="store_true", help="print the CPU of each process")
     options = parser.parse_args()
     if not (options.checkout / ".venv" / "bin" / "python").exists():
         parser.error(f"{options.checkout} has no .venv: run deploy/bootstrap.sh there")

@@ -12,12 +12,14 @@ class Table:
     """A read-model table of the service's schema, and the columns that name one row of it.
 
     `aggregate` is the column that names the aggregate whose events a row is projected from: only
-    those write it. So a rebuild replays one aggregate after the other.
+    those write it. So a rebuild replays one aggregate after the other. `kept` are columns that no
+    event says: a rebuild leaves them as they are.
     """
 
     name: str
     key: tuple[str, ...] = ("id",)
     aggregate: str = "id"
+    kept: tuple[str, ...] = ()
 
     def key_of(self, row: JsonObject) -> tuple[Json, ...]:
         """The values that name a row."""

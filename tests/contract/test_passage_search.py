@@ -1,0 +1,204 @@
+"""What a search among passages finds and what never, on Postgres and in memory (MEM-14, S03)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+import pytest
+
+from deploy.migrate import migrate_all
+from libs.contracts.bus_messages import JsonObject
+from libs.embeddings.hash_embedder import MODEL, word_vector
+from libs.embeddings.ports import Vector
+from libs.embeddings.vector_text import packed
+from libs.eventstore.commit_statement import commit_statement
+from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import Commit
+from libs.eventstore.read_model_rows import RowWrites
+from services.memory.adapters.passage_search import (
+    FoundPassage,
+    PassageQuery,
+    PassageSearch,
+    PostgresPassageSearch,
+    QueryVector,
+)
+from services.memory.projections.passages import embedding_columns, passage_row
+from services.memory.projections.tables import PASSAGES
+from tests.servers import PostgresServer
+from tests.unit.passage_search import InMemoryPassageSearch
+
+PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+FACTS = ("Bob likes hiking in the Alps", "Eve grows tomatoes", "Ada plays the violin at night")
+
+
+class Rows(Protocol):
+    """Where passages are, and what finds them."""
+
+    search: PassageSearch
+
+    async def write(self, rows: RowWrites) -> None: ...
+
+
+class InMemory:
+    def __init__(self) -> None:
+        self.database = InMemoryDatabase(lambda: 0.0)
+        self.search: PassageSearch = InMemoryPassageSearch(self.database)
+
+    async def write(self, rows: RowWrites) -> None:
+        rows.apply(self.database.schema("memory").tables)
+
+
+class InPostgres:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.search: PassageSearch = PostgresPassageSearch(database)
+
+    async def write(self, rows: RowWrites) -> None:
+        await self.database.fetch(*commit_statement("memory", "test", [Commit(rows=rows)]))
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def rows(request: pytest.FixtureRequest) -> AsyncIterator[Rows]:
+    if request.param == "memory":
+        yield InMemory()
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.create_database("passage_search")
+    migrate_all(url, PASSWORDS)
+    async with open_pool(url) as pool:
+        database = Database(pool)
+        yield InPostgres(database)
+        await database.fetch("truncate memory.passages")
+
+
+def row(
+    name: str,
+    text: str,
+    *,
+    org: str = "org-1",
+    collection: str = "archive-1",
+    day: int = 0,
+    tags: Sequence[str] = (),
+    model: str = MODEL,
+    vector: Vector | None = None,
+    file_id: str | None = None,
+) -> JsonObject:
+    return passage_row(
+        f"passage-{name}",
+        org,
+        collection_id=collection,
+        created_at=START + timedelta(days=day),
+        version=1,
+        text=text,
+        tags=tags,
+        doc={"id": f"passage-{name}", "text": text, "metadata": {"big": 1e308}},
+        embedding_model=model,
+        embedding=packed(vector or word_vector(text, 128)),
+        file_id=file_id,
+    )
+
+
+async def put(rows: Rows, *given: JsonObject) -> None:
+    writes = RowWrites()
+    for one in given:
+        writes.upsert(PASSAGES, one)
+    await rows.write(writes)
+
+
+def like(text: str, **given: object) -> PassageQuery:
+    vector = QueryVector(MODEL, word_vector(text, 128))
+    return replace(
+        PassageQuery(org="org-1", collection_ids=["archive-1"], vectors=(vector,), text=text),
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def names(found: list[FoundPassage]) -> list[str]:
+    return [one.id.removeprefix("passage-") for one in found]
+
+
+async def test_the_nearest_come_first_as_clients_read_them(rows: Rows) -> None:
+    await put(rows, *(row(str(n), text) for n, text in enumerate(FACTS)))
+    found = await rows.search.search(like("hiking Alps"))
+    assert names(found) == ["0", *sorted(names(found)[1:], key=names(found).index)]
+    assert len(found) == 3, "what is far is found too, behind"
+    assert found[0].doc == {"id": "passage-0", "text": FACTS[0], "metadata": {"big": 1e308}}
+    assert found[0].collection_id == "archive-1"
+    assert found[0].score > found[1].score > found[2].score
+    assert names(await rows.search.search(like("hiking Alps", limit=1))) == ["0"]
+    words = await rows.search.search(like("violin or tomatoes", vectors=()))
+    assert sorted(names(words)) == ["1", "2"], "without a vector any word is enough"
+    assert await rows.search.search(like("tomatoes", collection_ids=[])) == []
+
+
+async def test_filters_are_applied_before_the_limit(rows: Rows) -> None:
+    """Letta dropped what a filter excludes from the first few, and found too little."""
+    await put(
+        rows,
+        *(row(f"near{n}", "hiking Alps", day=n, tags=["old", "a"]) for n in range(10)),
+        row("far", "Eve grows tomatoes", day=20, tags=["new", "a"], file_id="file-1"),
+        row("both", "Ada plays", day=21, tags=["new", "b"], file_id="file-2"),
+    )
+
+    async def found(**given: object) -> list[str]:
+        return sorted(names(await rows.search.search(like("hiking Alps", limit=2, **given))))
+
+    assert await found(tags=["new"]) == ["both", "far"]
+    assert await found(tags=["b", "missing"]) == ["both"]
+    assert await found(tags=["new", "a"], tag_match="all") == ["far"]
+    assert await found(after=START + timedelta(days=20)) == ["both", "far"]
+    assert await found(before=START) == ["near0"]
+    assert await found(file_ids=["file-1"]) == ["far"]
+    newest = PassageQuery(org="org-1", collection_ids=["archive-1"], limit=3)
+    assert names(await rows.search.search(newest)) == ["both", "far", "near9"]
+
+
+async def test_vectors_of_two_models_are_never_compared(rows: Rows) -> None:
+    """While a collection is embedded anew it has both, maybe of different lengths."""
+    await put(
+        rows,
+        row("old", "hiking Alps", model="old/model", vector=word_vector("hiking Alps", 16)),
+        row("new", "Alps at night", model="new/model", vector=word_vector("Alps at night", 32)),
+        row("none", "Eve"),
+    )
+    asked = (
+        QueryVector("old/model", word_vector("hiking", 16)),
+        QueryVector("new/model", word_vector("hiking", 32)),
+    )
+    assert sorted(names(await rows.search.search(like("zzz", vectors=asked)))) == ["new", "old"]
+    writes = RowWrites()
+    vector = packed(word_vector("hiking Alps", 32))
+    writes.patch(PASSAGES, {"id": "passage-old", **embedding_columns("new/model", vector)})
+    await rows.write(writes)
+    found = await rows.search.search(like("zzz", vectors=asked[1:]))
+    assert names(found) == ["old", "new"]
+
+
+async def test_nobody_finds_what_another_has_by_a_thousand_random_queries(rows: Rows) -> None:
+    """S03: neither another organisation's passages, nor those of another collection."""
+    chance = random.Random(7)
+    words = [f"word{n}" for n in range(40)]
+    owners = [(f"org-{o}", f"archive-{o}-{a}") for o in range(3) for a in range(3)]
+    await put(
+        rows,
+        *(
+            row(f"{n}", " ".join(chance.choices(words, k=6)), org=org, collection=archive)
+            for n, (org, archive) in enumerate(owners * 30)
+        ),
+    )
+    for _ in range(1_000):
+        org, archive = chance.choice(owners)
+        theirs = [one for _, one in owners]
+        asked = chance.choice([[archive], chance.sample(theirs, 3), theirs])
+        query = like(" ".join(chance.choices(words, k=2)), org=org, collection_ids=asked, limit=20)
+        if chance.random() < 0.3:
+            query = replace(query, vectors=())
+        found = {one.collection_id for one in await rows.search.search(query)}
+        assert found <= {one for owner, one in owners if owner == org and one in asked}
+        assert found or archive not in asked or not query.vectors

@@ -177,7 +177,9 @@ def tool_router(
 ) -> ToolRouter:
     """The owners of tools that there are."""
     owners: Mapping[Owner, ToolOwner] = {
-        "agent": AgentTools(queries, MultiAgentTools(bus, queries, clock, seconds_max=seconds_max)),
+        "agent": AgentTools(
+            queries, MultiAgentTools(bus, queries, clock, seconds_max=seconds_max), clock
+        ),
         "memory": MemoryTools(bus, queries),
         "tools": CustomTools(bus, queries, clock, seconds_max=seconds_max),
     }

@@ -16,6 +16,11 @@ _ROLES: JsonObject = {
     "items": {"type": "string", "enum": ["assistant", "user", "tool"]},
 }
 
+_TIMES = (
+    "2026-01-31, 2026-01-31T14:30 (your time zone), 2026-01-31T14:30+02:00, Unix seconds, or "
+    "words as yesterday, last 7 days, 2 hours ago"
+)
+
 _LABEL = Argument("label", "The label of the memory block to edit.")
 
 CORE_TOOLS = (
@@ -89,10 +94,10 @@ CORE_TOOLS = (
         name="conversation_search_date",
         owner="agent",
         tool_type=ToolType.letta_core,
-        description="List past messages between two dates.",
+        description="List past messages between two dates, the newest first.",
         arguments=(
-            Argument("start_date", "The first day (YYYY-MM-DD)."),
-            Argument("end_date", "The last day (YYYY-MM-DD)."),
+            Argument("start_date", f"The first day or moment: {_TIMES}."),
+            Argument("end_date", "The last day or moment, written in the same ways."),
             optional("page", "Which page of the results, from 0.", INTEGER),
         ),
         idempotent=True,

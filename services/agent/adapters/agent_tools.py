@@ -4,14 +4,15 @@ history."""
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, time, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from libs.bus.ports import Clock
 from services.agent.adapters.message_search import FoundMessage, MessageSearch, Search
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
+from services.agent.adapters.search_dates import FORMS, Reader, Span
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.call_arguments import arguments_of
@@ -22,12 +23,19 @@ SEARCH_RESULTS_DEFAULT = 5
 SEARCH_RESULTS_MAX = 100
 QUERY_CHARS_MAX = 2_000
 
-type Span = tuple[datetime | None, datetime | None]
-
 
 def one_or_many(value: object) -> object:
     """Models give one role where a list is asked for."""
     return [value] if isinstance(value, str) else value
+
+
+def number_as_text(value: object) -> object:
+    """Models give Unix time as a number."""
+    return str(value) if type(value) in (int, float) else value
+
+
+When = Annotated[str, BeforeValidator(number_as_text)]
+PageNumber = Annotated[int, Field(ge=0)]
 
 
 class ConversationSearch(BaseModel):
@@ -36,16 +44,17 @@ class ConversationSearch(BaseModel):
     query: Annotated[str | None, Field(max_length=QUERY_CHARS_MAX)] = None
     roles: Annotated[list[str] | None, BeforeValidator(one_or_many)] = None
     limit: int | None = None
-    start_date: str | None = None
-    end_date: str | None = None
+    start_date: When | None = None
+    end_date: When | None = None
+    page: PageNumber = 0
 
 
 class ConversationSearchDate(BaseModel):
     """Arguments of `conversation_search_date`."""
 
-    start_date: str
-    end_date: str
-    page: Annotated[int, Field(ge=0)] = 0
+    start_date: When
+    end_date: When
+    page: PageNumber = 0
 
 
 class SendMessage(BaseModel):
@@ -57,8 +66,9 @@ class SendMessage(BaseModel):
 class AgentTools:
     """Keeps the contract of `ToolOwner`."""
 
-    def __init__(self, queries: MessageSearch, others: MultiAgentTools) -> None:
+    def __init__(self, queries: MessageSearch, others: MultiAgentTools, clock: Clock) -> None:
         self.queries = queries
+        self.clock = clock
         self.runners: dict[str, Runner] = {
             "conversation_search": self.conversation_search,
             "conversation_search_date": self.conversation_search_date,
@@ -86,28 +96,43 @@ class AgentTools:
     async def conversation_search(self, calling: Calling) -> ToolResult:
         """Find messages of the agent's history by their text, role and time."""
         wanted = ConversationSearch.model_validate_json(calling.call.arguments)
-        zone = ZoneInfo(calling.design.config.timezone)
-        span = time_span(wanted.start_date, wanted.end_date, zone)
-        if span is None:
-            return error("start_date and end_date are ISO dates: 2026-01-31 or 2026-01-31T14:30")
         roles = [role for role in wanted.roles or ["user", "assistant"] if role != "tool"]
         limit = min(max(wanted.limit or SEARCH_RESULTS_DEFAULT, 1), SEARCH_RESULTS_MAX)
-        found = await self.search(calling, wanted.query or None, roles, span, limit)
-        return shown(found, zone)
+        dates = self.dates(calling).span(wanted.start_date, wanted.end_date)
+        return await self.paged(calling, wanted.query or None, roles, dates, limit, wanted.page)
 
     async def conversation_search_date(self, calling: Calling) -> ToolResult:
         """List the messages between two dates, a page at a time, the newest first."""
         wanted = ConversationSearchDate.model_validate_json(calling.call.arguments)
-        zone = ZoneInfo(calling.design.config.timezone)
-        span = time_span(wanted.start_date, wanted.end_date, zone)
-        if span is None or None in span:
-            return error("start_date and end_date are days, as in 2026-01-31.")
-        end = (wanted.page + 1) * SEARCH_RESULTS_DEFAULT
+        dates = self.dates(calling).span(wanted.start_date, wanted.end_date)
+        if not isinstance(dates, str) and None in dates:
+            empty = "start_date" if dates[0] is None else "end_date"
+            return error(f"`{empty}` is empty: name both ends of the time. Use {FORMS}.")
+        roles = ["user", "assistant"]
+        return await self.paged(calling, None, roles, dates, SEARCH_RESULTS_DEFAULT, wanted.page)
+
+    def dates(self, calling: Calling) -> Reader:
+        """What reads times as the agent means them."""
+        return Reader(self.clock.now(), ZoneInfo(calling.design.config.timezone))
+
+    async def paged(
+        self,
+        calling: Calling,
+        text: str | None,
+        roles: list[str],
+        dates: Span | str,
+        limit: int,
+        page: int,
+    ) -> ToolResult:
+        """One page of what a search finds."""
+        if isinstance(dates, str):
+            return error(dates)
+        end = (page + 1) * limit
         if end > SEARCH_RESULTS_MAX:
-            last = SEARCH_RESULTS_MAX // SEARCH_RESULTS_DEFAULT - 1
+            last = SEARCH_RESULTS_MAX // limit - 1
             return error(f"`page` is at most {last}: name dates that are nearer to each other.")
-        found = await self.search(calling, None, ["user", "assistant"], span, end)
-        return shown(found[end - SEARCH_RESULTS_DEFAULT :], zone)
+        found = await self.search(calling, text, roles, dates, end)
+        return shown(found[end - limit :], ZoneInfo(calling.design.config.timezone))
 
     async def search(
         self, calling: Calling, text: str | None, roles: list[str], span: Span, limit: int
@@ -141,23 +166,3 @@ def shown(found: list[FoundMessage], zone: ZoneInfo) -> ToolResult:
     ]
     results = json.dumps(listed, ensure_ascii=False)
     return ToolResult("success", f"Showing {len(found)} results: {results}")
-
-
-def time_span(start: str | None, end: str | None, zone: ZoneInfo) -> Span | None:
-    """From when to when; None for what is no time."""
-    try:
-        return moment(start, zone, end_of_day=False), moment(end, zone, end_of_day=True)
-    except (ValueError, OverflowError):
-        return None
-
-
-def moment(text: str | None, zone: ZoneInfo, *, end_of_day: bool) -> datetime | None:
-    """An ISO time in the agent's zone; a bare date means the beginning or the end of that day."""
-    if not text:
-        return None
-    parsed = datetime.fromisoformat(text)
-    if "T" not in text and ":" not in text and end_of_day:
-        parsed = datetime.combine(parsed, time.min) + timedelta(days=1, microseconds=-1)
-    if parsed.tzinfo is None:
-        parsed = parsed.replace(tzinfo=zone)
-    return parsed.astimezone(UTC)

@@ -187,7 +187,7 @@ def test_what_goes_wrong_in_a_tool_is_told_to_the_model(
         ),
         ("memory_replace", {"label": "human", "old_string": "milk", "new_string": "x"}, "`milk`"),
         ("memory_replace", {"label": "human", "old_string": "", "new_string": "x"}, "``"),
-        ("conversation_search", {"start_date": "soon"}, "ISO dates"),
+        ("conversation_search", {"start_date": "soon"}, "no time that is understood"),
         ("archival_memory_search", {"query": "x"}, "not built yet"),
         ("nope", {}, "There is no tool named 'nope'"),
     ):

@@ -50,11 +50,12 @@ class UpdateBlock(Command):
 
 
 class ReplaceText(Value):
-    """Replace the one place where a text stands."""
+    """Replace the one place where a text stands, or `every` place."""
 
     kind: Literal["replace"] = "replace"
     old_text: str
     new_text: str
+    every: bool = Field(default=False, exclude_if=lambda every: not every)
 
 
 class InsertText(Value):

@@ -180,6 +180,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "seen_blocks": lambda queries: queries.seen_blocks(ORG, [BLOCK]),
         "seen_by_many": lambda queries: queries.seen_by_many([(ORG, [BLOCK]), (ORG, [BLOCK])]),
         "labels": lambda queries: queries.labels(ORG, [BLOCK]),
+        "attached_block": lambda queries: queries.attached_block(ORG, AGENT, "human"),
     },
     PostgresAgentQueries: {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),

@@ -53,6 +53,11 @@ class SimQueries:
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         return await self.client.ask(lambda: finished(self.twin.labels(org, block_ids)))
 
+    async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
+        return await self.client.ask(
+            lambda: finished(self.twin.attached_block(org, agent_id, label))
+        )
+
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
         return await self.client.ask(lambda: finished(self.twin.agents_attached_to(org, block_id)))
 

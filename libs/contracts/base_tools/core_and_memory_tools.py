@@ -131,7 +131,8 @@ MEMORY_TOOLS = (
         name="core_memory_append",
         owner="memory",
         tool_type=ToolType.letta_memory_core,
-        description="Add a line to the end of a memory block.",
+        description="Add a line to the end of a memory block. A block of that label is made if you "
+        "have none.",
         arguments=(_LABEL, Argument("content", "The text to add.")),
         idempotent=True,  # memory remembers the command of an edit, as it does for all of them
     ),
@@ -139,7 +140,8 @@ MEMORY_TOOLS = (
         name="core_memory_replace",
         owner="memory",
         tool_type=ToolType.letta_memory_core,
-        description="Replace text in a memory block. To delete it, replace it with nothing.",
+        description="Replace text in a memory block, wherever it stands. To delete it, replace it "
+        "with nothing.",
         arguments=(
             _LABEL,
             Argument("old_content", "The text to replace, letter for letter."),

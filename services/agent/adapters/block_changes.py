@@ -3,18 +3,23 @@ values: blocks come, go and change their labels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from libs.contracts.agent import AttachBlock, DetachBlock
 from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory import (
+    Cause,
     CreateBlocks,
     DeleteBlock,
     Edit,
     EditBlock,
+    InsertText,
     PatchBlock,
     RenameBlock,
     ReplaceLines,
+    RewriteBlock,
 )
 from services.agent.adapters.block_commands import (
     BlockCommands,
@@ -35,9 +40,14 @@ class BlockChanges:
         self.calling = calling
         self.part = part
 
+    @property
+    def own_block(self) -> str:
+        """The id of a block that this change makes."""
+        return derived_id("block", self.calling.step_id, self.calling.call.id, self.part)
+
     async def create(self, label: str, value: str, description: str | None) -> ToolResult:
         """Make a block and show it to the agent."""
-        block_id = derived_id("block", self.calling.step_id, self.calling.call.id, self.part)
+        block_id = self.own_block
         known = await self.commands.by_label(self.calling)
         if known.get(label, block_id) != block_id:
             return error(f"There is a memory block '{label}' already: edit it, or name this else.")
@@ -57,6 +67,43 @@ class BlockChanges:
             await self.sent(DeleteBlock(block_id=block_id), "undo")
             return refused
         return ToolResult("success", f"You have a memory block '{label}' now.")
+
+    async def append(self, label: str, content: str) -> ToolResult:
+        """Add lines to the end of a block; one that is not there is made, once, also where two
+        calls want it at the same time."""
+        return await self.ensured(
+            label,
+            content,
+            lambda one, cause: EditBlock(
+                block_id=one, edit=InsertText(new_text=content), cause=cause
+            ),
+        )
+
+    async def rewrite(self, label: str, value: str) -> ToolResult:
+        """Give a block another value; one that is not there is made."""
+        return await self.ensured(
+            label, value, lambda one, cause: RewriteBlock(block_id=one, value=value, cause=cause)
+        )
+
+    async def ensured(
+        self, label: str, value: str, change: Callable[[str, Cause], EditBlock | RewriteBlock]
+    ) -> ToolResult:
+        """Change a block, or make it with this value."""
+        known = await self.commands.by_label(self.calling)
+        block_id = block_named(label, known)
+        if block_id in (None, self.own_block):
+            made = await self.create(label, value, None)
+            if made.status == "success":
+                return ToolResult("success", value.replace("\x00", ""))
+            agent, org = self.calling.design.config.id, self.calling.context.org
+            block_id = await self.commands.queries.attached_block(org, agent, label)
+            if block_id is None:
+                return made
+        command = change(block_id, cause_of(self.calling))
+        reply = await self.commands.send(self.calling, command)
+        if isinstance(reply, Rejected):
+            return error(reply.reason)
+        return ToolResult("success", str(reply.result["value"]))
 
     async def edit(self, label: str, edit: Edit) -> ToolResult:
         """Edit the value of a block."""

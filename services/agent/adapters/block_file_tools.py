@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from libs.contracts.memory import InsertText, ReplaceText
 from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands
+from services.agent.adapters.block_texts import OptionalText
 from services.agent.adapters.tool_owner_port import Calling, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
@@ -20,12 +21,12 @@ class Memory(BaseModel):
 
     command: str
     path: str | None = None
-    file_text: str | None = None
+    file_text: OptionalText = None
     description: str | None = None
-    old_string: str | None = None
-    new_string: str | None = None
+    old_string: OptionalText = None
+    new_string: OptionalText = None
     insert_line: int | None = None
-    insert_text: str | None = None
+    insert_text: OptionalText = None
     old_path: str | None = None
     new_path: str | None = None
 
@@ -99,7 +100,7 @@ class BlockFileTools:
         label = label_of(patch.label)
         match patch.kind:
             case "Add":
-                return await changes.create(label, patch.value, None)
+                return await changes.create(label, patch.value, patch.description)
             case "Delete":
                 return await changes.delete(label)
         result = error("")

@@ -42,6 +42,10 @@ class BlockQueries(Protocol):
         """The labels of those of these blocks that are there."""
         ...
 
+    async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
+        """The block of this label that is attached to an agent by now; of several the first."""
+        ...
+
 
 class PostgresBlockQueries:
     """Keeps the contract of `BlockQueries`."""
@@ -81,3 +85,16 @@ class PostgresBlockQueries:
             [block_ids, org],
         )
         return dict(rows)
+
+    async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
+        """The block of this label that is attached to an agent by now; of several the first."""
+        row = await self.database.fetch_one(
+            "select b.id from agent.agents a"
+            " cross join unnest(a.block_ids) with ordinality as attached(id, place)"
+            " cross join lateral (select id, label, org from memory.block_view"
+            " where id = attached.id limit 1) b"
+            " where a.id = %(agent)s and a.org = %(org)s and b.org = a.org"
+            " and b.label = %(label)s order by attached.place limit 1",
+            {"agent": agent_id, "org": org, "label": label},
+        )
+        return row[0] if row else None

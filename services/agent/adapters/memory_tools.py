@@ -16,27 +16,32 @@ from libs.contracts.memory import (
     ReplaceText,
     RewriteBlock,
 )
+from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
 from services.agent.adapters.block_queries import BlockQueries
+from services.agent.adapters.block_texts import Text
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
+
+# The block that the older agents for voice keep about the user.
+USER_LABEL = "human"
 
 
 class MemoryReplace(BaseModel):
     """Arguments of `memory_replace`."""
 
     label: str
-    old_string: str
-    new_string: str
+    old_string: Text
+    new_string: Text
 
 
 class MemoryInsert(BaseModel):
     """Arguments of `memory_insert`."""
 
     label: str
-    new_string: str
+    new_string: Text
     insert_line: int = -1
 
 
@@ -44,29 +49,35 @@ class CoreMemoryAppend(BaseModel):
     """Arguments of `core_memory_append`."""
 
     label: str
-    content: str
+    content: Text
 
 
 class CoreMemoryReplace(BaseModel):
     """Arguments of `core_memory_replace`."""
 
     label: str
-    old_content: str
-    new_content: str
+    old_content: Text
+    new_content: Text
 
 
 class MemoryRethink(BaseModel):
     """Arguments of `memory_rethink`."""
 
     label: str
-    new_memory: str
+    new_memory: Text
 
 
 class RethinkMemory(BaseModel):
     """Arguments of `rethink_memory`."""
 
     target_block_label: str
-    new_memory: str
+    new_memory: Text
+
+
+class RethinkUserMemory(BaseModel):
+    """Arguments of `rethink_user_memory`."""
+
+    new_memory: Text
 
 
 class MemoryTools:
@@ -82,7 +93,9 @@ class MemoryTools:
             "core_memory_replace": self.core_memory_replace,
             "memory_rethink": self.memory_rethink,
             "rethink_memory": self.rethink_memory,
-            "memory_finish_edits": self.memory_finish_edits,
+            "rethink_user_memory": self.rethink_user_memory,
+            "memory_finish_edits": self.finish,
+            "finish_rethinking_memory": self.finish,
             "memory": files.memory,
             "memory_apply_patch": files.memory_apply_patch,
         }
@@ -104,14 +117,14 @@ class MemoryTools:
         return await self.edit(calling, wanted.label, edit)
 
     async def core_memory_append(self, calling: Calling) -> ToolResult:
-        """Add lines to the end of a memory block."""
+        """Add lines to the end of a memory block, which is made if it is not there."""
         wanted = CoreMemoryAppend.model_validate_json(calling.call.arguments)
-        return await self.edit(calling, wanted.label, InsertText(new_text=wanted.content))
+        return await BlockChanges(self.commands, calling).append(wanted.label, wanted.content)
 
     async def core_memory_replace(self, calling: Calling) -> ToolResult:
-        """Replace a text in a memory block."""
+        """Replace a text in a memory block, wherever it stands."""
         wanted = CoreMemoryReplace.model_validate_json(calling.call.arguments)
-        edit = ReplaceText(old_text=wanted.old_content, new_text=wanted.new_content)
+        edit = ReplaceText(old_text=wanted.old_content, new_text=wanted.new_content, every=True)
         return await self.edit(calling, wanted.label, edit)
 
     async def memory_rethink(self, calling: Calling) -> ToolResult:
@@ -124,7 +137,12 @@ class MemoryTools:
         wanted = RethinkMemory.model_validate_json(calling.call.arguments)
         return await self.rewrite(calling, wanted.target_block_label, wanted.new_memory)
 
-    async def memory_finish_edits(self, calling: Calling) -> ToolResult:
+    async def rethink_user_memory(self, calling: Calling) -> ToolResult:
+        """Give the block about the user another value; it is made if it is not there."""
+        wanted = RethinkUserMemory.model_validate_json(calling.call.arguments)
+        return await BlockChanges(self.commands, calling).rewrite(USER_LABEL, wanted.new_memory)
+
+    async def finish(self, calling: Calling) -> ToolResult:
         """Say that nothing is left to do: a rule about this tool ends the run."""
         return ToolResult("success", "The memory is up to date.")
 

@@ -278,13 +278,15 @@ def edited(block: BlockState, edit: Edit) -> str | Rejected:
 
 
 def replaced(block: BlockState, edit: ReplaceText) -> str | Rejected:
-    """The value with the one occurrence of a text replaced. Models see it escaped, and may quote it
-    as they see it."""
+    """The value with the one occurrence of a text replaced, or every one. Models see it escaped,
+    and may quote it as they see it."""
     found = block.value.count(edit.old_text) if edit.old_text else 0
-    meant = ReplaceText(old_text=unescaped(edit.old_text), new_text=unescaped(edit.new_text))
+    meant = ReplaceText(
+        old_text=unescaped(edit.old_text), new_text=unescaped(edit.new_text), every=edit.every
+    )
     if found == 0 and meant.old_text != edit.old_text and meant.old_text in block.value:
         return replaced(block, meant)
-    if found == 1:
+    if found == 1 or (found and edit.every):
         return block.value.replace(edit.old_text, edit.new_text)
     if found == 0:
         reason = (

@@ -134,7 +134,7 @@ class TestMemoryTools:
                 "core_memory_replace",
                 {"label": "human", "old_content": "a", "new_content": "b"},
                 BLOCK,
-                ReplaceText(old_text="a", new_text="b"),
+                ReplaceText(old_text="a", new_text="b", every=True),
             ),
         ],
     )

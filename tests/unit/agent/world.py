@@ -203,6 +203,11 @@ class TwinQueries:
         rows = [row for row in self.rows("blocks", "memory") if row["org"] == org]
         return {row["id"]: row["label"] for row in rows if row["id"] in block_ids}
 
+    async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
+        [agent] = [row for row in self.rows("agents") if row["id"] == agent_id]
+        labels = await self.labels(org, agent["block_ids"])
+        return next((one for one in agent["block_ids"] if labels.get(one) == label), None)
+
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
         rows = [row for row in self.rows("agents") if row["org"] == org]
         return [row["id"] for row in rows if block_id in row["block_ids"]]

@@ -14,6 +14,7 @@ CHANGES_MAX = 200
 
 _SECTION = re.compile(r"\*\*\* (Add|Update|Delete) Block:\s*(.*)")
 _MOVE = re.compile(r"\*\*\* Move to:\s*(.*)")
+_DESCRIPTION = "Description:"
 _ENVELOPE = re.compile(r"\*\*\* (Begin|End) (Patch|of File)\s*")
 _FILE_HEADER = re.compile(r"(---|\+\+\+)( .*|$)|diff |index ")
 
@@ -26,6 +27,7 @@ class BlockPatch:
     label: str
     new_label: str | None = None
     value: str = ""
+    description: str | None = None
     changes: list[ReplaceLines] = field(default_factory=list)
 
 
@@ -64,6 +66,8 @@ def read_section(head: str, body: list[str], number: int) -> BlockPatch | str:
         case "Update":
             return read_update(found, body, number) or found
         case "Add":
+            if body and body[0].startswith(_DESCRIPTION):
+                found.description = body.pop(0).removeprefix(_DESCRIPTION).strip()
             kept = [line for line in body if not _ENVELOPE.fullmatch(line)]
             wrong = next((line for line in kept if line and not line.startswith("+")), None)
             if wrong is not None:

@@ -11,13 +11,13 @@ import sys
 
 from deploy.embedded import postgres_location, postgres_server, supervisor
 from deploy.embedded.encryption_keys import KEYS_FILE
-from deploy.embedded.service_commands import WORKSPACES_FOLDER
+from deploy.embedded.service_commands import PACKAGES_FOLDER, WORKSPACES_FOLDER
 from deploy.embedded.settings import LaunchError, Settings, read_settings
 from deploy.embedded.state import require_running
 from deploy.embedded.up import down, up
 
 HOME_ENTRIES = (
-    *("postgres", "postgres.new", "nats", "logs", WORKSPACES_FOLDER),
+    *("postgres", "postgres.new", "nats", "logs", WORKSPACES_FOLDER, PACKAGES_FOLDER),
     *("state.json", "ports.json", "secrets.json", KEYS_FILE, "lock"),
     postgres_location.POINTER,
 )

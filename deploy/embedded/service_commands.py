@@ -24,6 +24,7 @@ from libs.contracts.services import ENCRYPTION_KEYS, database_role
 from libs.contracts.services import SERVICES as REGISTRY
 
 WORKSPACES, WORKSPACES_FOLDER = "HEELER_WORKSPACES", "workspaces"
+PACKAGES, PACKAGES_FOLDER = "HEELER_PACKAGES_FOLDER", "packages"
 WITH_WORKSPACES = ("tools", ALL_SERVICES)
 HTTP_PARTS = (*(each.name for each in REGISTRY if each.serves_clients), ALL_SERVICES)
 
@@ -54,6 +55,8 @@ def service_command(
         ours |= {"HEELER_HOST": settings.host, "HEELER_PORT": str(settings.port)}
     if service in WITH_WORKSPACES and not given.get(WORKSPACES):
         ours[WORKSPACES] = str((settings.home / WORKSPACES_FOLDER).resolve())
+    if service in WITH_WORKSPACES and not given.get(PACKAGES):
+        ours[PACKAGES] = str((settings.home / PACKAGES_FOLDER).resolve())
     if service == ALL_SERVICES:
         ours |= {
             "HEELER_DATABASE_URLS": json.dumps(urls),

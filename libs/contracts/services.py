@@ -81,6 +81,7 @@ SERVICES = (
         hears=("tools",),
         environment=(
             *("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
+            "PIP_*",
             *OPERATORS_LISTS,
         ),
     ),

@@ -28,6 +28,9 @@ from services.tools.adapters.mcp.connections import SdkConnections
 from services.tools.adapters.mcp.ports import McpConnections
 from services.tools.adapters.mcp_declarations import McpDeclarations, declarations
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
+from services.tools.adapters.package_folders import PackageFolders
+from services.tools.adapters.package_installer import PipInstaller
+from services.tools.adapters.package_settings import PackageSettings
 from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
 from services.tools.adapters.sandbox_gauges import SandboxGauges
 from services.tools.adapters.sandbox_settings import PostgresSandboxSettings
@@ -46,6 +49,7 @@ from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
+from services.tools.engine.packages import PackageEnvironments
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
@@ -66,6 +70,7 @@ def wiring(environment: Mapping[str, str]) -> Wire:
     return partial(
         wire,
         settings=ToolsSettings.from_environment(environment),
+        packages=PackageSettings.from_environment(environment),
         search=SearchSettings.from_environment(environment),
         sealer=Sealer.from_environment(environment),
         allowed=system_list(environment),
@@ -78,6 +83,7 @@ async def wire(
     runtime: Runtime,
     *,
     settings: ToolsSettings,
+    packages: PackageSettings,
     search: SearchSettings,
     sealer: Sealer,
     allowed: CompiledList,
@@ -88,7 +94,14 @@ async def wire(
     service, bus, clock = runtime.service, runtime.bus, runtime.clock
     workspaces = AgentWorkspaces(settings.workspaces)
     workspaces.prepare()
-    sandbox = ProcessSandbox(settings.sandbox or CONFINED, workspaces=workspaces.root)
+    folders = PackageFolders(packages.folder, packages.bytes_max)
+    folders.prepare()
+    sandbox = ProcessSandbox(
+        settings.sandbox or CONFINED, workspaces=workspaces.root, packages=folders.root
+    )
+    installer = PipInstaller(packages.index)
+    environments = PackageEnvironments(folders, installer, packages.rules, clock)
+    await folders.remove_abandoned()
     sessions = AgentSessions(sandbox, workspaces, sandbox.places)
     await sandbox.start()
     workspaces.own_users = sandbox.has_own_users
@@ -108,7 +121,7 @@ async def wire(
             repository=service.repository,
             runners=observed(
                 {
-                    ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables),
+                    ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables, environments),
                     ToolType.letta_builtin: builtins,
                     ToolType.external_mcp: McpRunner(mcp.discoveries),
                 },
@@ -158,6 +171,7 @@ async def wire(
 
     async def drain() -> None:
         await runs.drain()
+        await environments.drain()
         await mcp.drain()
         await sessions.close()
         await sandbox.close()

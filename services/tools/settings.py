@@ -28,12 +28,17 @@ class ToolsSettings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ToolsSettings:
         """HEELER_SANDBOX, HEELER_WORKSPACES, HEELER_RUN_CODE_SECONDS, HEELER_FETCH_HOSTS. Raises
         WrongSetting."""
-        workspaces = environment.get(WORKSPACES, "")
-        if workspaces and not os.path.isabs(workspaces):
-            raise WrongSetting(f"{WORKSPACES} is {workspaces!r}: it must be the path from / on")
         return cls(
             environment.get(SANDBOX, ""),
-            workspaces.rstrip("/"),
+            folder(environment, WORKSPACES),
             whole_number(environment, RUN_CODE, RUN_CODE_SECONDS, most=RUN_CODE_SECONDS_MAX),
             AddressGuard.from_environment(FETCH_HOSTS, environment),
         )
+
+
+def folder(environment: Mapping[str, str], name: str) -> str:
+    """A folder that a variable names; empty without one. Raises WrongSetting."""
+    path = environment.get(name, "")
+    if path and not os.path.isabs(path):
+        raise WrongSetting(f"{name} is {path!r}: it must be the path from / on")
+    return path.rstrip("/")

@@ -18,6 +18,7 @@ from tests.e2e.web import Web, serving
 from tests.mcp_servers.listed import write_list
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
+from tests.wheels import wheel
 
 PRICES = Path(__file__).with_name("prices.toml")
 
@@ -44,8 +45,22 @@ def mcp_commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def package_index(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Where tools get packages from: a folder with one package in two versions."""
+    if in_containers():
+        return {}
+    folder = tmp_path_factory.mktemp("wheels")
+    wheel(folder, "greeting", "1.0")
+    wheel(folder, "greeting", "2.0")
+    return {"HEELER_PACKAGE_INDEX": str(folder)}
+
+
+@pytest.fixture(scope="session")
 def heeler(
-    model: ScriptedModelProcess, web_pages: Web, mcp_commands: dict[str, str]
+    model: ScriptedModelProcess,
+    web_pages: Web,
+    mcp_commands: dict[str, str],
+    package_index: dict[str, str],
 ) -> Iterator[HeelerInstance]:
     env = {
         "OPENAI_API_BASE": model.base_url,
@@ -60,6 +75,7 @@ def heeler(
         "HEELER_WEB_SEARCH_URL": web_pages.url,
         "EXA_API_KEY": "key-of-the-operator",
         **mcp_commands,
+        **package_index,
     }
     with new_heeler(env=env) as instance:
         yield instance

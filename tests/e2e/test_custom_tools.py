@@ -84,7 +84,7 @@ def test_source_is_run_once_without_becoming_a_tool(http: httpx.Client) -> None:
     refused = http.post("/v1/tools/run", json={"args": {}, "source_code": "nothing"})
     assert refused.status_code == 400
     assert "source_code" in refused.text
-    packages = {"source_code": source, "args": {}, "pip_requirements": [{"name": "requests"}]}
+    packages = {"source_code": source, "args": {}, "pip_requirements": [{"name": "-r/etc/passwd"}]}
     hopeless = http.post("/v1/tools/run", json=packages)
     assert hopeless.status_code == 422, "no client tries again what cannot succeed"
     assert "pip_requirements" in hopeless.text
@@ -243,3 +243,53 @@ async def test_a_call_whose_service_is_killed_is_interrupted_and_the_agent_answe
     assert "whether it took effect is not known" in result.tool_return
     await wait_for("the sweeper", lambda: calls(heeler, agent.id) == ["lost"])
     assert answer.messages[-1].content == "what now"
+
+
+@pytest.mark.operation("POST /v1/sandbox-config/local/recreate-venv")
+def test_a_tool_imports_the_packages_that_it_asks_for(
+    letta: Letta, heeler: HeelerInstance, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """SBX-04, TOOL-21: installed at the first call, kept for the next, made anew on demand."""
+    name = unique("greets").replace("-", "_")
+    source = f"def {name}(who: str):\n    import greeting\n    return greeting.hello(who)\n"
+    schema = {
+        "name": name,
+        "description": "Greet.",
+        "parameters": {
+            "type": "object",
+            "properties": {"who": {"type": "string"}},
+            "required": ["who"],
+        },
+    }
+    fields: dict[str, Any] = {"source_code": source, "json_schema": schema}
+    tool = letta.tools.create(**fields, pip_requirements=[{"name": "greeting", "version": "1.0"}])
+    agent = new_agent(tool_ids=[tool.id])
+
+    def greets() -> Any:
+        said = f'CALL:{name}:{{"who": "Ada"}}'
+        answer = letta.agents.messages.create(agent.id, messages=says(said))
+        [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+        return found
+
+    assert greets().tool_return == "1.0 greets Ada"
+    there = sorted(path.name for path in (heeler.home / "packages").iterdir())
+    assert greets().tool_return == "1.0 greets Ada"
+    assert sorted(path.name for path in (heeler.home / "packages").iterdir()) == there
+    assert http.post("/v1/sandbox-config/local/recreate-venv").json()["type"] == "local"
+    assert greets().tool_return == "1.0 greets Ada"
+    anew = sorted(path.name for path in (heeler.home / "packages").iterdir())
+    assert len(anew) == len(there) + 1
+
+    http.patch(f"/v1/tools/{tool.id}", json={"pip_requirements": [{"name": "no-such-package"}]})
+    failed = greets()
+    assert failed.status == "error"
+    assert "no-such-package" in failed.tool_return
+    assert "pip_requirements" in failed.tool_return
+    http.patch(f"/v1/tools/{tool.id}", json={"pip_requirements": []})
+    assert "No module named 'greeting'" in greets().tool_return
+    shared = {"use_venv": True, "pip_requirements": [{"name": "greeting"}]}
+    config = http.post("/v1/sandbox-config/local", json=shared).json()
+    assert greets().tool_return == "2.0 greets Ada"
+    assert http.delete(f"/v1/sandbox-config/{config['id']}").status_code == 204
+    assert "No module named 'greeting'" in greets().tool_return
+    letta.tools.delete(str(tool.id))

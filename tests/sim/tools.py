@@ -34,6 +34,7 @@ from services.tools.engine.environment_variables import Variables
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sessions import McpSessions
+from services.tools.engine.packages import NoPackages
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
@@ -174,7 +175,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
             repository=service.repository,
             runners={
                 ToolType.custom: CodeRunner(
-                    SimSandbox(), lambda _: "", Variables(SEALER, NoSandboxSettings())
+                    SimSandbox(), lambda _: "", Variables(SEALER, NoSandboxSettings()), NoPackages()
                 ),
                 ToolType.external_mcp: McpRunner(mcp),
             },

@@ -32,6 +32,7 @@ from services.tools.sandbox.places import NoPlace, Places
 from services.tools.sandbox.ports import Outcome, Program, Workspace
 from services.tools.sandbox.sessions import NoSession
 from services.tools.sandbox.spawner_protocol import (
+    PACKAGES_PATH,
     PROGRAM_BYTES_MAX,
     RESULT_BYTES_MAX,
     WORKSPACE_PATH,
@@ -63,6 +64,7 @@ class ProcessSandbox:
         mode: str = CONFINED,
         *,
         workspaces: str = "",
+        packages: str = "",
         places: Places | None = None,
         idle_min: int = IDLE_MIN,
         idle_max: int = IDLE_MAX,
@@ -71,6 +73,7 @@ class ProcessSandbox:
         self.idle_max = idle_max
         self.mode = mode
         self.workspaces = workspaces
+        self.packages = packages
         self.places = places or Places()
         self.calling_places = Places(CALLING, of_organisation_max=CALLING - 1, of_agent_max=2)
         self.runtimes: Runtimes = runtimes()
@@ -113,7 +116,7 @@ class ProcessSandbox:
         if self.mode == UNCONFINED:
             self.folder = tempfile.mkdtemp(prefix="heeler-sandbox-")
             os.chmod(self.folder, 0o711)
-            return unconfined(self.runtimes, self.folder)
+            return unconfined(self.runtimes, self.folder, self.packages)
         if self.mode != CONFINED:
             return []
         bwrap = bubblewrap()
@@ -121,7 +124,7 @@ class ProcessSandbox:
             tried.append("the program bwrap (bubblewrap) is not installed")
             return []
         try:
-            return confined(bwrap, self.runtimes, self.workspaces)
+            return confined(bwrap, self.runtimes, self.workspaces, self.packages)
         except KeyError as machine:
             tried.append(f"there is no filter of system calls for {machine}")
             return []
@@ -182,7 +185,7 @@ class ProcessSandbox:
         assert self.pool is not None
         try:
             async with places.hold(program.org, program.agent_id):
-                sandbox = await self.pool.take()
+                sandbox = await self.pool.take(program.packages)
                 try:
                     return await Execution(sandbox, program.limits, answer=answer).outcome(data)
                 finally:
@@ -196,9 +199,6 @@ class ProcessSandbox:
         """Why a program cannot run here; empty if it can."""
         if self.refusal:
             return self.refusal
-        if program.requirements:
-            wanted = ", ".join(program.requirements[:5])
-            return f"Packages cannot be installed for tools yet: pip_requirements asks for {wanted}"
         if program.language not in LANGUAGES:
             return f"The language {program.language!r} is none of {', '.join(LANGUAGES)}"
         if program.language in ("javascript", "typescript") and self.runtimes.node is None:
@@ -237,8 +237,13 @@ class ProcessSandbox:
         """A program as the process inside reads it."""
         limits = program.limits
         assert self.pool is not None
-        counted = self.pool.confinement.counts_processes
+        confinement = self.pool.confinement
+        counted = confinement.counts_processes
+        packages = (
+            PACKAGES_PATH if confinement.namespaces and program.packages else program.packages
+        )
         return {
+            "packages": packages,
             "stays": False,
             "folder": WORKSPACE_PATH if program.in_workspace else "",
             "language": program.language,

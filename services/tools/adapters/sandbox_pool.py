@@ -57,8 +57,10 @@ class SandboxPool:
             await self.end(first)
         self.balance()
 
-    async def take(self) -> SandboxProcess:
-        """A sandbox that nobody used before; warm if one is left."""
+    async def take(self, packages: str = "") -> SandboxProcess:
+        """A sandbox that nobody used before; warm if one is left. One with packages is cold."""
+        if packages:
+            return await self.cold(packages=packages)
         self.forget_the_dead()
         if self.idle:
             sandbox = self.idle.pop(0)
@@ -68,9 +70,9 @@ class SandboxPool:
         self.balance()
         return sandbox
 
-    async def cold(self, workspace: Workspace | None = None) -> SandboxProcess:
+    async def cold(self, workspace: Workspace | None = None, packages: str = "") -> SandboxProcess:
         """A sandbox that is started now."""
-        sandbox = SandboxProcess(await self.living_spawner(), workspace)
+        sandbox = SandboxProcess(await self.living_spawner(), workspace, packages)
         self.used.add(sandbox)
         try:
             await sandbox.ready()

@@ -91,7 +91,9 @@ class Stream:
 class SandboxProcess:
     """A process in a sandbox of its own. `init` is the first process of its namespace."""
 
-    def __init__(self, spawner: Spawner, workspace: Workspace | None = None) -> None:
+    def __init__(
+        self, spawner: Spawner, workspace: Workspace | None = None, packages: str = ""
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.spawner = spawner
         self.changed = asyncio.Event()
@@ -102,7 +104,7 @@ class SandboxProcess:
         theirs = [pairs[0][0], *(written for _, written in pairs[1:])]
         ours = [read for read, _ in pairs[1:]]
         try:
-            self.started = spawner.spawn(theirs, workspace)
+            self.started = spawner.spawn(theirs, workspace, packages)
         except SpawnerFailed:
             close_all([self.program, *ours])
             raise

@@ -101,7 +101,9 @@ class Spawner:
                 start_new_session=True,  # who kills the group of the service leaves it to clean up
             )
 
-    def spawn(self, files: Sequence[int], workspace: Workspace | None = None) -> Started:
+    def spawn(
+        self, files: Sequence[int], workspace: Workspace | None = None, packages: str = ""
+    ) -> Started:
         """Start one process with these as its stdin, stdout, stderr, result and status; with a
         workspace it is that one's user, where the server may choose."""
         if not self.alive:
@@ -112,7 +114,7 @@ class Spawner:
             Path(self.confinement.folder, str(name)).mkdir(mode=0o700)
         self.started[name] = started
         try:
-            asked = {"name": name, **self.confinement.with_workspace(workspace)}
+            asked = {"name": name, **self.confinement.with_folders(workspace, packages)}
             socket.send_fds(self.control, [json.dumps(asked).encode()], list(files))
         except OSError as error:  # also BlockingIOError: far more than it can start
             del self.started[name]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypedDict
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import RunTool, ToolRunResult
+from services.tools.domain.package_requirements import Requirement, requirements_in
+from services.tools.domain.tool_definition import TYPESCRIPT
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine.environment_variables import Variables
+from services.tools.engine.packages import ToolPackages, Wanted
 from services.tools.sandbox.ports import Limits, Outcome, Program, Sandbox
 
 # What one call may take; `seconds` is said with the call.
@@ -19,6 +23,11 @@ MEMORY_BYTES_MAX = 512 << 20
 PROCESSES_MAX = 64
 OUTPUT_BYTES_MAX = 128 << 10
 FILE_BYTES_MAX = 32 << 20
+SECONDS_MIN = 1.0  # for a call whose time its packages have taken
+NO_NPM = (
+    "Packages of npm are not installed for tools: leave `npm_requirements` out, and use what Node"
+    " has, or write the tool in Python with `pip_requirements`"
+)
 
 
 class CodeRunner:
@@ -26,22 +35,41 @@ class CodeRunner:
     here, empty if it can."""
 
     def __init__(
-        self, sandbox: Sandbox, refusal: Callable[[Program], str], variables: Variables
+        self,
+        sandbox: Sandbox,
+        refusal: Callable[[Program], str],
+        variables: Variables,
+        packages: ToolPackages,
     ) -> None:
         self.sandbox = sandbox
         self.refusal = refusal
         self.variables = variables
+        self.packages = packages
 
     def refused(self, tool: ToolState, command: RunTool) -> str:
         """Why the code of a tool cannot run here."""
-        return self.refusal(program_of(tool, command, org="", environment={}))
+        if tool.source_type == TYPESCRIPT and tool.npm_requirements:
+            return NO_NPM
+        wanted = requirements_of(tool)
+        why = self.refusal(program_of(tool, command, org="", environment={}))
+        return why or self.packages.refused(wanted)
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """What came of the code."""
-        environment = await self.variables.of(command, org)
+        settings = await self.variables.settings.of(org)
+        environment = self.variables.merged(command, settings)
         if isinstance(environment, str):
             return ToolRunResult(status="error", text=environment)
-        outcome = await self.sandbox.run(program_of(tool, command, org, environment))
+        program = program_of(tool, command, org, environment)
+        of_all = settings.requirements if tool.source_type != TYPESCRIPT else ()
+        wanted = Wanted(org, requirements_of(tool), of_all, settings.generation)
+        if wanted.of_tool or wanted.of_all:
+            there = await self.packages.installed(wanted, command.seconds_max)
+            if isinstance(there, str):
+                return ToolRunResult(status="error", text=there)
+            left = max(SECONDS_MIN, command.seconds_max - there.seconds)
+            program = replace(program, packages=there.folder, limits=limits_of(left))
+        outcome = await self.sandbox.run(program)
         return result_of(tool.name, outcome, chars_max=tool.return_char_limit)
 
 
@@ -56,7 +84,6 @@ def program_of(
         function=tool.name,
         arguments=in_order(command.arguments, tool),
         environment={**environment, **names_of(tool, command)},
-        requirements=tuple(requirements_of(tool)),
         limits=limits_of(command.seconds_max),
         org=org,
         agent_id=command.agent_id,
@@ -66,7 +93,7 @@ def program_of(
 def in_order(arguments: JsonObject, tool: ToolState) -> JsonObject:
     """The arguments of a call; in TypeScript they are found by their place, which the schema says.
     What is left out before another one is null."""
-    if tool.source_type != "typescript":
+    if tool.source_type != TYPESCRIPT:
         return arguments
     parameters = (tool.json_schema or {}).get("parameters")
     properties = parameters.get("properties") if isinstance(parameters, dict) else None
@@ -94,15 +121,9 @@ def limits_of(seconds: float) -> Limits:
     )
 
 
-def requirements_of(tool: ToolState) -> list[str]:
-    """The packages that a tool wants, as its package manager reads them."""
-    typescript = tool.source_type == "typescript"
-    wanted = (tool.npm_requirements if typescript else tool.pip_requirements) or []
-    separator = "@" if typescript else "=="
-    return [
-        separator.join(str(part) for part in (one.get("name"), one.get("version")) if part)
-        for one in wanted
-    ]
+def requirements_of(tool: ToolState) -> list[Requirement]:
+    """The packages of Python that a tool wants."""
+    return [] if tool.source_type == TYPESCRIPT else requirements_in(tool.pip_requirements or [])
 
 
 def result_of(name: str, outcome: Outcome, *, chars_max: int) -> ToolRunResult:

@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from services.tools.sandbox.ports import Workspace
-from services.tools.sandbox.spawner_protocol import PROGRAM_PATH, STAGE, WORKSPACE_PATH
+from services.tools.sandbox.spawner_protocol import (
+    PACKAGES_PATH,
+    PROGRAM_PATH,
+    STAGE,
+    WORKSPACE_PATH,
+)
 from services.tools.sandbox.syscall_filter import syscall_filter
 
 INSIDE = Path(__file__).with_name("inside.py")
@@ -73,16 +78,24 @@ class Confinement:
         release = tuple(int(part) for part in os.uname().release.split(".")[:2])
         return self.first_uid is not None or (self.namespaces and release >= LINUX_THAT_COUNTS)
 
-    def with_workspace(self, workspace: Workspace | None) -> dict[str, object]:
-        """What the spawner is told of one sandbox that has a workspace."""
-        if workspace is None:
-            return {}
-        assert self.namespaces, "without them a workspace would be a folder of the machine"
-        path = workspace.path
+    def with_folders(self, workspace: Workspace | None, packages: str) -> dict[str, object]:
+        """What the spawner is told of one sandbox that has a workspace, or packages."""
+        told: dict[str, object] = {}
+        arguments: list[str] = []
+        if workspace is not None:
+            assert self.namespaces, "without them a workspace would be a folder of the machine"
+            arguments += ["--bind", self.staged(workspace.path), WORKSPACE_PATH]
+            told["uid"] = workspace.uid
+        if packages and self.namespaces:
+            arguments += ["--ro-bind", self.staged(packages), PACKAGES_PATH]
+        return told | ({"arguments": arguments} if arguments else {})
+
+    def staged(self, path: str) -> str:
+        """Where the spawner sees a folder of the machine."""
         for source, target in self.stage:
             if Path(path).is_relative_to(source):
-                path = str(Path(target, Path(path).relative_to(source)))
-        return {"uid": workspace.uid, "arguments": ["--bind", path, WORKSPACE_PATH]}
+                return str(Path(target, Path(path).relative_to(source)))
+        return path
 
     def setup(self) -> dict[str, object]:
         """What the spawner is told."""
@@ -128,9 +141,11 @@ def bubblewrap() -> str | None:
         return shutil.which("bwrap")
 
 
-def confined(bwrap: str, found: Runtimes, workspaces: str = "") -> list[Confinement]:
+def confined(
+    bwrap: str, found: Runtimes, workspaces: str = "", packages: str = ""
+) -> list[Confinement]:
     """The ways to wall a process in on this machine, the best one first; `workspaces` is the folder
-    in which those of agents are."""
+    in which those of agents are, `packages` that in which those of tools are."""
     plain = wall(bwrap, found, {})
     if os.geteuid() != 0:
         return [plain]
@@ -146,6 +161,8 @@ def confined(bwrap: str, found: Runtimes, workspaces: str = "") -> list[Confinem
         program = Path(STAGE, "bubblewrap", package.name, "_bin", program.name)
     if workspaces:
         stage[workspaces] = f"{STAGE}/workspaces"
+    if packages:
+        stage[packages] = f"{STAGE}/packages"
     staged = wall(str(program), found, stage)
     staged = replace(staged, stage=tuple(stage.items()), first_uid=FIRST_UID)
     return [staged, replace(plain, first_uid=FIRST_UID), plain]
@@ -209,11 +226,12 @@ def files(readable: list[str], writable: list[str]) -> str:
     return json.dumps({"read": readable, "write": writable})
 
 
-def unconfined(found: Runtimes, folder: str) -> list[Confinement]:
+def unconfined(found: Runtimes, folder: str, packages: str = "") -> list[Confinement]:
     """The weaker mode: a process group of its own, limits, an empty environment, and no wall but
     what Landlock keeps it from. For a server of root each program is another user, if that user
     can reach the interpreter."""
     seen = [*SYSTEM_FOLDERS, *SYSTEM_LINKS, *SYSTEM_FILES, found.python_prefix, found.node or ""]
+    seen += [packages] if packages else []
     argv = (found.python, "-I", "-S", "/dev/fd/5", files(seen, list(DEVICES)))
     data = (INSIDE.read_bytes(),)
     plain = Confinement("process-unconfined", argv, data, folder=folder, namespaces=False)

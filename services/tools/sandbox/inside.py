@@ -284,6 +284,7 @@ def prepare(program: dict[str, Any]) -> None:
     folder = program["folder"] or scratch
     os.environ.clear()
     os.environ.update({"PATH": PATH, "HOME": folder, "TMPDIR": scratch, "LANG": "C.UTF-8"})
+    import_from(program.get("packages", ""))
     os.environ.update(program["environment"])
     os.chdir(folder)
     os.set_inheritable(RESULT, False)
@@ -291,6 +292,13 @@ def prepare(program: dict[str, Any]) -> None:
         stream.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     os.nice(LESS_IMPORTANT)
     limit(program["limits"], program["language"])
+
+
+def import_from(packages: str) -> None:
+    """Let this program, and the Pythons that it starts, use what is installed in a folder."""
+    if packages:
+        sys.path.append(packages)
+        os.environ.update({"PYTHONPATH": packages, "PATH": f"{PATH}:{packages}/bin"})
 
 
 def be_first_to_go() -> None:

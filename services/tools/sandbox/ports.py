@@ -41,7 +41,7 @@ class Program:
     what its last line says, as an interactive interpreter shows it. Shell finds its arguments as
     JSON in the variable ARGUMENTS. `org` and `agent_id` say whose places it takes, and
     `in_workspace` that it begins in the folder of the agent. A `prelude` is Python
-    whose `names()` are there before the first line.
+    whose `names()` are there before the first line. `packages` is a folder that it imports from.
     """
 
     language: str
@@ -51,7 +51,7 @@ class Program:
     last_value: bool = False
     prelude: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    requirements: tuple[str, ...] = ()
+    packages: str = ""
     limits: Limits = Limits()
     org: str = ""
     agent_id: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 STAGE = "/mnt"
 PROGRAM_PATH = "/run/program.py"
+PACKAGES_PATH = "/packages"
 WORKSPACE_PATH = "/workspace"
 LENGTH_BYTES = 4
 # One byte: it waits for a program; LOCKED where Landlock keeps it from other files.

@@ -46,6 +46,7 @@ from services.tools.domain.tool import Tool
 from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine.environment_variables import Variables
+from services.tools.engine.packages import NoPackages
 from services.tools.engine.programs import CodeRunner, in_order, result_of
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
@@ -188,7 +189,10 @@ class Process:
                 repository=self.repository,
                 runners={
                     ToolType.custom: CodeRunner(
-                        self.sandbox, self.sandbox.refused, Variables(SEALER, NoSandboxSettings())
+                        self.sandbox,
+                        self.sandbox.refused,
+                        Variables(SEALER, NoSandboxSettings()),
+                        NoPackages(),
                     )
                 },
                 queries=Queries(world.database),

@@ -16,6 +16,7 @@ from libs.telemetry.settings import TelemetrySettings
 from services.agent.adapters.models.prices import price_tables
 from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings
+from services.memory.settings import EmbeddingSettings
 from services.tools.adapters.mcp.allowed_commands import allowed_commands
 from services.tools.adapters.mcp.settings import McpDeadlines
 from services.tools.adapters.web_search import SearchSettings
@@ -37,6 +38,7 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
         partial(AddressGuard.from_environment, setting)
         for setting in (CALLBACK_HOSTS, MCP_HOSTS, FETCH_HOSTS)
     ),
+    EmbeddingSettings.from_environment,
     McpDeadlines.from_environment,
     allowed_commands,
     price_tables,

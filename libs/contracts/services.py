@@ -61,6 +61,7 @@ SERVICES = (
         aggregates=("Block", "Archive", "Passage"),
         sends=("memory",),
         follows=("agent",),
+        environment=("OPENAI_*", "OLLAMA_BASE_URL"),  # where texts may be embedded
         events_bytes_max=1 << 30,
     ),
     Service(

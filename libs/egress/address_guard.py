@@ -33,8 +33,8 @@ SET_APART = tuple(
 )
 # A gateway translates these to the address of IPv4 in their last 32 bits.
 TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-CALLBACK_HOSTS, MCP_HOSTS, FETCH_HOSTS = (
-    f"HEELER_{purpose}_HOSTS" for purpose in ("CALLBACK", "MCP", "FETCH")
+CALLBACK_HOSTS, MCP_HOSTS, FETCH_HOSTS, EMBEDDING_HOSTS = (
+    f"HEELER_{purpose}_HOSTS" for purpose in ("CALLBACK", "MCP", "FETCH", "EMBEDDING")
 )
 
 

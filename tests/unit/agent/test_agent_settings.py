@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from libs.egress.provider_endpoints import Endpoint
 from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.app import providers
-from services.agent.settings import Endpoint, ProviderSettings
+from services.agent.settings import ProviderSettings
 
 
 def configured(**environment: str) -> ProviderSettings:

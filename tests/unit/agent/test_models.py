@@ -13,6 +13,7 @@ from libs.contracts.bus_messages import Rejected
 from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.model_requests import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
 from libs.contracts.letta_message_mapping import text_of
+from libs.embeddings.embedded_model import embedded_models
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models import model_catalogue
 from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer
@@ -420,7 +421,9 @@ class Published:
             return [(name,) for name in self.from_before]
         self.unheard = parameters["unheard"]
         rows = json.loads(parameters["rows"])
-        self.handles = [(row["kind"], row["position"], row["handle"]) for row in rows]
+        told = [(row["kind"], row["position"], row["handle"]) for row in rows]
+        assert [handle for _, _, handle in told[-2:]] == list(embedded_models())
+        self.handles = told[:-2]  # those of the providers
         assert all(row["doc"]["handle"] == row["handle"] for row in rows)
         return []
 
@@ -444,6 +447,9 @@ class TestCatalogue:
         assert isinstance(config, LLMConfig)
         assert config.model == "z"
         assert isinstance(await catalogue.embedding("a/embed"), EmbeddingConfig)
+        free = await catalogue.embedding("letta/letta-free")
+        assert isinstance(free, EmbeddingConfig)
+        assert (free.handle, free.embedding_dim) == ("letta/letta-free", 384)
         assert clock.seconds == 60.0
 
     async def test_a_start_ends_when_what_is_new_is_published(self) -> None:

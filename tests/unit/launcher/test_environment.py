@@ -41,7 +41,7 @@ def test_a_server_gets_no_secret() -> None:
 @pytest.mark.parametrize(
     ("service", "names"),
     [
-        ("memory", SERVICE),
+        ("memory", SERVICE | {"OPENAI_API_KEY"}),
         ("agent", SERVICE | PROVIDERS),
         ("tools", SERVICE | KEYS),
         ("api", SERVICE | PASSWORDS | KEYS),

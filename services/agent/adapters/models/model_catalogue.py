@@ -15,6 +15,7 @@ from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObj
 from libs.contracts.letta.errors import handle_not_found
 from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.embeddings.embedded_model import embedded_models
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.models.ports import (
@@ -138,6 +139,8 @@ class Catalogue:
 
     async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
         """The config of an embedding model."""
+        if embedded := embedded_models().get(handle):
+            return embedded
         offer = await self.offer(handle, "embeddings")
         return offer if isinstance(offer, Rejected) else offer.embeddings[handle]
 
@@ -159,6 +162,7 @@ class Catalogue:
     def unknown(self, handle: str, kind: str) -> Rejected:
         """The refusal of a handle that nobody offers, with those that somebody does."""
         known = sorted(one for offer in self.offers.values() for one in getattr(offer, kind))
+        known += embedded_models() if kind == "embeddings" else ()
         named = known[:HANDLES_NAMED_MAX]
         return Rejected(code=NOT_FOUND, reason=str(handle_not_found(handle, named)["detail"]))
 
@@ -220,6 +224,11 @@ class Catalogue:
                 await self.publish()
                 self.unpublished = False
 
+    def embeddings(self) -> list[tuple[str, EmbeddingConfig]]:
+        """The embedding models by their handles: those of the providers, and the embedded one."""
+        offered = [pair for offer in self.offers.values() for pair in offer.embeddings.items()]
+        return [*offered, *embedded_models().items()]
+
     async def close(self) -> None:
         """Close what the providers have open."""
         for provider in self.providers.values():
@@ -236,9 +245,7 @@ class Catalogue:
         ] + [
             {"handle": handle, "kind": "embedding", "position": position,
              "doc": embedding_entry(config)}
-            for position, (handle, config) in enumerate(
-                pair for offer in self.offers.values() for pair in offer.embeddings.items()
-            )
+            for position, (handle, config) in enumerate(self.embeddings())
         ]  # fmt: skip
         await self.database.fetch(
             "with fresh as (select * from jsonb_populate_recordset(null::agent.models, %(rows)s)),"

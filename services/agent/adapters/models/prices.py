@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import to_json
 
 from libs.contracts.environment import wrong
+from libs.egress.provider_endpoints import OPENAI_BASE
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
-from services.agent.settings import ANTHROPIC_BASE, OPENAI_BASE, ProviderSettings
+from services.agent.settings import ANTHROPIC_BASE, ProviderSettings
 
 log = logging.getLogger(__name__)
 

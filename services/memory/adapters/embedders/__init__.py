@@ -1,0 +1,1 @@
+"""Embedding models: the one that comes with the server, and those of endpoints."""

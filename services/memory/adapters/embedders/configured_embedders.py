@@ -1,0 +1,106 @@
+"""Which model embeds what: the one place that reads handles and embedding configs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from urllib.parse import urlsplit
+
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.egress.address_guard import AddressGuard, port_of
+from libs.egress.failures import Forbidden
+from libs.egress.guarded_http import Bounds, GuardedHttp
+from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
+from libs.embeddings.embedded_model import DIMENSIONS, HANDLE, LETTA_FREE
+from libs.embeddings.ports import Embedder, EmbeddingRefused
+from services.memory.adapters.embedders.local_embedder import LocalEmbedder
+from services.memory.adapters.embedders.minilm import MiniLm
+from services.memory.adapters.embedders.remote_embedder import (
+    DIMENSIONS_MAX,
+    REQUEST_TEXTS_MAX,
+    EmbeddingEndpoint,
+    RemoteEmbedder,
+)
+from services.memory.settings import EmbeddingSettings
+
+EMBEDDED = (HANDLE, LETTA_FREE)
+# Kinds of endpoints that a config may name by their address, since they speak as OpenAI does.
+LIKE_OPENAI = ("openai", "ollama", "vllm", "lmstudio", "llamacpp", "together", "mistral")
+ANSWER_BYTES_MAX = 16 << 20  # 64 vectors of 4,000 numbers as text
+BOUNDS = Bounds(seconds=10.0, answer_bytes=ANSWER_BYTES_MAX, redirects=0)
+# Endpoints that clients named, of which the ones that were used last are kept.
+NAMED_ENDPOINTS_MAX = 64
+
+
+class ConfiguredEmbedders:
+    """Keeps the contract of `Embedders`: the embedded model, the operator's endpoints, and those
+    that clients name, which are asked without any key of the operator."""
+
+    def __init__(self, settings: EmbeddingSettings) -> None:
+        self.settings = settings
+        self.default = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
+        self.endpoints = {
+            name: EmbeddingEndpoint(one, GuardedHttp(trusting(one), BOUNDS))
+            for name, one in settings.endpoints.items()
+        }
+        self.named: OrderedDict[str, EmbeddingEndpoint] = OrderedDict()
+
+    def for_config(self, config: EmbeddingConfig | None) -> Embedder:
+        """The embedder of a config."""
+        if config is None or config.handle in EMBEDDED:
+            return self.default
+        if not 1 <= config.embedding_dim <= DIMENSIONS_MAX:
+            raise EmbeddingRefused(
+                f"`embedding_config.embedding_dim` must be from 1 to {DIMENSIONS_MAX}, and is"
+                f" {config.embedding_dim}"
+            )
+        name = config.embedding_model
+        return RemoteEmbedder(
+            self.endpoint_of(config),
+            model=config.handle or f"{config.embedding_endpoint_type}/{name}",
+            name=name,
+            dimensions=config.embedding_dim,
+            texts_at_once=config.batch_size or REQUEST_TEXTS_MAX,
+        )
+
+    def endpoint_of(self, config: EmbeddingConfig) -> EmbeddingEndpoint:
+        """Who is asked for a config: the operator's endpoint that its handle names; without a
+        handle, the one at its address, or whoever is there."""
+        provider = (config.handle or "").partition("/")[0] or config.embedding_endpoint_type
+        known = self.endpoints.get(provider)
+        address = (config.embedding_endpoint or "").rstrip("/")
+        if known and (config.handle or address in ("", known.endpoint.base_url)):
+            return known
+        if address and config.embedding_endpoint_type in LIKE_OPENAI:
+            return self.named_endpoint(address)
+        raise EmbeddingRefused(
+            f"no provider is configured for the embedding model"
+            f" {config.handle or config.embedding_model}: set OPENAI_API_KEY, OPENAI_BASE_URL or"
+            f" OLLAMA_BASE_URL, or choose a model of `/v1/models/embedding`, such as {HANDLE}"
+        )
+
+    def named_endpoint(self, address: str) -> EmbeddingEndpoint:
+        """The endpoint at an address that a client named. Raises EmbeddingRefused for one that may
+        not be asked."""
+        try:
+            self.settings.guard.checked(address)
+        except Forbidden as forbidden:
+            reason = f"`embedding_config.embedding_endpoint`: {forbidden}"
+            raise EmbeddingRefused(reason) from forbidden
+        found = self.named.pop(address, None)
+        if found is None:
+            http = GuardedHttp(self.settings.guard, BOUNDS)
+            found = EmbeddingEndpoint(Endpoint(KEY_FOR_KEYLESS, address), http)
+        self.named[address] = found
+        if len(self.named) > NAMED_ENDPOINTS_MAX:
+            self.named.popitem(last=False)
+        return found
+
+    async def aclose(self) -> None:
+        """Embed nothing more."""
+        await self.default.aclose()
+
+
+def trusting(endpoint: Endpoint) -> AddressGuard:
+    """The guard of an endpoint of the operator, who may name a host of his own network."""
+    url = urlsplit(endpoint.base_url)
+    return AddressGuard(frozenset({f"{(url.hostname or '').lower()}:{port_of(url)}"}))

@@ -1,0 +1,130 @@
+"""A model of this process in a thread of its own: loaded when first wanted, a few texts at a time,
+everybody in turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from libs.embeddings.ports import (
+    TEXTS_MAX,
+    EmbeddingRefused,
+    EmbeddingUnavailable,
+    Vector,
+)
+
+# Of each call so many texts are embedded before it is another's turn: a question waits behind a few
+# texts of each file that is being read, and not behind a file.
+TURN_TEXTS_MAX = 8
+# All that may wait: texts are held in memory, and who comes last is to get an answer in time.
+TEXTS_WAITING_MAX = 8_000
+
+
+class Model(Protocol):
+    """A model that embeds where it is called."""
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of a few texts."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """Texts that wait, and the vectors that are there of them."""
+
+    texts: Sequence[str]
+    done: asyncio.Future[list[Vector]]
+    vectors: list[Vector] = field(default_factory=list)
+
+    @property
+    def next_texts(self) -> Sequence[str]:
+        """The texts whose turn it is."""
+        begin = len(self.vectors)
+        return self.texts[begin : begin + TURN_TEXTS_MAX]
+
+
+class LocalEmbedder:
+    """Keeps the contract of `Embedder` with a model that `load` makes, in the thread. Raises
+    EmbeddingUnavailable where too many texts wait."""
+
+    def __init__(self, model: str, dimensions: int, load: Callable[[], Model]) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        self.load = load
+        self.loaded: Model | None = None
+        self.calls: deque[Call] = deque()
+        self.waiting = 0
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
+        self.working: asyncio.Task[None] | None = None
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of unit length for each text."""
+        assert len(texts) <= TEXTS_MAX, "whoever has more texts calls again"
+        if not texts:
+            return []
+        if self.waiting + len(texts) > TEXTS_WAITING_MAX:
+            raise EmbeddingUnavailable(
+                f"{self.waiting} texts wait to be embedded, and at most {TEXTS_WAITING_MAX} may:"
+                " try again in a moment"
+            )
+        call = Call(texts, asyncio.get_running_loop().create_future())
+        self.calls.append(call)
+        self.waiting += len(texts)
+        if self.working is None or self.working.done():
+            self.working = asyncio.create_task(self.work())
+        try:
+            return await call.done
+        finally:
+            self.waiting -= len(texts)
+
+    async def work(self) -> None:
+        """Embed what waits, a few texts of each call in turn, until nothing does."""
+        loop = asyncio.get_running_loop()
+        while self.calls:
+            call = self.calls.popleft()
+            if call.done.done():  # nobody waits for it any more
+                continue
+            try:
+                call.vectors += await loop.run_in_executor(
+                    self.thread, self.embedded, call.next_texts
+                )
+            except Exception as problem:  # is whose call it is
+                self.end(call, problem)
+                continue
+            if len(call.vectors) < len(call.texts):
+                self.calls.append(call)
+            else:
+                self.end(call, call.vectors)
+
+    def end(self, call: Call, outcome: list[Vector] | Exception) -> None:
+        """Give a call what it waits for, if it still does."""
+        if call.done.done():
+            return
+        if isinstance(outcome, Exception):
+            call.done.set_exception(outcome)
+        else:
+            call.done.set_result(outcome)
+
+    def embedded(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of a few texts; in the thread. Raises EmbeddingRefused without a model."""
+        if self.loaded is None:
+            try:
+                self.loaded = self.load()
+            except (ImportError, OSError) as missing:
+                raise EmbeddingRefused(
+                    f"the embedding model {self.model} is not installed ({missing}): install what"
+                    " services/memory/pyproject.toml names, or give the archive another model"
+                ) from missing
+        return self.loaded.embed(texts)
+
+    async def aclose(self) -> None:
+        """Embed nothing more; what waits is given up."""
+        if self.working is not None:
+            self.working.cancel()
+        for call in self.calls:
+            call.done.cancel()
+        self.thread.shutdown(wait=False, cancel_futures=True)

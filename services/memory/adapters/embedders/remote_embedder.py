@@ -1,0 +1,166 @@
+"""Models of endpoints that speak as OpenAI does: OpenAI, vLLM, LM Studio, LocalAI, Ollama."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from pydantic_core import from_json, to_json
+
+from libs.egress.failures import EgressFailed, Forbidden
+from libs.egress.guarded_http import Answer, OutgoingRequest
+from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
+from libs.embeddings.ports import (
+    TEXTS_MAX,
+    EmbeddingFailed,
+    EmbeddingRefused,
+    EmbeddingUnavailable,
+    Vector,
+)
+
+# Texts of one request; and what all requests of one call may take together.
+REQUEST_TEXTS_MAX = 64
+CALL_SECONDS_MAX = 60.0
+# Requests to one endpoint at once, and that wait for one of these places: an endpoint that is slow
+# costs those who use it an answer, and nobody else.
+REQUESTS_MAX = 8
+WAITING_MAX = 32
+DIMENSIONS_MAX = 4_000  # more do not fit into a row beside the rest
+REASON_CHARS_MAX = 300
+# What passes: too many requests, a request that took too long, and whatever the endpoint suffers.
+TRANSIENT = (408, 409, 425, 429)
+
+
+class Http(Protocol):
+    """What asks an address."""
+
+    async def send(self, request: OutgoingRequest) -> Answer:
+        """The whole answer. Raises EgressFailed."""
+        ...
+
+
+class EmbeddingEndpoint:
+    """An endpoint with its bounds, which all of its models share."""
+
+    def __init__(self, endpoint: Endpoint, http: Http) -> None:
+        self.endpoint = endpoint
+        self.http = http
+        self.places = asyncio.Semaphore(REQUESTS_MAX)
+        self.asked = 0
+
+    async def embeddings(self, body: Mapping[str, Any]) -> Any:
+        """The answer to a request for vectors. Raises EmbeddingFailed."""
+        if self.asked >= REQUESTS_MAX + WAITING_MAX:
+            raise self.unavailable(f"{self.asked} requests wait for it already")
+        self.asked += 1
+        try:
+            async with self.places:
+                answer = await self.http.send(self.request(body))
+        except Forbidden as forbidden:
+            raise EmbeddingRefused(f"{self.name} may not be asked: {forbidden}") from forbidden
+        except EgressFailed as failed:
+            raise self.unavailable(str(failed)) from failed
+        finally:
+            self.asked -= 1
+        if answer.status != 200:
+            raise self.failure(answer)
+        try:
+            return from_json(answer.body)
+        except ValueError as invalid:
+            raise self.unavailable(f"it answered with what is no JSON: {invalid}") from invalid
+
+    def request(self, body: Mapping[str, Any]) -> OutgoingRequest:
+        """What is sent, with who asks."""
+        headers = {"Content-Type": "application/json", **self.endpoint.headers}
+        if self.endpoint.api_key != KEY_FOR_KEYLESS:
+            headers.setdefault("Authorization", f"Bearer {self.endpoint.api_key}")
+        query = urlencode(self.endpoint.query)
+        url = f"{self.endpoint.base_url}/embeddings{'?' if query else ''}{query}"
+        return OutgoingRequest("POST", url, headers, to_json(body))
+
+    @property
+    def name(self) -> str:
+        """How people find it."""
+        return f"the embedding endpoint {self.endpoint.base_url}"
+
+    def failure(self, answer: Answer) -> EmbeddingFailed:
+        """What an HTTP error means: to try again, or not."""
+        words = answer.body[:4_000].decode(errors="replace")
+        for secret in self.endpoint.secrets:
+            words = words.replace(secret, "...")
+        reason = f"it answered {answer.status}: {words[:REASON_CHARS_MAX]}"
+        if answer.status in TRANSIENT or answer.status >= 500:
+            return self.unavailable(reason)
+        return EmbeddingRefused(f"{self.name} refused: {reason}")
+
+    def unavailable(self, reason: str) -> EmbeddingUnavailable:
+        """What passes."""
+        return EmbeddingUnavailable(f"{self.name} gives no vectors now, try again: {reason}")
+
+
+class RemoteEmbedder:
+    """Keeps the contract of `Embedder` with a model of an endpoint, which knows it by `name`."""
+
+    def __init__(
+        self,
+        endpoint: EmbeddingEndpoint,
+        *,
+        model: str,
+        name: str,
+        dimensions: int,
+        texts_at_once: int = REQUEST_TEXTS_MAX,
+    ) -> None:
+        self.endpoint = endpoint
+        self.model = model
+        self.name = name
+        self.dimensions = dimensions
+        self.texts_at_once = max(1, min(texts_at_once, REQUEST_TEXTS_MAX))
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of unit length for each text."""
+        assert len(texts) <= TEXTS_MAX, "whoever has more texts calls again"
+        step = self.texts_at_once
+        parts = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
+        try:
+            async with asyncio.timeout(CALL_SECONDS_MAX):
+                return [vector for part in parts for vector in await self.embedded(part)]
+        except TimeoutError as late:
+            why = f"{len(texts)} texts took longer than {CALL_SECONDS_MAX:g} seconds"
+            raise self.endpoint.unavailable(why) from late
+
+    async def embedded(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of one request."""
+        # A text that is empty is refused by OpenAI.
+        body: dict[str, Any] = {
+            "model": self.name,
+            "input": [text.encode(errors="replace").decode() or " " for text in texts],
+            "encoding_format": "float",
+        }
+        if self.name.startswith("text-embedding-3"):
+            body["dimensions"] = self.dimensions
+        answer = await self.endpoint.embeddings(body)
+        try:
+            data = sorted(answer["data"], key=lambda one: int(one["index"]))
+            vectors = [unit([float(number) for number in one["embedding"]]) for one in data]
+        except (KeyError, TypeError, ValueError) as odd:
+            raise self.endpoint.unavailable(f"its answer holds no vectors ({odd!r})") from odd
+        if len(vectors) != len(texts):
+            why = f"it gave {len(vectors)} vectors for {len(texts)} texts"
+            raise self.endpoint.unavailable(why)
+        if any(len(vector) != self.dimensions for vector in vectors):
+            raise EmbeddingRefused(
+                f"the model {self.name} gives {len(vectors[0])} numbers and not"
+                f" {self.dimensions}: set `embedding_config.embedding_dim` to {len(vectors[0])}"
+            )
+        return vectors
+
+
+def unit(vector: list[float]) -> Vector:
+    """The vector with the length 1. Raises ValueError for one that has no direction."""
+    length = math.hypot(*vector)
+    if not 0 < length < math.inf:
+        raise ValueError("a vector without a direction")
+    return [number / length for number in vector]

@@ -1,0 +1,195 @@
+"""Which model embeds what, and what endpoints do wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from libs.contracts.environment import WrongSetting
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.egress.failures import Forbidden, TooLate
+from libs.egress.guarded_http import Answer, OutgoingRequest
+from libs.egress.provider_endpoints import Endpoint
+from libs.embeddings.embedded_model import HANDLE, LETTA_FREE, embedded_models
+from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable
+from services.memory.adapters.embedders import remote_embedder
+from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
+from services.memory.adapters.embedders.remote_embedder import EmbeddingEndpoint, RemoteEmbedder
+from services.memory.settings import EmbeddingSettings
+from tests.scripted_model.handle import ScriptedModel
+
+SMALL = EmbeddingConfig(
+    embedding_endpoint_type="openai",
+    embedding_endpoint="http://elsewhere.example/v1",
+    embedding_model="text-embedding-3-small",
+    embedding_dim=1_536,
+    handle="openai/text-embedding-3-small",
+)
+
+
+def embedders(**environment: str) -> ConfiguredEmbedders:
+    return ConfiguredEmbedders(EmbeddingSettings.from_environment(environment))
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    async with ScriptedModel() as scripted:
+        yield scripted
+
+
+def test_one_resolver_knows_every_handle() -> None:
+    """MEM-15: agents without a config, and those of old clients, have the embedded model."""
+    made = embedders(OPENAI_API_KEY="k", OLLAMA_BASE_URL="http://localhost:11434/")
+    assert {made.for_config(one).model for one in (None, *embedded_models().values())} == {HANDLE}
+    assert {*embedded_models()} == {HANDLE, LETTA_FREE}
+    small = made.for_config(SMALL)
+    assert isinstance(small, RemoteEmbedder)
+    assert (small.model, small.dimensions) == ("openai/text-embedding-3-small", 1_536)
+    assert small.endpoint.endpoint.base_url == "https://api.openai.com/v1", "its handle says whose"
+    nomic = SMALL.model_copy(
+        update={
+            "handle": None,
+            "embedding_endpoint_type": "ollama",
+            "embedding_model": "nomic-embed-text",
+            "embedding_endpoint": None,
+        }
+    )
+    ollama = made.for_config(nomic)
+    assert isinstance(ollama, RemoteEmbedder)
+    assert ollama.model == "ollama/nomic-embed-text"
+    assert ollama.endpoint.endpoint.base_url == "http://localhost:11434/v1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "set OPENAI_API_KEY"),
+        ({"handle": None, "embedding_endpoint_type": "pinecone"}, "no provider is configured"),
+        ({"handle": None, "embedding_endpoint": "http://127.0.0.1/v1"}, "HEELER_EMBEDDING_HOSTS"),
+        ({"embedding_dim": 9_999}, "`embedding_config.embedding_dim`"),
+    ],
+)
+def test_a_config_that_nobody_can_embed_is_refused_at_once(
+    changes: dict[str, Any], why: str
+) -> None:
+    config = SMALL.model_copy(update=changes)
+    if not changes:
+        config = config.model_copy(update={"embedding_endpoint": None})
+    with pytest.raises(EmbeddingRefused, match=why):
+        embedders().for_config(config)
+
+
+def test_an_endpoint_that_a_client_names_gets_no_key_of_the_operator() -> None:
+    made = embedders(OPENAI_API_KEY="secret-of-the-operator")
+    named = made.for_config(SMALL.model_copy(update={"handle": None}))
+    assert isinstance(named, RemoteEmbedder)
+    request = named.endpoint.request({})
+    assert request.url == "http://elsewhere.example/v1/embeddings"
+    assert "Authorization" not in request.headers
+    known = made.for_config(SMALL)
+    assert isinstance(known, RemoteEmbedder)
+    assert "Bearer secret" in known.endpoint.request({}).headers["Authorization"]
+
+
+@pytest.mark.parametrize("setting", ["OLLAMA_BASE_URL", "OPENAI_BASE_URL"])
+def test_a_wrong_address_is_refused_by_its_name(setting: str) -> None:
+    with pytest.raises(WrongSetting, match=setting):
+        embedders(**{setting: "localhost"})
+
+
+async def test_texts_are_embedded_by_an_endpoint_of_this_machine_in_batches(
+    model: ScriptedModel,
+) -> None:
+    made = embedders(OPENAI_BASE_URL=model.base_url, OPENAI_API_KEY="k")
+    embedder = made.for_config(SMALL.model_copy(update={"batch_size": 32}))
+    texts = [f"word{n} and more" for n in range(70)]
+    vectors = await embedder.embed([*texts, "", "\ud800"])
+    assert [len(one) for one in vectors] == [1_536] * 72
+    assert math.isclose(math.hypot(*vectors[0]), 1)
+    asked = await model.requests()
+    assert [len(one["input"]) for one in asked] == [
+        32,
+        32,
+        8,
+    ]
+    await model.fail(429, kind="embeddings")
+    with pytest.raises(EmbeddingUnavailable, match=r"try again.*429"):
+        await embedder.embed(["a"])
+    await model.fail(400, kind="embeddings")
+    with pytest.raises(EmbeddingRefused, match="400"):
+        await embedder.embed(["a"])
+    wrong = made.for_config(
+        SMALL.model_copy(update={"embedding_model": "other", "embedding_dim": 99})
+    )
+    with pytest.raises(EmbeddingRefused, match="to 1536"):
+        await wrong.embed(["a"])
+
+
+class Answers:
+    """An endpoint that answers as it is told to, when it is told to."""
+
+    def __init__(self, answer: object, status: int = 200) -> None:
+        self.answer = answer
+        self.status = status
+        self.free = asyncio.Event()
+        self.free.set()
+
+    async def send(self, request: OutgoingRequest) -> Answer:
+        await self.free.wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        text = self.answer if isinstance(self.answer, str) else json.dumps(self.answer)
+        return Answer(self.status, {}, request.url, text.encode())
+
+
+def remote(answers: Answers) -> RemoteEmbedder:
+    endpoint = Endpoint("secret-key", "http://localhost/v1", secrets=("secret-key",))
+    made = EmbeddingEndpoint(endpoint, answers)
+    return RemoteEmbedder(made, model="openai/m", name="m", dimensions=2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "error", "why"),
+    [
+        ("not json", 200, EmbeddingUnavailable, "no JSON"),
+        ({"data": [{"index": 0}]}, 200, EmbeddingUnavailable, "holds no vectors"),
+        ({"data": []}, 200, EmbeddingUnavailable, "0 vectors for 1 texts"),
+        ({"data": [{"index": 0, "embedding": [0, 0]}]}, 200, EmbeddingUnavailable, "direction"),
+        ('{"data": [{"index": 0, "embedding": [NaN, 1]}]}', 200, EmbeddingUnavailable, "direction"),
+        (TooLate("there was no answer"), 200, EmbeddingUnavailable, "no answer"),
+        (Forbidden("it leads away"), 200, EmbeddingRefused, "may not be asked"),
+        ("down", 503, EmbeddingUnavailable, "503"),
+        ("wrong: secret-key", 401, EmbeddingRefused, r"wrong: \.\.\."),
+    ],
+    ids=["text", "empty", "few", "zero", "nan", "late", "forbidden", "down", "key"],
+)
+async def test_what_an_endpoint_does_wrong_is_said(
+    answer: object, status: int, error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        await remote(Answers(answer, status)).embed(["a"])
+
+
+async def test_a_slow_endpoint_has_a_bounded_line_and_a_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = Answers({"data": [{"index": 0, "embedding": [3, 4]}]})
+    answers.free.clear()
+    embedder = remote(answers)
+    room = remote_embedder.REQUESTS_MAX + remote_embedder.WAITING_MAX
+    calls = [asyncio.create_task(embedder.embed(["a"])) for _ in range(room)]
+    await asyncio.sleep(0)
+    with pytest.raises(EmbeddingUnavailable, match="wait for it already"):
+        await embedder.embed(["a"])
+    answers.free.set()
+    assert await asyncio.gather(*calls) == [[[0.6, 0.8]]] * room
+    answers.free.clear()
+    monkeypatch.setattr(remote_embedder, "CALL_SECONDS_MAX", 0.01)
+    with pytest.raises(EmbeddingUnavailable, match="longer than"):
+        await embedder.embed(["a"])
+    assert embedder.endpoint.asked == 0

@@ -1,0 +1,115 @@
+"""The thread that embeds: everybody in turn, within bounds, and the model that comes along."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from libs.embeddings.embedded_model import DIMENSIONS, HANDLE
+from libs.embeddings.hash_embedder import word_vector
+from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable, Vector
+from services.memory.adapters.embedders import local_embedder
+from services.memory.adapters.embedders.local_embedder import TURN_TEXTS_MAX, LocalEmbedder, Model
+from services.memory.adapters.embedders.minilm import (
+    TOKENS_AT_ONCE_MAX,
+    MiniLm,
+    batches,
+)
+
+
+class Words:
+    """A model that may be held up, and says what it embedded, and where."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.free.set()
+        self.turns: list[str] = []
+        self.threads: set[str] = set()
+
+    def embed(self, texts: Sequence[str]) -> list[Vector]:
+        assert self.free.wait(10)
+        self.turns.append(texts[0])
+        self.threads.add(threading.current_thread().name)
+        return [word_vector(text, 8) for text in texts]
+
+
+async def test_the_vectors_come_in_the_order_of_the_texts() -> None:
+    model = Words()
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    texts = [f"word{n}" for n in range(3 * TURN_TEXTS_MAX + 1)]
+    assert await embedder.embed(texts) == [word_vector(text, 8) for text in texts]
+    assert await embedder.embed([]) == []
+    assert threading.current_thread().name not in model.threads
+    await embedder.aclose()
+
+
+async def test_a_question_waits_for_a_few_texts_of_a_file_and_not_for_the_file() -> None:
+    model = Words()
+    model.free.clear()
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    file = asyncio.create_task(embedder.embed([f"file{n}" for n in range(500)]))
+    await asyncio.sleep(0)
+    question = asyncio.create_task(embedder.embed(["question"]))
+    gone = asyncio.create_task(embedder.embed(["nobody waits for this"]))
+    await asyncio.sleep(0)
+    gone.cancel()
+    model.free.set()
+    await asyncio.gather(file, question)
+    assert model.turns.index("question") <= 2
+    assert "nobody waits for this" not in model.turns
+    assert embedder.waiting == 0
+    await embedder.aclose()
+
+
+async def test_who_comes_when_too_many_wait_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_embedder, "TEXTS_WAITING_MAX", 10)
+    model = Words()
+    model.free.clear()
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    first = asyncio.create_task(embedder.embed(["a"] * 9))
+    await asyncio.sleep(0)
+    with pytest.raises(EmbeddingUnavailable, match="try again"):
+        await embedder.embed(["b"] * 2)
+    second = asyncio.create_task(embedder.embed(["c"]))
+    model.free.set()
+    assert [len(one) for one in await asyncio.gather(first, second)] == [9, 1]
+    await embedder.aclose()
+
+
+async def test_without_its_package_the_model_refuses_and_says_what_to_do() -> None:
+    def load() -> Model:
+        raise ModuleNotFoundError("No module named 'onnxruntime'")
+
+    embedder = LocalEmbedder("words", 8, load)
+    for _ in range(2):
+        with pytest.raises(EmbeddingRefused, match="install what"):
+            await embedder.embed(["a"])
+    await embedder.aclose()
+
+
+def test_texts_are_read_together_as_far_as_they_fit() -> None:
+    tokens = [[1] * n for n in (256, 256, 256, 3, 3, 200)]
+    parts = batches(tokens)
+    assert [one for part in parts for one in part] == tokens
+    assert all(len(part) * max(map(len, part)) <= TOKENS_AT_ONCE_MAX for part in parts)
+    assert [len(part) for part in parts] == [2, 2, 2]
+    assert batches([]) == []
+
+
+async def test_the_model_that_comes_along_knows_what_words_mean() -> None:
+    """MEM-14: and reads the beginning of what is too long for it."""
+    embedder = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
+    texts = ["Her sister adopted a puppy", "A new dog in the family", "The compiler failed", ""]
+    puppy, dog, compiler, nothing = await embedder.embed(texts)
+    assert all(math.isclose(math.hypot(*one), 1, abs_tol=1e-5) for one in (puppy, dog, nothing))
+    assert math.sumprod(puppy, dog) > 0.4 > 0.2 > math.sumprod(puppy, compiler)
+    [same] = await embedder.embed(texts[:1])
+    assert math.isclose(math.sumprod(puppy, same), 1, abs_tol=1e-5), "alone or with others"
+    long = "dog " * 300
+    first, longer = await embedder.embed([long, long + "compiler \ud800\x00" * 100_000])
+    assert math.isclose(math.sumprod(first, longer), 1, abs_tol=1e-5)
+    await embedder.aclose()

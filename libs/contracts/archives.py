@@ -9,11 +9,12 @@ from pydantic import Field
 
 from libs.contracts.bus_messages import Command, Event, JsonObject, Value
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.archive_requests import PASSAGES_MAX
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.contracts.memory import SERVICE, Cause
 
 # One command, and so one commit.
-PASSAGES_INSERTED_MAX = 200
+PASSAGES_INSERTED_MAX = PASSAGES_MAX
 PASSAGES_DELETED_MAX = 1_000
 PASSAGES_FOUND_MAX = 100
 
@@ -190,6 +191,7 @@ class ArchiveCreated(Event):
     embedding_config: EmbeddingConfig | None = None
     metadata: JsonObject | None = None
     agent_id: str = ""
+    created_by_id: str | None = None
 
 
 class ArchiveChanged(Event):
@@ -198,6 +200,7 @@ class ArchiveChanged(Event):
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "archive.changed"
     changes: JsonObject
+    changed_by_id: str | None = None
 
 
 class ArchiveAttached(Event):
@@ -243,7 +246,6 @@ class PassageCreated(Event):
     created_at: datetime | None = None
     created_by_id: str | None = None
     embedding: Embedding
-    embedding_config: EmbeddingConfig | None = None
     cause: Cause | None = None
 
 

@@ -19,6 +19,7 @@ INVOKE_AGENT: Final = "invoke_agent"
 CREATE_MEMORY: Final = "create_memory"
 UPDATE_MEMORY: Final = "update_memory"
 DELETE_MEMORY: Final = "delete_memory"
+SEARCH_MEMORY: Final = "search_memory"
 
 # GenAI
 OPERATION: Final = "gen_ai.operation.name"

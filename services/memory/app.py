@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts import agent, conversation
+from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
+from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
 from services.memory.adapters.memory_telemetry import observed
+from services.memory.adapters.passage_search import PostgresPassageSearch
 from services.memory.handlers import Handlers
 from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
+from services.memory.settings import EmbeddingSettings
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
-    """The memory service reads no variables of its own."""
-    return wire
+    """The wiring with the endpoints that the environment names."""
+    settings = EmbeddingSettings.from_environment(environment)
+    return partial(wire, settings=settings)
 
 
-async def wire(runtime: Runtime) -> None:
-    """Say what the memory service answers and what it follows."""
+async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[], Awaitable[None]]:
+    """Say what the memory service answers, follows and sweeps; returns what ends it."""
+    embedders = ConfiguredEmbedders(settings)
     attached = PostgresAttachedAgents(runtime.database)
-    policies = Policies(runtime.bus, attached)
-    history = PostgresBlockHistory(runtime.database)
-    handlers = Handlers(HandlerPorts(runtime.clock, attached, history))
+    archives = PostgresArchiveQueries(runtime.database)
+    policies = Policies(runtime.bus, attached, archives, runtime.clock, runtime.ids)
+    ports = HandlerPorts(
+        clock=runtime.clock,
+        attached=attached,
+        history=PostgresBlockHistory(runtime.database),
+        archives=archives,
+        passages=PostgresPassageSearch(runtime.database),
+        embedders=embedders,
+        locks=runtime.service.locks,
+    )
+    handlers = Handlers(ports)
     await runtime.service.handle(observed(handlers.table()))
     await runtime.service.follow(
         "agent",
@@ -33,3 +49,5 @@ async def wire(runtime: Runtime) -> None:
             conversation.ConversationDeleted: policies.conversation_deleted,
         },
     )
+    runtime.service.sweepers.append(policies.archives.sweep)
+    return embedders.aclose

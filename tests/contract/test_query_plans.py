@@ -34,6 +34,7 @@ from services.api.adapters.conversation_run_queries import ConversationRunQuerie
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries, Searched
 from services.api.adapters.resource_query_builder import (
+    Filter,
     Resource,
     ResourceQueries,
     Slice,
@@ -55,16 +56,19 @@ from services.api.http.request_parsing import Page
 from services.api.resources.agent_blocks import ATTACHED, IS_ATTACHED
 from services.api.resources.agents import AGENTS
 from services.api.resources.agents import TOOLS as AGENT_TOOLS
+from services.api.resources.archives import ARCHIVES, SEARCHING
 from services.api.resources.blocks import BLOCKS
 from services.api.resources.conversations import CONVERSATIONS
 from services.api.resources.mcp_discoveries import MCP_SERVERS
 from services.api.resources.mcp_servers_by_name import by_name
+from services.api.resources.passages import OF_AGENT, PASSAGES
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.sandbox_configs import CONFIGS
 from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs import TOOL_RUNS
 from services.api.resources.tool_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
+from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
@@ -75,6 +79,7 @@ from services.tools.adapters.tool_permission_queries import PostgresToolPermissi
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
 )
+from tests.contract.archive_examples import ARCHIVE, PASSAGE
 from tests.contract.examples import (
     AGENT,
     BESIDE,
@@ -96,6 +101,12 @@ SIZES = (0, 20, 2_000)
 UNCOUNTED = -2_000  # as many rows, which Postgres has not counted yet
 TABLES = {
     "memory.blocks": "'block-' || n, '{org}', now(), 1, 'human', '{{}}'",
+    "memory.archives": "'archive-' || n, '{org}', now(), 1, 'Facts', '{{}}', null",
+    "memory.archive_agents": "'archive-' || n || ' agent-' || n, 'archive-' || n, 'agent-' || n,"
+    " '{org}', now()",
+    "memory.archive_removals": "'archive-gone-' || n, '{org}', now()",
+    "memory.passages": "'passage-' || n, '{org}', 'archive-' || n % 50, 'passage-' || n, null,"
+    " now(), 1, 'Likes tea', '{{}}', '{{}}', null, 'words', '[1,0]'",
     "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
     "tools.events": "n, pg_current_xact_id(), 'tool-' || n, 1, 'tool.created', 1, '{org}',"
     " 'tool-' || n, '{{}}', '{{}}', now()",
@@ -281,6 +292,14 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     ToolUsageQueries: {"usage": lambda reads: reads.usage(ORG, AGENT)},
     PostgresDeletedAgents: {"deleted": lambda reads: reads.deleted(ORG, [AGENT])},
+    PostgresArchiveQueries: {
+        "agent": lambda archives: archives.agent(ORG, AGENT),
+        "collections_of": lambda archives: archives.collections_of(ORG, AGENT),
+        "collections": lambda archives: archives.collections(ORG, [ARCHIVE]),
+        "passages_left": lambda archives: archives.passages_left(ORG, ARCHIVE, 10),
+        "passage_count": lambda archives: archives.passage_count(ORG, ARCHIVE),
+        "all_collections": lambda archives: archives.all_collections(ORG),
+    },
     PostgresAttachedAgents: {
         "blocks_without_holder": lambda holders: holders.blocks_without_holder(ORG, [BLOCK]),
         "same_label": lambda attached: attached.same_label(ORG, BLOCK, "human"),
@@ -293,10 +312,12 @@ WHOLE: dict[type, set[str]] = {
     PostgresRunQueries: {"orphaned_turns"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},
+    PostgresArchiveQueries: {"removals", "orphaned"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {
     "agent": (AGENTS, AGENT),
+    "archive": (ARCHIVES, ARCHIVE),
     "block": (BLOCKS, BLOCK),
     "conversation": (CONVERSATIONS, BESIDE),
     "run": (RUNS, RUN),
@@ -379,6 +400,18 @@ async def resources_have_keys(explained: Explained) -> None:
         assert explained.without_key() == []
     explained.scans = []
     await reads.page(CALLS, filter_of(CallPage(agent_id=AGENT), ORG), Slice())
+    assert explained.without_key() == []
+    for condition, agent_or_archive in ((OF_AGENT, AGENT), (SEARCHING, ARCHIVE)):
+        explained.scans = []
+        resource = PASSAGES if condition == OF_AGENT else AGENTS
+        found = filter_of(Page(), ORG).by_key(
+            condition, agent=agent_or_archive, archive=agent_or_archive
+        )
+        await reads.page(resource, found, Slice(), bytes_max=1_000)
+        assert explained.without_key() == []
+    explained.scans = []
+    found = Filter(["v.org = %(org)s", "v.id = any(%(ids)s)"], {"org": ORG, "ids": [PASSAGE]})
+    await reads.page(PASSAGES, found, Slice())
     assert explained.without_key() == []
     queries, page = ToolQueries(reads), ToolPage(name="roll_1")
     for tools in (

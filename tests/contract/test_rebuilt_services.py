@@ -18,6 +18,15 @@ from deploy.migrate import migrate_all
 from deploy.rebuild import owners, read_models
 from libs.contracts.agent import AgentCreated, AgentRequested
 from libs.contracts.approvals import ApprovalRequested
+from libs.contracts.archives import (
+    ArchiveAttached,
+    ArchiveChanged,
+    ArchiveCreated,
+    ArchiveDeleted,
+    ArchiveDetached,
+    PassageCreated,
+    PassageDeleted,
+)
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.called_runs import RunCalled
@@ -52,6 +61,7 @@ from libs.contracts.tools import ToolChanged, ToolCreated
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore
+from tests.contract.archive_examples import ARCHIVE, PASSAGE
 from tests.contract.examples import (
     AGENT,
     BLOCK,
@@ -68,7 +78,14 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PASSWORDS = {"memory": "m", "tools": "t", "agent": "a", "api": "p"}
 # What happens to one aggregate after the other, by the examples of the events.
 STORIES: dict[str, list[list[type[Event]]]] = {
-    "memory": [[BlockCreated, BlockChanged], [BlockCreated]],
+    "memory": [
+        [BlockCreated, BlockChanged],
+        [BlockCreated],
+        [ArchiveCreated, ArchiveChanged, ArchiveAttached, ArchiveDetached],
+        [ArchiveCreated, ArchiveDeleted],
+        [PassageCreated],
+        [PassageCreated, PassageDeleted],
+    ],
     "tools": [
         [ToolCreated, ToolChanged],
         [ToolCreated],
@@ -114,7 +131,17 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
     for version, kind in enumerate(kinds, 1):
         [example, *_] = [one for one in EVENTS if type(one) is kind]
         text = example.model_dump_json().replace("message-66666666", f"message-6666666{number}")
-        for known in (AGENT, BLOCK, CONVERSATION, MCP_SERVER, RUN, TOOL, TOOL_RUN):
+        for known in (
+            AGENT,
+            BLOCK,
+            CONVERSATION,
+            MCP_SERVER,
+            RUN,
+            TOOL,
+            TOOL_RUN,
+            ARCHIVE,
+            PASSAGE,
+        ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(
             update={
@@ -128,6 +155,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
         if isinstance(event, BlockCreated):
             block = event.block.model_copy(update={"metadata": ODD})
             event = event.model_copy(update={"block": block})
+        if isinstance(event, ArchiveCreated | PassageCreated):
+            event = event.model_copy(update={"metadata": ODD})
         if isinstance(event, ToolCreated):
             tool = event.tool.model_copy(update={"metadata_": ODD})
             event = event.model_copy(update={"tool": tool})

@@ -41,6 +41,23 @@ MESSAGES = [
     "POST /v1/agents/{agent_id}/messages/stream",
     "GET /v1/agents/{agent_id}/messages",
 ]
+ARCHIVES = [
+    "POST /v1/archives/",
+    "GET /v1/archives/",
+    "GET /v1/archives/{archive_id}",
+    "PATCH /v1/archives/{archive_id}",
+    "DELETE /v1/archives/{archive_id}",
+    "POST /v1/archives/{archive_id}/passages",
+    "POST /v1/archives/{archive_id}/passages/batch",
+    "DELETE /v1/archives/{archive_id}/passages/{passage_id}",
+    "POST /v1/passages/search",
+    "POST /v1/agents/{agent_id}/archival-memory",
+    "GET /v1/agents/{agent_id}/archival-memory",
+    "GET /v1/agents/{agent_id}/archival-memory/search",
+    "DELETE /v1/agents/{agent_id}/archival-memory/{memory_id}",
+    "PATCH /v1/agents/{agent_id}/archives/attach/{archive_id}",
+    "PATCH /v1/agents/{agent_id}/archives/detach/{archive_id}",
+]
 RUNS = ["GET /v1/runs/", "GET /v1/runs/{run_id}", "GET /v1/models/", "GET /v1/health/"]
 
 
@@ -53,6 +70,7 @@ def proves(file: str, operations: list[str], client: str) -> Any:
 FILES = [
     proves("agents.test.mjs", AGENTS, MODERN),
     proves("blocks.test.mjs", [*BLOCKS, "GET /v1/blocks/{block_id}/agents"], MODERN),
+    proves("archives.test.mjs", ARCHIVES, MODERN),
     proves("messages.test.mjs", MESSAGES, MODERN),
     proves(
         "runs.test.mjs",

@@ -115,6 +115,12 @@ BODIES: dict[str, list[Any]] = {
             "initial_message_sequence": MESSAGES["messages"],
         },
     ],
+    "create_archive": [{"name": "a", "description": "d"}],
+    "update_archive": [{"name": "b", "description": None}],
+    "create_agent_passage": [{"text": "Likes tea", "tags": ["a"], "created_at": "2026-01-01"}],
+    "create_passage": [{"text": "Likes tea", "tags": ["a"], "metadata": {"a": 1}}],
+    "create_passages": [{"passages": [{"text": "Likes tea"}, {"text": "b", "tags": []}]}],
+    "search_passages": [{"query": "tea", "tags": ["a"], "limit": 5}],
     "update_agent": [{"name": "other"}, {**AGENT, "llm_config": LLM_CONFIG}, {"tags": ["c"]}],
     "create_block": [BLOCK],
     "update_block": [BLOCK, {"value": "other"}],
@@ -216,6 +222,8 @@ async def things(base_url: str) -> dict[str, str]:
 
         agent = await made("/v1/agents", AGENT)
         block = await made("/v1/blocks", BLOCK)
+        archive = await made("/v1/archives", {"name": "facts"})
+        passage = await made(f"/v1/archives/{archive['id']}/passages", {"text": "Likes tea"})
         tool = await made("/v1/tools", TOOL, "PUT")
         server = await made("/v1/mcp-servers", {**MCP_SERVER, "server_name": f"s-{block['id']}"})
         sandbox = await made("/v1/sandbox-config/local/default", None)
@@ -230,6 +238,9 @@ async def things(base_url: str) -> dict[str, str]:
     return {
         "agent_id": agent["id"],
         "block_id": block["id"],
+        "archive_id": archive["id"],
+        "passage_id": passage["id"],
+        "memory_id": passage["id"],
         "run_id": run["id"],
         "letter_id": "letter-00000000-0000-4000-8000-000000000000",
         "label": "human",

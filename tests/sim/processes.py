@@ -41,7 +41,16 @@ from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
 from tests.sim.model import SimMemoryTools, SimProvider
 from tests.sim.network import FAULTS, Network
 from tests.sim.plan import APPROVAL_SECONDS_MAX
-from tests.sim.reads import SimDatabase, SimHolders, SimQueries, SimRunQueries, SimView
+from tests.sim.reads import (
+    SimArchiveQueries,
+    SimDatabase,
+    SimEmbedders,
+    SimHolders,
+    SimPassageSearch,
+    SimQueries,
+    SimRunQueries,
+    SimView,
+)
 from tests.sim.store import Client, Server, SimStore
 from tests.unit.given import NOW
 
@@ -296,6 +305,9 @@ def simulated_adapters() -> Iterator[None]:
             (agent_app, "MemoryTools", SimMemoryTools),
             (agent_app, "providers", lambda _: [me().provider]),
             (memory_app, "PostgresAttachedAgents", SimHolders),
+            (memory_app, "PostgresArchiveQueries", SimArchiveQueries),
+            (memory_app, "PostgresPassageSearch", SimPassageSearch),
+            (memory_app, "ConfiguredEmbedders", SimEmbedders),
             (failpoints, "reached", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from libs.contracts.letta.blocks import BlockState
+from libs.embeddings.hash_embedder import OneEmbedder
 from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DueCallback
 from services.agent.adapters.called_run_queries import CallChain, CalledRun
@@ -21,11 +22,20 @@ from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.model_context import AttachedBlock
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
+from services.memory.adapters.archive_queries import (
+    Attachment,
+    Collection,
+    RememberingAgent,
+    Removal,
+)
+from services.memory.adapters.passage_search import FoundPassage, PassageQuery
 from services.memory.domain.block import SameLabel
 from tests.sim.store import Client, finished
 from tests.unit.agent.world import TwinQueries
 from tests.unit.allowed import ToolPermissionRows
+from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
+from tests.unit.passage_search import InMemoryPassageSearch
 
 
 class SimDatabase:
@@ -222,6 +232,61 @@ class SimHolders:
         return await self.client.ask(
             lambda: finished(self.attached.same_label(org, block_id, label))
         )
+
+
+class SimArchiveQueries:
+    """Keeps the contract of `ArchiveQueries`."""
+
+    def __init__(self, database: SimDatabase) -> None:
+        self.client = database.client
+        self.twin = InMemoryArchiveQueries(self.client.server.database)
+
+    async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
+        return await self.client.ask(lambda: finished(self.twin.agent(org, agent_id)))
+
+    async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
+        return await self.client.ask(lambda: finished(self.twin.collections_of(org, agent_id)))
+
+    async def collections(self, org: str, ids: list[str]) -> list[Collection]:
+        return await self.client.ask(lambda: finished(self.twin.collections(org, ids)))
+
+    async def all_collections(self, org: str) -> list[Collection]:
+        return await self.client.ask(lambda: finished(self.twin.all_collections(org)))
+
+    async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
+        return await self.client.ask(
+            lambda: finished(self.twin.passages_left(org, archive_id, limit))
+        )
+
+    async def passage_count(self, org: str, archive_id: str) -> int:
+        return await self.client.ask(lambda: finished(self.twin.passage_count(org, archive_id)))
+
+    async def removals(self, settled_seconds: float) -> list[Removal]:
+        return await self.client.ask(lambda: finished(self.twin.removals(settled_seconds)))
+
+    async def orphaned(self) -> list[Attachment]:
+        return await self.client.ask(lambda: finished(self.twin.orphaned()))
+
+
+class SimEmbedders(OneEmbedder):
+    """One model for everything, which is always there."""
+
+    def __init__(self, settings: object) -> None:
+        super().__init__()
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+class SimPassageSearch:
+    """Keeps the contract of `PassageSearch`."""
+
+    def __init__(self, database: SimDatabase) -> None:
+        self.client = database.client
+        self.twin = InMemoryPassageSearch(self.client.server.database)
+
+    async def search(self, query: PassageQuery) -> list[FoundPassage]:
+        return await self.client.ask(lambda: finished(self.twin.search(query)))
 
 
 class SimRunQueries:

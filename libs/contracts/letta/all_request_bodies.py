@@ -1,6 +1,14 @@
 """Every request body of the V1 API that this server reads, by the API's own names."""
 
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
+from libs.contracts.letta.archive_requests import (
+    ArchiveCreateRequest,
+    ArchiveUpdateRequest,
+    CreateArchivalMemory,
+    PassageBatchCreateRequest,
+    PassageCreateRequest,
+    PassageSearchRequest,
+)
 from libs.contracts.letta.block_requests import BlockUpdate, CreateBlock
 from libs.contracts.letta.conversations import (
     CreateConversation,
@@ -59,12 +67,15 @@ __all__ = [
     "AnyModelSettings",
     "ApprovalCreate",
     "ApprovalReturn",
+    "ArchiveCreateRequest",
+    "ArchiveUpdateRequest",
     "BlockUpdate",
     "ClientSkillSchema",
     "ClientToolSchema",
     "CompactionSettings",
     "ConversationMessageRequest",
     "CreateAgent",
+    "CreateArchivalMemory",
     "CreateBatch",
     "CreateBlock",
     "CreateConversation",
@@ -84,6 +95,9 @@ __all__ = [
     "ModifyFeedbackRequest",
     "NamedMCPServer",
     "NamedMCPServerUpdate",
+    "PassageBatchCreateRequest",
+    "PassageCreateRequest",
+    "PassageSearchRequest",
     "RecompileRequest",
     "RetrieveStreamRequest",
     "SandboxConfigCreate",

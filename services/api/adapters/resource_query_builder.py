@@ -24,6 +24,12 @@ ALL_OF_ORG = 'v.org collate "C" = %(org)s'
 ORG_CHECKED = "v.org = %(org)s"
 
 
+WITH_LENGTHS = (
+    "select document, number, sum(octet_length(document)) over (order by number) as bytes from ("
+)
+SHORT_ENOUGH = ") page where page.number = 1 or page.bytes <= %(bytes_max)s"
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One kind of thing that clients list and retrieve. In all SQL here and in the filters, `v` is
@@ -209,9 +215,11 @@ class ResourceQueries:
         *,
         key: str = "created_at",
         document: str = "",
+        bytes_max: int | None = None,
     ) -> bytes:
         """A page of documents as a JSON array, ordered by a sort key. With `before` alone it is
-        the page that ends right there, so that one can leaf backwards. Raises UnknownCursor."""
+        the page that ends right there, so that one can leaf backwards. With `bytes_max` it ends
+        before it is longer, but not before its first. Raises UnknownCursor."""
         sort = resource.sort_keys[key]
         await self.place_cursors(resource, found, part, key)
         backwards = part.before is not None and part.after is None
@@ -223,10 +231,12 @@ class ResourceQueries:
         documents = await self.database.fetch_text(
             "select coalesce("
             f" string_agg(page.document, ',' order by page.number {turned}), '') from ("
-            f" select ({document or resource.document})::text as document,"
+            + (WITH_LENGTHS if bytes_max else "")
+            + f" select ({document or resource.document})::text as document,"
             f" row_number() over (order by {ordered}) as number"
-            f" from {resource.view} v where {found.sql} order by {ordered} limit %(limit)s) page",
-            {**found.values, "limit": part.limit},
+            f" from {resource.view} v where {found.sql} order by {ordered} limit %(limit)s) page"
+            + (SHORT_ENOUGH if bytes_max else ""),
+            {**found.values, "limit": part.limit, "bytes_max": bytes_max},
         )
         assert documents is not None
         return b"[%b]" % documents

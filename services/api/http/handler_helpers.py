@@ -111,11 +111,14 @@ async def listed(
     *,
     key: str = "created_at",
     document: str = "",
+    bytes_max: int | None = None,
 ) -> Response[bytes]:
     """A page of a resource: of the rows that the query parameters ask for, or of those `found`."""
     found = filter_of(page, ORG) if found is None else found
     api = api_of(request)
-    documents = await api.reads.page(resource, found, slice_of(page), key=key, document=document)
+    documents = await api.reads.page(
+        resource, found, slice_of(page), key=key, document=document, bytes_max=bytes_max
+    )
     return raw(with_opened_secrets(api.sealer, documents))
 
 

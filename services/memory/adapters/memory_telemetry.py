@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
+from libs.contracts.archives import (
+    AttachArchive,
+    CreateArchive,
+    DeleteArchive,
+    DeletePassages,
+    DetachArchive,
+    EmptyArchive,
+    InsertPassages,
+    SearchPassages,
+    UpdateArchive,
+)
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.memory import (
     CreateBlocks,
@@ -30,6 +41,15 @@ OPERATIONS: Mapping[type[Command], str] = {
     RenameBlock: span_attributes.UPDATE_MEMORY,
     RestoreBlock: span_attributes.UPDATE_MEMORY,
     DeleteBlock: span_attributes.DELETE_MEMORY,
+    CreateArchive: span_attributes.CREATE_MEMORY,
+    UpdateArchive: span_attributes.UPDATE_MEMORY,
+    DeleteArchive: span_attributes.DELETE_MEMORY,
+    AttachArchive: span_attributes.UPDATE_MEMORY,
+    DetachArchive: span_attributes.UPDATE_MEMORY,
+    EmptyArchive: span_attributes.DELETE_MEMORY,
+    InsertPassages: span_attributes.CREATE_MEMORY,
+    DeletePassages: span_attributes.DELETE_MEMORY,
+    SearchPassages: span_attributes.SEARCH_MEMORY,
 }
 
 
@@ -43,12 +63,11 @@ def saying(operation: str, handler: Handler) -> Handler:
 
     async def handle(command: Command, work: UnitOfWork) -> Accepted | Rejected:
         if tracing.tracer() is not None:
-            records = len(command.blocks) if isinstance(command, CreateBlocks) else 1
             tracing.note(
                 {
                     span_attributes.OPERATION: operation,
                     span_attributes.MEMORY_RECORD_ID: command.target,
-                    span_attributes.MEMORY_RECORD_COUNT: records,
+                    span_attributes.MEMORY_RECORD_COUNT: records_of(command),
                 }
             )
             if isinstance(command, Caused):
@@ -56,6 +75,18 @@ def saying(operation: str, handler: Handler) -> Handler:
         return await handler(command, work)
 
     return handle
+
+
+def records_of(command: Command) -> int:
+    """How many records a command is about."""
+    match command:
+        case CreateBlocks():
+            return len(command.blocks)
+        case InsertPassages():
+            return len(command.passages)
+        case DeletePassages():
+            return len(command.passage_ids)
+    return 1
 
 
 def cause_of(command: Caused) -> tracing.Attributes:

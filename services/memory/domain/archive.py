@@ -14,6 +14,7 @@ from libs.contracts.archives import (
     ArchiveDetached,
     ArchiveEmptied,
     CreateArchive,
+    own_archive_id,
 )
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import (
@@ -27,6 +28,10 @@ from libs.contracts.bus_messages import (
 from libs.contracts.letta.model_requests import EmbeddingConfig
 
 AGENTS_MAX = 1_000
+# An agent's own archive may be deleted or detached; then its next insert makes another.
+OWN_ARCHIVES_MAX = 50
+# No insert takes as long: after it no passage is on its way to a deleted archive.
+SETTLED_SECONDS = 120.0
 ARCHIVE_NAME_CHARS_MAX = 500
 CHANGEABLE = ("name", "description", "metadata")
 
@@ -39,7 +44,7 @@ class ArchiveState(BaseModel):
     metadata: JsonObject | None = None
     embedding_config: EmbeddingConfig | None = None
     agent_ids: list[str] = []
-    deleted: bool = False
+    deleted_at: datetime | None = None
     emptied: bool = False
 
 
@@ -51,14 +56,14 @@ class Archive(Aggregate[ArchiveState]):
     @property
     def deleted(self) -> bool:
         """Whether it has stopped existing."""
-        return self.state.deleted
+        return self.state.deleted_at is not None
 
     @property
     def present(self) -> bool:
         """Whether there is one."""
-        return self.exists and not self.state.deleted
+        return self.exists and not self.deleted
 
-    def create(self, command: CreateArchive, *, at: datetime) -> Rejected | None:
+    def create(self, command: CreateArchive, *, at: datetime, actor: str) -> Rejected | None:
         """Begin to exist, attached to nobody."""
         if self.exists:
             return Rejected(code=CONFLICT, reason=f"Archive {self.id} exists already")
@@ -72,30 +77,32 @@ class Archive(Aggregate[ArchiveState]):
             description=command.description,
             embedding_config=command.embedding_config,
             metadata=command.metadata,
+            created_by_id=actor,
         )
         return None
 
     def create_for(
-        self, agent_id: str, agent_name: str, config: EmbeddingConfig | None, *, at: datetime
-    ) -> Rejected | None:
+        self,
+        agent_id: str,
+        agent_name: str,
+        config: EmbeddingConfig | None,
+        *,
+        at: datetime,
+        actor: str,
+    ) -> None:
         """Begin to exist as an agent's own, attached to it."""
-        if self.exists:
-            reason = (
-                f"Archive '{self.id}' was the own one of agent '{agent_id}' and is deleted: attach"
-                " another archive to the agent, and it remembers in that"
-            )
-            return Rejected(code=CONFLICT, reason=reason)
+        assert not self.exists, "an agent's own archive is looked for before it is made"
         self.happened(
             ArchiveCreated,
             at=at,
             name=f"{agent_name[: ARCHIVE_NAME_CHARS_MAX - 20]}'s Archive",
-            description="Default archive created automatically",
+            description="What the agent remembers",
             embedding_config=config,
             agent_id=agent_id,
+            created_by_id=actor,
         )
-        return None
 
-    def update(self, changes: JsonObject, *, at: datetime) -> Rejected | None:
+    def update(self, changes: JsonObject, *, at: datetime, actor: str) -> Rejected | None:
         """Change fields; changing nothing is not an event."""
         if not self.present:
             return missing_archive(self.id)
@@ -110,7 +117,7 @@ class Archive(Aggregate[ArchiveState]):
             if field in changes and changes[field] != now[field]
         }
         if changed:
-            self.happened(ArchiveChanged, at=at, changes=changed)
+            self.happened(ArchiveChanged, at=at, changes=changed, changed_by_id=actor)
         return None
 
     def attach(self, agent_id: str, *, at: datetime) -> Rejected | None:
@@ -148,8 +155,9 @@ class Archive(Aggregate[ArchiveState]):
         return any(one != agent_id for one in self.state.agent_ids)
 
     def empty(self, *, at: datetime) -> None:
-        """Have no passage left after its end."""
-        if self.deleted and not self.state.emptied:
+        """Have no passage left; too soon after its end this is not certain, and nothing happens."""
+        ended = self.state.deleted_at
+        if ended and not self.state.emptied and (at - ended).total_seconds() >= SETTLED_SECONDS:
             self.happened(ArchiveEmptied, at=at)
 
     def when(self, event: Event) -> None:
@@ -171,10 +179,15 @@ class Archive(Aggregate[ArchiveState]):
                 others = [one for one in self.state.agent_ids if one != event.agent_id]
                 self.state.agent_ids = others
             case ArchiveDeleted():
-                self.state.deleted = True
+                self.state.deleted_at = event.timestamp
                 self.state.agent_ids = []
             case ArchiveEmptied():
                 self.state.emptied = True
+
+
+def own_archive_ids(agent_id: str) -> list[str]:
+    """The ids that an agent's own archives may have, one after the other."""
+    return [own_archive_id(agent_id, number) for number in range(OWN_ARCHIVES_MAX)]
 
 
 def missing_archive(archive_id: str) -> Rejected:

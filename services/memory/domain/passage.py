@@ -22,7 +22,6 @@ from libs.contracts.bus_messages import (
     Event,
     Rejected,
 )
-from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.contracts.memory import Cause
 
 PASSAGE_CHARS_MAX = 100_000
@@ -59,7 +58,6 @@ class Passage(Aggregate[PassageState]):
         embedding: Embedding,
         *,
         at: datetime,
-        config: EmbeddingConfig | None,
         actor: str,
         cause: Cause | None,
     ) -> Rejected | None:
@@ -76,7 +74,6 @@ class Passage(Aggregate[PassageState]):
             created_at=wanted.created_at,
             created_by_id=actor,
             embedding=embedding,
-            embedding_config=config,
             cause=cause,
         )
         return None

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
+from services.memory.handlers.archives import ArchiveHandlers
 from services.memory.handlers.blocks import BlockHandlers
+from services.memory.handlers.passage_search import PassageSearchHandlers
+from services.memory.handlers.passages import PassageHandlers
 from services.memory.handlers.ports import HandlerPorts
 
 
@@ -17,11 +20,17 @@ class Handlers:
 
     ports: HandlerPorts
     blocks: BlockHandlers = field(init=False)
+    archives: ArchiveHandlers = field(init=False)
+    passages: PassageHandlers = field(init=False)
+    searches: PassageSearchHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.blocks = BlockHandlers(self.ports)
+        self.archives = ArchiveHandlers(self.ports)
+        self.passages = PassageHandlers(self.ports)
+        self.searches = PassageSearchHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        kinds = (self.blocks,)
+        kinds = (self.blocks, self.archives, self.passages, self.searches)
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

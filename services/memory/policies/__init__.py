@@ -3,21 +3,27 @@ that it does it to."""
 
 from __future__ import annotations
 
-from libs.bus.ports import Bus
+from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import Context, Event
+from services.memory.adapters.archive_queries import ArchiveQueries
 from services.memory.adapters.attached_agents import AttachedAgents
+from services.memory.policies.archives import ArchivePolicies
 from services.memory.policies.blocks import BlockPolicies
 
 
 class Policies:
     """On event X, issue the commands Y of every kind."""
 
-    def __init__(self, bus: Bus, attached: AttachedAgents) -> None:
+    def __init__(
+        self, bus: Bus, attached: AttachedAgents, archives: ArchiveQueries, clock: Clock, ids: Ids
+    ) -> None:
         self.blocks = BlockPolicies(bus, attached)
+        self.archives = ArchivePolicies(bus, archives, clock, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
         """What was an agent's alone goes with it."""
         await self.blocks.agent_deleted(event, context)
+        await self.archives.agent_deleted(event, context)
 
     async def conversation_deleted(self, event: Event, context: Context) -> None:
         """What was a conversation's alone goes with it."""

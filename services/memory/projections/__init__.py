@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from libs.contracts.archives import (
+    ArchiveAttached,
+    ArchiveChanged,
+    ArchiveCreated,
+    ArchiveDeleted,
+    ArchiveDetached,
+    ArchiveEmptied,
+    PassageCreated,
+    PassageDeleted,
+)
 from libs.contracts.bus_messages import Event
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.eventstore.read_model_rows import RowWrites
+from services.memory.projections.archives import project_archive, project_passage
 from services.memory.projections.blocks import project_block
 from services.memory.projections.tables import READ_MODELS
 
@@ -16,3 +27,10 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
     match event:
         case BlockCreated() | BlockChanged() | BlockDeleted():
             project_block(event, org, rows)
+        case (
+            ArchiveCreated() | ArchiveChanged() | ArchiveAttached() | ArchiveDetached()
+            | ArchiveDeleted() | ArchiveEmptied()
+        ):  # fmt: skip
+            project_archive(event, org, rows)
+        case PassageCreated() | PassageDeleted():
+            project_passage(event, org, rows)

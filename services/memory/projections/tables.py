@@ -6,4 +6,7 @@ from libs.eventstore.read_model_rows import Table
 
 BLOCKS = Table("blocks")
 PASSAGES = Table("passages", aggregate="owner_id", kept=("large",))
-READ_MODELS = (BLOCKS,)
+ARCHIVES = Table("archives")
+ARCHIVE_AGENTS = Table("archive_agents", aggregate="archive_id")
+ARCHIVE_REMOVALS = Table("archive_removals")
+READ_MODELS = (BLOCKS, PASSAGES, ARCHIVES, ARCHIVE_AGENTS, ARCHIVE_REMOVALS)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
@@ -30,6 +31,7 @@ from libs.contracts.conversation import StartRun, main_conversation
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
 from libs.contracts.tool_permissions import ToolPolicies
+from libs.embeddings.hash_embedder import OneEmbedder
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -70,9 +72,11 @@ from services.memory.handlers import Handlers as MemoryHandlers
 from services.memory.handlers.ports import HandlerPorts as MemoryPorts
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
+from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.given import NOW
+from tests.unit.passage_search import InMemoryPassageSearch
 
 CONVERSATION = main_conversation(AGENT)
 ASK = "archival_memory_insert"  # the tool that these tests build; it may not run twice
@@ -533,7 +537,15 @@ class World:
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         repository = Repository(store, "memory", memory_projections.project)
         attached = InMemoryAttachedAgents(self.database)
-        ports = MemoryPorts(self.clock, attached, InMemoryBlockHistory(self.database))
+        ports = MemoryPorts(
+            clock=self.clock,
+            attached=attached,
+            history=InMemoryBlockHistory(self.database),
+            archives=InMemoryArchiveQueries(self.database),
+            passages=InMemoryPassageSearch(self.database),
+            embedders=OneEmbedder(),
+            locks=AggregateLocks(),
+        )
         shell = CommandDispatcher(repository, MemoryHandlers(ports).table())
         await InMemoryBus(self.network).serve("memory", shell.answer)
 

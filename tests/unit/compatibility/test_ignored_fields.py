@@ -36,7 +36,15 @@ MCP_SERVERS = [
     "services/api/resources/mcp_servers.py",
     "services/api/resources/mcp_servers_by_name.py",
 ]
+ARCHIVES = ["services/api/resources/archives.py"]
+PASSAGES = ["services/api/resources/passages.py"]
 READERS: dict[str, list[str]] = {
+    "ArchiveCreateRequest": ARCHIVES,
+    "ArchiveUpdateRequest": ARCHIVES,
+    "CreateArchivalMemory": PASSAGES,
+    "PassageCreateRequest": PASSAGES,
+    "PassageBatchCreateRequest": PASSAGES,
+    "PassageSearchRequest": PASSAGES,
     "CreateMCPServerRequest": MCP_SERVERS,
     "UpdateMCPServerRequest": MCP_SERVERS,
     "MCPToolExecuteRequest": MCP_SERVERS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.bus.clock_and_ids import SystemClock
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.contracts.agent import AgentDeleted
@@ -17,6 +17,8 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.embeddings.hash_embedder import OneEmbedder
+from libs.embeddings.ports import Embedders
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
@@ -25,9 +27,12 @@ from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
+from tests.unit.agent.world import CountingIds, FakeClock
+from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.given import fact
+from tests.unit.passage_search import InMemoryPassageSearch
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
 
@@ -35,15 +40,21 @@ SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
 class Memory:
     """The service, asked over the bus."""
 
-    def __init__(self) -> None:
-        self.database = InMemoryDatabase(lambda: 0.0)
+    def __init__(self, embedders: Embedders | None = None) -> None:
+        self.database = InMemoryDatabase(lambda: self.clock.monotonic())
         self.schema = self.database.schema("memory")
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         self.repository = Repository(store, "memory", project)
+        self.clock = FakeClock()
+        self.archives = InMemoryArchiveQueries(self.database)
         ports = HandlerPorts(
-            SystemClock(),
-            InMemoryAttachedAgents(self.database),
-            InMemoryBlockHistory(self.database),
+            clock=self.clock,
+            attached=InMemoryAttachedAgents(self.database),
+            history=InMemoryBlockHistory(self.database),
+            archives=self.archives,
+            passages=InMemoryPassageSearch(self.database),
+            embedders=embedders or OneEmbedder(),
+            locks=AggregateLocks(),
         )
         handlers = Handlers(ports)
         self.shell = CommandDispatcher(self.repository, handlers.table())
@@ -61,8 +72,12 @@ class Memory:
         agents = self.database.schema("agent").tables.setdefault("agents", {})
         agents[(agent_id,)] = {"id": agent_id, "org": DEFAULT_ORG, "block_ids": [*block_ids]}
 
-    def rows(self) -> dict[Any, Any]:
-        return {row["id"]: row for row in self.schema.rows("blocks")}
+    def rows(self, table: str = "blocks") -> dict[Any, Any]:
+        return {row["id"]: row for row in self.schema.rows(table)}
+
+    def policies(self) -> Policies:
+        attached = InMemoryAttachedAgents(self.database)
+        return Policies(self.bus, attached, self.archives, self.clock, CountingIds())
 
 
 async def test_blocks_are_made_all_or_none() -> None:
@@ -154,7 +169,7 @@ async def test_the_blocks_of_a_deleted_agent_go_unless_another_sees_them() -> No
     await memory.ask(CreateBlocks(blocks=[HUMAN, SHARED]), "m-1")
 
     memory.attach("agent-2", SHARED_BLOCK)
-    policies = Policies(memory.bus, InMemoryAttachedAgents(memory.database))
+    policies = memory.policies()
     deleted = fact(AgentDeleted, own_block_ids=[BLOCK, SHARED_BLOCK]).at(AGENT, 2)
     for _ in range(2):  # the log may tell it again
         await policies.agent_deleted(deleted, Context("e-1", actor="user-1"))

@@ -1,0 +1,177 @@
+"""What is decided about archives by: who searches them, what embeds them, and what they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.eventstore.connection_pool import Database
+
+COLLECTIONS_MAX = 1_000
+SWEPT_MAX = 100
+
+AGENT = """
+select a.name, (('{' || a.body || '}')::json->'embedding_config')::text,
+       array(select aa.archive_id from memory.archive_agents aa
+             where aa.agent_id = a.id and aa.org = a.org order by aa.attached_at, aa.archive_id)
+from agent.agent_view a where a.id = %(agent)s and a.org = %(org)s"""
+
+OF_AGENT = """
+select v.id, (v.doc->'embedding_config')::text
+from (select archive_id from memory.archive_agents
+      where agent_id = %(agent)s and org = %(org)s limit 1000) aa
+join memory.archives v on v.id = aa.archive_id and v.org = %(org)s"""
+
+NAMED = """
+select v.id, (v.doc->'embedding_config')::text
+from unnest(%(ids)s::text[]) as wanted(id)
+cross join lateral (select id, org, doc from memory.archives where id = wanted.id limit 1) v
+where v.org = %(org)s"""
+
+NEWEST = """
+select v.id, (v.doc->'embedding_config')::text from memory.archives v
+where v.org collate "C" = %(org)s order by v.created_at desc, v.id collate "C" desc limit 1000"""
+
+LEFT_OVER = """
+select id from memory.passages where collection_id = %(archive)s and org = %(org)s
+order by created_at, id collate "C" limit %(limit)s"""
+
+REMOVALS = """
+select r.id, r.org from memory.archive_removals r
+where r.deleted_at < now() - make_interval(secs => %s)
+   or exists (select from memory.passages p where p.collection_id = r.id)
+order by r.deleted_at limit 100"""
+
+ORPHANED = """
+select aa.archive_id, aa.agent_id, aa.org from memory.archive_agents aa
+where not exists (select from agent.agent_view a where a.id = aa.agent_id and a.org = aa.org)
+limit 100"""
+
+
+@dataclass(frozen=True, slots=True)
+class RememberingAgent:
+    """An agent that may have archives: its name, what embeds its texts, and the archives that are
+    attached to it, in this order."""
+
+    name: str
+    embedding_config: EmbeddingConfig | None = None
+    archive_ids: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is searched together, and what embeds it; without a config, the default does."""
+
+    id: str
+    embedding_config: EmbeddingConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An archive that an agent has."""
+
+    archive_id: str
+    agent_id: str
+    org: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A deleted archive that may have passages left."""
+
+    archive_id: str
+    org: str
+
+
+class ArchiveQueries(Protocol):
+    """What the handlers and policies of archives read."""
+
+    async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
+        """An agent of the organisation, if there is one."""
+        ...
+
+    async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
+        """The archives that an agent searches."""
+        ...
+
+    async def collections(self, org: str, ids: list[str]) -> list[Collection]:
+        """Those of these archives that the organisation has."""
+        ...
+
+    async def all_collections(self, org: str) -> list[Collection]:
+        """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""
+        ...
+
+    async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
+        """The first passages of an archive, whether it is deleted or not."""
+        ...
+
+    async def passage_count(self, org: str, archive_id: str) -> int:
+        """How many passages an archive has."""
+        ...
+
+    async def removals(self, settled_seconds: float) -> list[Removal]:
+        """Deleted archives that have passages left, and those that were deleted so long ago that
+        no passage can be on its way to them; `SWEPT_MAX` at most."""
+        ...
+
+    async def orphaned(self) -> list[Attachment]:
+        """Attachments to agents that are no more, `SWEPT_MAX` at most."""
+        ...
+
+
+class PostgresArchiveQueries:
+    """Keeps the contract of `ArchiveQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
+        """An agent of the organisation, if there is one."""
+        row = await self.database.fetch_one(AGENT, {"org": org, "agent": agent_id})
+        return RememberingAgent(row[0], config_of(row[1]), row[2]) if row else None
+
+    async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
+        """The archives that an agent searches."""
+        return await found(self.database, OF_AGENT, {"org": org, "agent": agent_id})
+
+    async def collections(self, org: str, ids: list[str]) -> list[Collection]:
+        """Those of these archives that the organisation has."""
+        return await found(self.database, NAMED, {"org": org, "ids": ids})
+
+    async def all_collections(self, org: str) -> list[Collection]:
+        """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""
+        return await found(self.database, NEWEST, {"org": org})
+
+    async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
+        """The first passages of an archive, whether it is deleted or not."""
+        values = {"org": org, "archive": archive_id, "limit": limit}
+        return [row[0] for row in await self.database.fetch(LEFT_OVER, values)]
+
+    async def passage_count(self, org: str, archive_id: str) -> int:
+        """How many passages an archive has."""
+        row = await self.database.fetch_one(
+            "select count(*) from memory.passages where collection_id = %s and org = %s",
+            [archive_id, org],
+        )
+        return int(row[0]) if row else 0
+
+    async def removals(self, settled_seconds: float) -> list[Removal]:
+        """Deleted archives that have passages left, or were deleted so long ago."""
+        return [Removal(*row) for row in await self.database.fetch(REMOVALS, [settled_seconds])]
+
+    async def orphaned(self) -> list[Attachment]:
+        """Attachments to agents that are no more, `SWEPT_MAX` at most."""
+        return [Attachment(*row) for row in await self.database.fetch(ORPHANED)]
+
+
+async def found(database: Database, query: str, values: dict[str, object]) -> list[Collection]:
+    """The collections that a query finds."""
+    rows = await database.fetch(query, values)
+    return [Collection(archive_id, config_of(config)) for archive_id, config in rows]
+
+
+def config_of(text: str | None) -> EmbeddingConfig | None:
+    """The embedding config that a document has."""
+    return EmbeddingConfig.model_validate_json(text) if text and text != "null" else None

@@ -1,0 +1,125 @@
+"""The search among passages: a read that embeds its query first, so a command that keeps no reply.
+
+What an agent sees is decided here and nowhere else: the archives that are attached to it, of its
+organisation. The names of collections that are somebody else's are dropped before the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.archives import PASSAGES_FOUND_MAX, SearchPassages
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
+from libs.embeddings.ports import Embedder, EmbeddingFailed
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.adapters.archive_queries import COLLECTIONS_MAX, Collection
+from services.memory.adapters.passage_search import FoundPassage, PassageQuery, QueryVector
+from services.memory.domain.archive import missing_agent
+from services.memory.handlers.embedding_refusals import not_embedded
+from services.memory.handlers.ports import HandlerPorts
+
+QUERY_CHARS_MAX = 100_000
+REPLY_BYTES_MAX = 4 << 20
+MODELS_MAX = 8
+
+
+class PassageSearchHandlers:
+    """Answers searches."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.archives = ports.archives
+        self.embedders = ports.embedders
+        self.passages = ports.passages
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {SearchPassages: self.search_passages}
+
+    async def search_passages(
+        self, command: SearchPassages, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """The passages that fit, the best first."""
+        refused = unfit_search(command)
+        if refused:
+            return refused
+        org = work.context.org
+        visible = await self.visible(command, org)
+        if isinstance(visible, Rejected):
+            return visible
+        try:
+            vectors = await self.vectors(command.query, visible)
+        except EmbeddingFailed as failed:
+            return not_embedded(failed)
+        query = PassageQuery(
+            org=org,
+            collection_ids=[one.id for one in visible],
+            vectors=vectors,
+            text=command.query or None,
+            tags=command.tags,
+            tag_match=command.tag_match,
+            after=command.after,
+            before=command.before,
+            file_ids=command.file_ids,
+            limit=command.limit,
+        )
+        found = await self.passages.search(query) if visible else []
+        return Accepted(result={"passages": bounded(found)})
+
+    async def visible(self, command: SearchPassages, org: str) -> list[Collection] | Rejected:
+        """The collections that a search may look into."""
+        if command.collection_ids:
+            return await self.archives.collections(org, command.collection_ids)
+        if not command.agent_id:
+            return await self.archives.all_collections(org)
+        if await self.archives.agent(org, command.agent_id) is None:
+            return missing_agent(command.agent_id)
+        return await self.archives.collections_of(org, command.agent_id)
+
+    async def vectors(self, query: str, visible: Sequence[Collection]) -> tuple[QueryVector, ...]:
+        """The query as each model embeds it that a collection is embedded by."""
+        if not query.strip() or not visible:
+            return ()
+        embedders: dict[str, Embedder] = {}
+        for one in visible:
+            embedder = self.embedders.for_config(one.embedding_config)
+            embedders.setdefault(embedder.model, embedder)
+        wanted = list(embedders.values())[:MODELS_MAX]
+        return tuple([QueryVector(one.model, (await one.embed([query]))[0]) for one in wanted])
+
+
+def unfit_search(command: SearchPassages) -> Rejected | None:
+    """Why a search is not carried out, if so."""
+    if len(command.query) > QUERY_CHARS_MAX:
+        reason = f"`query` may have at most {QUERY_CHARS_MAX} characters: shorten it"
+    elif not 1 <= command.limit <= PASSAGES_FOUND_MAX:
+        reason = f"`limit` must be 1 to {PASSAGES_FOUND_MAX}, and is {command.limit}"
+    elif len(command.collection_ids) > COLLECTIONS_MAX:
+        reason = f"At most {COLLECTIONS_MAX} archives or folders are searched at once"
+    elif command.after and command.before and command.after > command.before:
+        reason = (
+            f"The start ({command.after.isoformat()}) is after the end"
+            f" ({command.before.isoformat()}): give the earlier one as the start"
+        )
+    else:
+        return None
+    return Rejected(code=UNPROCESSABLE, reason=reason)
+
+
+def bounded(found: Sequence[FoundPassage]) -> list[Json]:
+    """What was found as the reply has it: as many as fit into a message, the best first."""
+    shown: list[Json] = []
+    left = REPLY_BYTES_MAX
+    for one in found:
+        left -= 4 * len(str(one.doc.get("text", ""))) + 2_000
+        if left < 0 and shown:
+            break
+        shown.append(
+            {
+                "id": one.id,
+                "collection_id": one.collection_id,
+                "score": one.score,
+                "doc": one.doc,
+            }
+        )
+    return shown

@@ -1,0 +1,253 @@
+"""Archives and passages: what agents remember beyond their blocks, through the real SDK."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import (
+    APIStatusError,
+    Letta,
+    NotFoundError,
+    UnprocessableEntityError,
+)
+
+from tests.e2e.asking import USER, unique
+from tests.e2e.conftest import NewAgent
+from tests.waiting import wait_for
+
+
+def having(http: httpx.Client, archive_id: str) -> list[str]:
+    """The agents that have an archive."""
+    answer = http.get(f"/v1/archives/{archive_id}/agents", params={"order": "asc"})
+    return [one["id"] for one in answer.json()]
+
+
+@pytest.mark.operation("POST /v1/archives/")
+@pytest.mark.operation("GET /v1/archives/{archive_id}")
+@pytest.mark.operation("PATCH /v1/archives/{archive_id}")
+@pytest.mark.operation("GET /v1/archives/")
+@pytest.mark.operation("DELETE /v1/archives/{archive_id}")
+def test_an_archive_is_made_read_changed_listed_and_deleted(letta: Letta) -> None:
+    """MEM-14, API-15."""
+    name = unique("facts")
+    made = letta.archives.create(
+        name=name, description="What we know", embedding="openai/text-embedding-3-small"
+    )
+    assert made.id.startswith("archive-")
+    assert (made.name, made.description, made.created_by_id) == (name, "What we know", USER)
+    assert made.embedding_config
+    assert made.embedding_config.handle == "openai/text-embedding-3-small"
+    assert made.vector_db_provider == "native"
+    assert letta.archives.retrieve(made.id) == made
+
+    changed = letta.archives.update(made.id, name=f"{name}-2", description="More")
+    assert (changed.name, changed.description) == (f"{name}-2", "More")
+    assert letta.archives.retrieve(made.id) == changed
+    other = letta.archives.create(name=f"{name}-2")
+    found = letta.archives.list(name=f"{name}-2", order="asc").items
+    assert [one.id for one in found] == [made.id, other.id]
+    assert letta.archives.list(name=f"{name}-2", order="asc", after=made.id).items == [other]
+
+    letta.archives.delete(made.id)
+    for gone in (
+        lambda: letta.archives.retrieve(made.id),
+        lambda: letta.archives.update(made.id, name="x"),
+        lambda: letta.archives.delete(made.id),
+        lambda: letta.archives.passages.create(made.id, text="x"),
+    ):
+        with pytest.raises(NotFoundError, match=made.id):
+            gone()
+    assert [one.id for one in letta.archives.list(name=f"{name}-2").items] == [other.id]
+
+
+@pytest.mark.operation("POST /v1/archives/{archive_id}/passages")
+@pytest.mark.operation("POST /v1/archives/{archive_id}/passages/batch")
+@pytest.mark.operation("DELETE /v1/archives/{archive_id}/passages/{passage_id}")
+@pytest.mark.operation("POST /v1/passages/search")
+@pytest.mark.operation("GET /v1/embeddings/total_storage_size")
+def test_passages_of_an_archive_come_and_go(letta: Letta, http: httpx.Client) -> None:
+    """MEM-15."""
+    archive = letta.archives.create(name=unique("facts")).id
+    passages = letta.archives.passages
+    one = passages.create(
+        archive,
+        text="Ada walks in the Alps",
+        tags=["hobby", "hobby"],
+        metadata={"page": 3},
+        created_at="2025-03-01T10:00:00Z",
+    )
+    assert one.id
+    assert (one.text, one.tags, one.metadata) == ("Ada walks in the Alps", ["hobby"], {"page": 3})
+    assert one.archive_id == archive
+    assert str(one.created_at) == "2025-03-01 10:00:00+00:00"
+    assert one.embedding
+    assert 0.99 < sum(number * number for number in one.embedding) < 1.01
+    many = passages.create_many(
+        archive, passages=[{"text": f"Fact {n}", "tags": ["n", str(n % 2)]} for n in range(5)]
+    )
+    assert [each.text for each in many] == [f"Fact {n}" for n in range(5)]
+
+    def found(**fields: Any) -> list[str]:
+        listed = letta.passages.search(archive_id=archive, **fields)
+        return [each.passage.text for each in listed]
+
+    assert found(query="walks in the Alps", limit=1) == ["Ada walks in the Alps"]
+    assert {*found(query="fact", tags=["n", "1"], tag_match_mode="all")} == {"Fact 1", "Fact 3"}
+    assert len(found(query="fact", tags=["hobby", "0"])) == 4
+    assert found(query="fact", end_date="2025-12-31") == ["Ada walks in the Alps"]
+    assert found(limit=2) == ["Fact 4", "Fact 3"] or len(found(limit=2)) == 2
+    size = http.get("/v1/embeddings/total_storage_size").json()
+    assert 0 < size < 1
+
+    passages.delete(one.id, archive_id=archive)
+    assert "Ada walks in the Alps" not in found(query="walks in the Alps")
+    with pytest.raises(NotFoundError, match=one.id):
+        passages.delete(one.id, archive_id=archive)
+    other = letta.archives.create(name=unique("facts")).id
+    with pytest.raises(NotFoundError):
+        passages.delete(many[0].id or "", archive_id=other)
+
+
+def test_a_batch_is_put_in_whole_or_not_at_all(letta: Letta) -> None:
+    """MEM-15: too many, too long or empty is refused in words, and nothing is saved."""
+    archive = letta.archives.create(name=unique("facts")).id
+    for passages, words in (
+        ([{"text": "good"}, {"text": "  "}], r"passages\[1\].*must not be empty"),
+        ([{"text": "good"}, {"text": "x" * 100_001}], "at most 100000"),
+        ([{"text": "good"}] * 201, "at most 200"),
+    ):
+        with pytest.raises(UnprocessableEntityError, match=words):
+            letta.archives.passages.create_many(archive, passages=passages)  # type: ignore[arg-type]
+    assert letta.passages.search(archive_id=archive) == []
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/archival-memory")
+@pytest.mark.operation("GET /v1/agents/{agent_id}/archival-memory")
+@pytest.mark.operation("DELETE /v1/agents/{agent_id}/archival-memory/{memory_id}")
+@pytest.mark.operation("GET /v1/agents/{agent_id}/archival-memory/search")
+def test_an_agent_remembers_searches_and_forgets(letta: Letta, new_agent: NewAgent) -> None:
+    """MEM-14, MEM-20: dates are read in the agent's time zone; a date alone means its whole day."""
+    agent = new_agent(timezone="Europe/Berlin")
+    memory = letta.agents.passages
+    [alps] = memory.create(
+        agent.id,
+        text="Bob likes hiking in the Alps",
+        tags=["hobby"],
+        created_at="2025-06-01T22:30:00Z",
+    )
+    [cat] = memory.create(agent.id, text="Bob's cat is called Whiskers")
+    assert alps.id
+    assert cat.id
+    assert [one.id for one in memory.list(agent.id)] == [alps.id, cat.id]
+    assert [one.id for one in memory.list(agent.id, ascending=False)] == [cat.id, alps.id]
+    assert [one.id for one in memory.list(agent.id, after=alps.id)] == [cat.id]
+    assert [one.id for one in memory.list(agent.id, search="WHISKERS")] == [cat.id]
+
+    found = memory.search(agent.id, query="hiking", top_k=2)
+    assert found.count == 2
+    assert (found.results[0].id, found.results[0].tags) == (alps.id, ["hobby"])
+    assert found.results[0].timestamp == "2025-06-02T00:30:00+02:00"
+    assert found.results[1].tags == []
+
+    def ids(**fields: Any) -> list[str]:
+        return [one.id for one in memory.search(agent.id, query="Bob", **fields).results]
+
+    assert ids(tags=["hobby"]) == [alps.id]
+    assert ids(end_datetime="2025-06-02") == [alps.id]
+    assert ids(end_datetime="2025-06-01") == []
+    assert ids(start_datetime="2025-06-02", end_datetime="2025-06-02") == [alps.id]
+    assert memory.search(agent.id, query="  ").results == []
+    for start, words in (("tomorrow-ish", "start_datetime"), ("2027-01-01", "after the end")):
+        with pytest.raises(UnprocessableEntityError, match=words):
+            ids(start_datetime=start, end_datetime="2026-01-01")
+
+    memory.delete(cat.id, agent_id=agent.id)
+    assert [one.id for one in memory.list(agent.id)] == [alps.id]
+    with pytest.raises(NotFoundError, match=cat.id):
+        memory.delete(cat.id, agent_id=agent.id)
+    with pytest.raises(NotFoundError):
+        memory.delete(alps.id, agent_id=new_agent().id)
+
+
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}/archives/attach/{archive_id}")
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}/archives/detach/{archive_id}")
+@pytest.mark.operation("GET /v1/archives/{archive_id}/agents")
+async def test_agents_share_an_archive(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """MEM-14, MEM-32: who has it attached sees it, and nobody else; more than one works."""
+    first, second = new_agent(), new_agent()
+    word = unique("rhubarb")
+    shared = letta.archives.create(name=unique("shared")).id
+    letta.archives.passages.create(shared, text=f"All like {word}")
+    letta.agents.passages.create(first.id, text=f"Only the first knows {word} too")
+
+    def seen(agent_id: str) -> int:
+        return letta.agents.passages.search(agent_id, query=word).count
+
+    assert (seen(first.id), seen(second.id)) == (1, 0)
+    for _ in range(2):
+        for agent in (first, second):
+            assert letta.agents.archives.attach(shared, agent_id=agent.id) is None
+    assert (seen(first.id), seen(second.id)) == (2, 1)
+    assert having(http, shared) == [first.id, second.id]
+    assert len(letta.archives.list(agent_id=first.id).items) == 2
+
+    letta.agents.archives.detach(shared, agent_id=second.id)
+    assert (seen(first.id), seen(second.id)) == (2, 0)
+    with pytest.raises(NotFoundError):
+        letta.agents.archives.attach(shared, agent_id="agent-00000000-0000-4000-8000-000000000000")
+    letta.agents.delete(first.id)
+    await wait_for(
+        "the deleted agent is detached",
+        lambda: having(http, shared) == [],
+    )
+    assert [one.passage.text for one in letta.passages.search(archive_id=shared)] == [
+        f"All like {word}"
+    ]
+
+
+async def test_first_inserts_at_once_make_one_archive(letta: Letta, new_agent: NewAgent) -> None:
+    """MEM-14: it goes with its agent."""
+    agent = new_agent()
+
+    def insert(number: int) -> str:
+        [made] = letta.agents.passages.create(agent.id, text=f"Fact {number}")
+        return made.archive_id or ""
+
+    with ThreadPoolExecutor(16) as pool:
+        archives = set(pool.map(insert, range(50)))
+    assert len(archives) == 1
+    [own] = archives
+    assert len(letta.agents.passages.list(agent.id)) == 50
+    assert letta.archives.retrieve(own).name == f"{agent.name}'s Archive"
+
+    letta.agents.delete(agent.id)
+
+    def gone() -> bool:
+        try:
+            letta.archives.retrieve(own)
+        except APIStatusError as answer:
+            return answer.status_code == 404
+        return False
+
+    await wait_for("the archive is gone", gone)
+
+
+def test_a_long_list_ends_early_and_goes_on(
+    letta: Letta, new_agent: NewAgent, http: httpx.Client
+) -> None:
+    """A page of passages has a size in bytes; `after` its last passage the list goes on."""
+    agent = new_agent()
+    own = letta.agents.passages.create(agent.id, text="x" * 100_000)[0].archive_id
+    for _ in range(2):
+        letta.archives.passages.create_many(
+            own or "", passages=[{"text": "y" * 99_999} for _ in range(45)]
+        )
+    first = letta.agents.passages.list(agent.id, limit=1_000)
+    assert 60 < len(first) < 91
+    rest = letta.agents.passages.list(agent.id, limit=1_000, after=first[-1].id)
+    assert len(first) + len(rest) == 91

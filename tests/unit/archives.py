@@ -1,0 +1,83 @@
+"""What is decided about archives by, from the in-memory rows of both services."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from services.memory.adapters.archive_queries import (
+    SWEPT_MAX,
+    Attachment,
+    Collection,
+    RememberingAgent,
+    Removal,
+)
+from tests.unit.given import NOW
+
+
+class InMemoryArchiveQueries:
+    """Keeps the contract of `ArchiveQueries`. `NOW` is when time began."""
+
+    def __init__(self, database: InMemoryDatabase) -> None:
+        self.database = database
+
+    def rows(self, table: str, service: str = "memory") -> list[Any]:
+        return self.database.schema(service).rows(table)
+
+    async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
+        attached = [
+            (row["attached_at"], row["archive_id"])
+            for row in self.rows("archive_agents")
+            if row["agent_id"] == agent_id and row["org"] == org
+        ]
+        for row in self.rows("agents", "agent"):
+            if row["id"] == agent_id and row["org"] == org:
+                ids = [archive_id for _, archive_id in sorted(attached)]
+                return RememberingAgent(str(row.get("name", "")), None, ids)
+        return None
+
+    async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
+        ids = {
+            row["archive_id"] for row in self.rows("archive_agents") if row["agent_id"] == agent_id
+        }
+        return await self.collections(org, sorted(ids))
+
+    async def collections(self, org: str, ids: list[str]) -> list[Collection]:
+        return [one for one in await self.all_collections(org) if one.id in ids]
+
+    async def all_collections(self, org: str) -> list[Collection]:
+        rows = [row for row in self.rows("archives") if row["org"] == org]
+        return [Collection(row["id"], config_of(row["doc"]["embedding_config"])) for row in rows]
+
+    async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
+        rows = [row for row in self.rows("passages") if row["collection_id"] == archive_id]
+        return sorted(row["id"] for row in rows if row["org"] == org)[:limit]
+
+    async def passage_count(self, org: str, archive_id: str) -> int:
+        return len(await self.passages_left(org, archive_id, 1_000_000))
+
+    async def removals(self, settled_seconds: float) -> list[Removal]:
+        left = {row["collection_id"] for row in self.rows("passages")}
+        return [
+            Removal(row["id"], row["org"])
+            for row in sorted(self.rows("archive_removals"), key=lambda row: row["id"])
+            if row["id"] in left or self.age(row["deleted_at"]) > settled_seconds
+        ][:SWEPT_MAX]
+
+    def age(self, moment: str) -> float:
+        """How long ago a moment was, in seconds."""
+        since = (datetime.fromisoformat(moment) - NOW).total_seconds()
+        return self.database.clock() - since
+
+    async def orphaned(self) -> list[Attachment]:
+        agents = {(row["id"], row["org"]) for row in self.rows("agents", "agent")}
+        rows = sorted(self.rows("archive_agents"), key=lambda row: row["id"])
+        found = [Attachment(row["archive_id"], row["agent_id"], row["org"]) for row in rows]
+        return [one for one in found if (one.agent_id, one.org) not in agents][:SWEPT_MAX]
+
+
+def config_of(plain: Any) -> EmbeddingConfig | None:
+    """The config in a document."""
+    return EmbeddingConfig.model_validate(plain) if plain else None

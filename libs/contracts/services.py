@@ -77,7 +77,7 @@ SERVICES = (
             *("Tool", "ToolName", "ToolRun", "ToolPermissions"),
             *("McpServer", "McpServerName", "SandboxConfig"),
         ),
-        sends=("tools",),
+        sends=("tools", "memory"),
         follows=("tools", "agent"),
         hears=("tools",),
         environment=(

@@ -47,8 +47,9 @@ class RunTool(Command):
     """Call a tool by its id, or the one that `source` describes.
 
     The values of its `environment` are sealed, and opened where the code runs. Where it is a
-    program, `inner_tools` are what that may call; such a call is `inner`. It is accepted when it is
-    durable that the call was begun."""
+    program, `inner_tools` are what that may call; such a call is `inner`. `block_ids` are the
+    memory blocks that the agent has in this conversation, for a tool that takes its agent; without
+    them they are those of the agent. It is accepted when it is durable that the call was begun."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool_run.begin"
@@ -65,6 +66,7 @@ class RunTool(Command):
     seconds_max: float
     inner_tools: list[InnerTool] = Field(default_factory=list, exclude_if=lambda them: not them)
     inner: bool = Field(default=False, exclude_if=lambda inner: not inner)
+    block_ids: list[str] = Field(default_factory=list, exclude_if=lambda them: not them)
 
     @property
     def target(self) -> str:

@@ -22,6 +22,7 @@ from libs.contracts.tool_runs import CALLS_TOOLS, ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore.cached_view import CachedView, PostgresView
 from services.tools.adapters.agent_sessions import AgentSessions
+from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.mcp.connections import SdkConnections
@@ -39,6 +40,7 @@ from services.tools.adapters.tool_permission_queries import PostgresToolPermissi
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
 from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
+from services.tools.engine.agent_states import AgentStates
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import RunCodeTool
 from services.tools.engine.environment_variables import Variables
@@ -107,6 +109,7 @@ async def wire(
     workspaces.own_users = sandbox.has_own_users
     variables = Variables(sealer, PostgresSandboxSettings(runtime.database))
     queries = PostgresToolRunQueries(runtime.database)
+    agents = AgentStates(PostgresAgentStates(runtime.database), bus)
     builtins = built_in(
         sandbox,
         sessions,
@@ -121,7 +124,9 @@ async def wire(
             repository=service.repository,
             runners=observed(
                 {
-                    ToolType.custom: CodeRunner(sandbox, sandbox.refused, variables, environments),
+                    ToolType.custom: CodeRunner(
+                        sandbox, sandbox.refused, variables, environments, agents
+                    ),
                     ToolType.letta_builtin: builtins,
                     ToolType.external_mcp: McpRunner(mcp.discoveries),
                 },

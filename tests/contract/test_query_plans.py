@@ -71,6 +71,7 @@ from services.api.resources.tools import ToolPage
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
+from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.sandbox_settings import PostgresSandboxSettings
@@ -237,6 +238,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresToolPermissionQueries: {
         "lists_of": lambda queries: queries.lists_of(ORG),
+    },
+    PostgresAgentStates: {
+        "agent_state": lambda queries: queries.agent_state(ORG, AGENT, [BLOCK]),
     },
     PostgresSandboxSettings: {"of": lambda queries: queries.of(ORG)},
     PostgresMcpServerQueries: {

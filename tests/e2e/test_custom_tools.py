@@ -293,3 +293,56 @@ def test_a_tool_imports_the_packages_that_it_asks_for(
     assert http.delete(f"/v1/sandbox-config/{config['id']}").status_code == 204
     assert "No module named 'greeting'" in greets().tool_return
     letta.tools.delete(str(tool.id))
+
+
+STATEFUL = """
+import asyncio
+
+def helper(agent_state: AgentState, word: str) -> str:
+    block = agent_state.memory.get_block("human")
+    agent_state.memory.update_block_value(label="human", value=f"{block.value} {word}")
+    return f"{agent_state.name}: {', '.join(agent_state.memory.list_block_labels())}"
+
+async def NAME(word: str, agent_state: "AgentState"):
+    \"\"\"Add a word to what is known of the human.
+
+    Args:
+        word: the word
+    \"\"\"
+    await asyncio.sleep(0)
+    return helper(agent_state, word)
+"""
+
+
+def test_a_tool_takes_its_agent_and_changes_its_memory(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """TOOL-21: `agent_state` is no argument for models; changed blocks are changed, by the call,
+    and what cannot be changed is an error."""
+    name = unique("remembers").replace("-", "_")
+    tool = letta.tools.create(source_code=STATEFUL.replace("NAME", name))
+    assert [*((tool.json_schema or {})["parameters"]["properties"])] == ["word"]  # type: ignore[index, misc, call-overload]
+    blocks = [{"label": "human", "value": "Ada", "limit": 20}, {"label": "persona", "value": "me"}]
+    agent = new_agent(tool_ids=[tool.id], memory_blocks=blocks)
+
+    def called(word: str) -> Any:
+        said = f'CALL:{name}:{{"word": "{word}"}}'
+        answer = letta.agents.messages.create(agent.id, messages=says(said))
+        [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+        return found
+
+    assert called("tea").tool_return == f"{agent.name}: human, persona"
+    block = letta.agents.blocks.retrieve("human", agent_id=agent.id)
+    assert block.value == "Ada tea"
+    [newest] = http.get(f"/v1/blocks/{block.id}/history", params={"limit": 1}).json()
+    assert name in str(newest)
+    shown = http.get(f"/v1/agents/{agent.id}/context").json()
+    assert "Ada tea" in shown["core_memory"]
+    full = called("x" * 100)
+    assert full.status == "error"
+    assert "not all made: 'human'" in full.tool_return
+    assert letta.agents.blocks.retrieve("human", agent_id=agent.id).value == "Ada tea"
+    ran = letta.agents.tools.run(name, agent_id=agent.id, args={"word": "pie"})
+    assert ran.status == "success"
+    assert letta.agents.blocks.retrieve("human", agent_id=agent.id).value == "Ada tea pie"
+    letta.tools.delete(str(tool.id))

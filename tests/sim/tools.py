@@ -30,6 +30,7 @@ from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
 from services.tools.domain.tool import Tool
+from services.tools.engine.agent_states import AgentStates
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_runner import McpRunner
@@ -45,6 +46,7 @@ from tests.sim.model import BUG, LEDGER
 from tests.sim.reads import SimView
 from tests.sim.store import Client
 from tests.unit.given import NOW
+from tests.unit.tools.agents import NoAgents
 from tests.unit.tools.counts import Counted
 
 ROLL, WEATHER = "roll_dice", "ask_weather"
@@ -175,7 +177,11 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
             repository=service.repository,
             runners={
                 ToolType.custom: CodeRunner(
-                    SimSandbox(), lambda _: "", Variables(SEALER, NoSandboxSettings()), NoPackages()
+                    SimSandbox(),
+                    lambda _: "",
+                    Variables(SEALER, NoSandboxSettings()),
+                    NoPackages(),
+                    AgentStates(NoAgents(), bus),
                 ),
                 ToolType.external_mcp: McpRunner(mcp),
             },

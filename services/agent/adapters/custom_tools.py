@@ -82,6 +82,7 @@ class CustomTools:
             step_id=calling.step_id,
             tool_call_id=call.id,
             seconds_max=self.seconds_max * SANDBOX_PART_OF_DEADLINE,
+            block_ids=calling.design.block_ids if may_see_blocks(tool) else [],
         )
         context = calling.context.caused(command.tool_run_id)
         heard: asyncio.Queue[bytes] = asyncio.Queue()
@@ -145,6 +146,11 @@ def secrets_for(tool: HeldTool, design: AgentDesign) -> dict[str, str]:
         return design.secrets
     wanted = SEARCH_SECRETS if tool.name == SEARCHES else ()
     return {name: design.secrets[name] for name in wanted if name in design.secrets}
+
+
+def may_see_blocks(tool: HeldTool) -> bool:
+    """Whether the code of a tool may take its agent: what takes it is known where it runs."""
+    return tool.tool_type == CODE or tool.name == CALLS_TOOLS
 
 
 def inner_tools(design: AgentDesign) -> list[InnerTool]:

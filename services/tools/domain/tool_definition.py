@@ -11,7 +11,6 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.state_size import oversize_tool
 from services.tools.domain.schema_from_source import (
     NAME_CHARS_MAX,
-    Function,
     UnfitSource,
     documentation,
     function_of,
@@ -107,11 +106,6 @@ def checked_schema(tool: ToolState) -> JsonObject:
 def schema_of_python(tool: ToolState, source: str) -> JsonObject:
     """The schema of a tool in Python. Raises UnfitTool and UnfitSource."""
     function = function_of(source)
-    if AGENT_STATE in required_arguments(function):
-        raise UnfitTool(
-            f"`source_code`: function `{function.name}` takes `{AGENT_STATE}`, which tools are not"
-            " given here yet: leave the argument out, or give it a default"
-        )
     if tool.json_schema is not None:
         schema = named(tool.json_schema)
         if schema["name"] != function.name:
@@ -131,12 +125,13 @@ def schema_of_python(tool: ToolState, source: str) -> JsonObject:
     )
 
 
-def required_arguments(function: Function) -> list[str]:
-    """The names of all arguments that have no default, whoever gives them."""
-    given = function.args
-    without = given.args[: len(given.args) - len(given.defaults)]
-    keywords = zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    return [one.arg for one in (*without, *(one for one, value in keywords if value is None))]
+def takes_agent_state(source: str) -> bool:
+    """Whether the function of a tool is given its agent, whoever fills in the other arguments."""
+    try:
+        given = function_of(source).args
+    except UnfitSource:
+        return False
+    return any(one.arg == AGENT_STATE for one in (*given.args, *given.kwonlyargs))
 
 
 def named(schema: JsonObject) -> JsonObject:

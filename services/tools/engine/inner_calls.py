@@ -85,6 +85,7 @@ class InnerCalls:
             tool_call_id=outer.tool_call_id,
             seconds_max=max(1.0, self.give_up_at - self.ports.clock.monotonic()),
             inner=True,
+            block_ids=outer.block_ids,
         )
         context = Context(command.tool_run_id, org=self.org)
         heard: asyncio.Queue[bytes] = asyncio.Queue()

@@ -13,6 +13,7 @@ from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.package_requirements import Requirement, requirements_in
 from services.tools.domain.tool_definition import TYPESCRIPT
 from services.tools.domain.tool_run import printed, text_of
+from services.tools.engine.agent_states import AgentStates
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.packages import ToolPackages, Wanted
 from services.tools.sandbox.ports import Limits, Outcome, Program, Sandbox
@@ -40,11 +41,13 @@ class CodeRunner:
         refusal: Callable[[Program], str],
         variables: Variables,
         packages: ToolPackages,
+        agents: AgentStates,
     ) -> None:
         self.sandbox = sandbox
         self.refusal = refusal
         self.variables = variables
         self.packages = packages
+        self.agents = agents
 
     def refused(self, tool: ToolState, command: RunTool) -> str:
         """Why the code of a tool cannot run here."""
@@ -69,7 +72,12 @@ class CodeRunner:
                 return ToolRunResult(status="error", text=there)
             left = max(SECONDS_MIN, command.seconds_max - there.seconds)
             program = replace(program, packages=there.folder, limits=limits_of(left))
+        sees_agent = self.agents.wanted(tool)
+        if sees_agent:
+            program = await self.agents.given(program, command, org)
         outcome = await self.sandbox.run(program)
+        if sees_agent:
+            outcome = await self.agents.written_back(outcome, tool, command, org)
         return result_of(tool.name, outcome, chars_max=tool.return_char_limit)
 
 

@@ -43,8 +43,8 @@ from services.tools import projections
 from services.tools.adapters.sandbox_settings import NoSandboxSettings
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
-from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import printed, text_of
+from services.tools.engine.agent_states import AgentStates
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.packages import NoPackages
 from services.tools.engine.programs import CodeRunner, in_order, result_of
@@ -53,6 +53,7 @@ from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.sandbox.ports import Outcome, Program
 from tests.unit.given import NOW
+from tests.unit.tools.agents import NoAgents
 from tests.unit.tools.counts import Counted
 from tests.waiting import wait_for
 
@@ -193,6 +194,7 @@ class Process:
                         self.sandbox.refused,
                         Variables(SEALER, NoSandboxSettings()),
                         NoPackages(),
+                        AgentStates(NoAgents(), InMemoryBus(world.network)),
                     )
                 },
                 queries=Queries(world.database),
@@ -501,21 +503,6 @@ def test_what_is_long_is_cut() -> None:
     assert printed("x" * 60_000)[0].endswith("[10000 characters left out]")
     cut = result_of("f", Outcome("success", "y" * 50), chars_max=10)
     assert cut.text == "y" * 10 + "... [40 of 50 characters left out]"
-
-
-@pytest.mark.parametrize(
-    ("argument", "fits"),
-    [("agent_state", False), ("agent_state: object = None", True)],
-)
-def test_what_tools_are_not_given_is_refused_when_they_are_made(argument: str, fits: bool) -> None:
-    source = f'def roll({argument}):\n    """Roll a die."""\n    return 4\n'
-    tool = completed(ToolState(id=TOOL, source_code=source))
-
-    if fits:
-        assert isinstance(tool, ToolState)
-    else:
-        assert isinstance(tool, Rejected)
-        assert "`agent_state`" in tool.reason
 
 
 class TestEnvironments:

@@ -1,0 +1,137 @@
+"""Tools that take `agent_state`: they are given their agent as it is, and what they change of its
+memory blocks is changed there, by the commands that everybody sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from importlib import resources
+from typing import Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from libs.bus.ports import Bus, BusUnavailable
+from libs.contracts.bus_messages import BUSY, Context, Json, JsonObject, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.tools import ToolState
+from libs.contracts.memory import Cause, RewriteBlock
+from libs.contracts.tool_runs import RunTool
+from services.tools.domain.tool_definition import AGENT_STATE, PYTHON, takes_agent_state
+from services.tools.sandbox.ports import Outcome, Program
+
+CHANGED_BLOCKS_MAX = 50
+CALLED = "heeler_call_with_agent_state"
+SOURCES_REMEMBERED = 64
+_OUTCOME = TypeAdapter(dict[str, Json])
+_BLOCKS = TypeAdapter(dict[str, str])
+
+takes = lru_cache(SOURCES_REMEMBERED)(takes_agent_state)
+
+
+class AgentQueries(Protocol):
+    """What tools are shown of agents."""
+
+    async def agent_state(self, org: str, agent_id: str, block_ids: list[str]) -> JsonObject | None:
+        """An agent with these blocks, or with those that are attached to it; None for none."""
+        ...
+
+
+class AgentStates:
+    """Gives tools their agents, and writes back what they change."""
+
+    def __init__(self, queries: AgentQueries, bus: Bus) -> None:
+        self.queries = queries
+        self.bus = bus
+
+    def wanted(self, tool: ToolState) -> bool:
+        """Whether a tool takes its agent."""
+        source = tool.source_code or ""
+        return tool.source_type == PYTHON and AGENT_STATE in source and takes(source)
+
+    async def given(self, program: Program, command: RunTool, org: str) -> Program:
+        """The program with its agent, which is None where no agent calls it."""
+        agent = None
+        if command.agent_id:
+            agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
+        own = {name: value for name, value in program.arguments.items() if name != AGENT_STATE}
+        source = program.source
+        if "from __future__" not in source:  # there annotations are not looked at
+            source = f"AgentState = {made('AgentState')}\n{source}"
+        called = f"{made('call_with_agent_state')}({program.function}, given)"
+        return replace(
+            program,
+            source=f"{source}\n\ndef {CALLED}(**given):\n    return {called}\n",
+            function=CALLED,
+            arguments={"arguments": own, "agent": agent},
+        )
+
+    async def written_back(
+        self, outcome: Outcome, tool: ToolState, command: RunTool, org: str
+    ) -> Outcome:
+        """What a tool returned, once its changes are made; else an error that says what is not."""
+        if outcome.status != "success":
+            return outcome
+        try:
+            told = _OUTCOME.validate_python(outcome.value)
+            changed = _BLOCKS.validate_python(told.get("blocks"))
+        except ValidationError:
+            return replace(outcome, status="error", reason="What the tool gave back is unreadable")
+        if len(changed) > CHANGED_BLOCKS_MAX:
+            why = f"A tool may change {CHANGED_BLOCKS_MAX} memory blocks: none was changed"
+            return replace(outcome, status="error", value=None, reason=why)
+        not_changed = await self.changed(changed, tool, command, org)
+        if not_changed:
+            why = f"It returned, but its changes to memory were not all made: {not_changed}"
+            return replace(outcome, status="error", value=None, reason=why)
+        return replace(outcome, value=told.get("value"))
+
+    async def changed(
+        self, changed: Mapping[str, str], tool: ToolState, command: RunTool, org: str
+    ) -> str:
+        """Give blocks their values; returns which did not get theirs and why, empty if all did."""
+        agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
+        blocks = agent["blocks"] if agent else []
+        assert isinstance(blocks, list)
+        known = {str(one["id"]): one for one in blocks if isinstance(one, dict)}
+        problems: list[str] = []
+        for block_id, value in changed.items():
+            block = known.get(block_id)
+            if block is None:
+                problems.append(f"{block_id[:60]}: the agent has no such block")
+                continue
+            why = await self.rewritten(block_id, value, tool, command, org)
+            if why:
+                problems.append(f"'{block['label']}': {why}")
+        return "; ".join(problems)
+
+    async def rewritten(
+        self, block_id: str, value: str, tool: ToolState, command: RunTool, org: str
+    ) -> str:
+        """Give a block its value; returns why it did not get it. Sent twice it is done once."""
+        cause = Cause(
+            agent_id=command.agent_id,
+            run_id=command.run_id,
+            tool_call_id=command.tool_call_id,
+            tool=tool.name,
+        )
+        rewrite = RewriteBlock(block_id=block_id, value=value.replace("\0", ""), cause=cause)
+        name = derived_id("cmd", command.tool_run_id, block_id)
+        context = Context(name, org=org, causation_id=command.tool_run_id)
+        try:
+            reply = await self.bus.request(rewrite, context)
+        except BusUnavailable:
+            return "the memory service did not answer, so it may or may not be changed"
+        if not isinstance(reply, Rejected):
+            return ""
+        return "there was no room for it now" if reply.code == BUSY else reply.reason
+
+
+@lru_cache(2)
+def made(name: str) -> str:
+    """An expression for something of what tools see of agents; no other name is there for it."""
+    source = resources.files("services.tools.sandbox").joinpath("agent_state.py").read_text()
+    code = f"compile({source!r}, 'agent_state.py', 'exec', dont_inherit=True)"
+    return (
+        f"(lambda names: (exec({code}, names), names[{name!r}])[1])({{'__name__': 'agent_state'}})"
+    )

@@ -1,0 +1,109 @@
+"""What a tool in Python sees of its agent, inside of the sandbox. Not part of any service: this
+source stands before and behind that of a tool which takes `agent_state`."""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Record:
+    """Something with the fields that it has as JSON, as attributes."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        vars(self).update({name: seen(value) for name, value in fields.items()})
+
+    def model_dump(self) -> dict[str, Any]:
+        """The fields again, as they are now."""
+        return {name: told(value) for name, value in vars(self).items()}
+
+    dict = model_dump
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_dump()!r})"
+
+
+class Block(Record):
+    """A memory block: `label`, `value`, `description`, `limit`, `read_only`, `id`."""
+
+
+class Memory(Record):
+    """The memory blocks of an agent."""
+
+    blocks: list[Any]
+
+    def get_blocks(self) -> list[Any]:
+        """All of them."""
+        return self.blocks
+
+    def list_block_labels(self) -> list[str]:
+        """Their labels."""
+        return [one.label for one in self.blocks]
+
+    def get_block(self, label: str) -> Any:
+        """The one of this label. Raises KeyError."""
+        for one in self.blocks:
+            if one.label == label:
+                return one
+        known = ", ".join(self.list_block_labels())
+        raise KeyError(f"There is no memory block {label!r}, only: {known}")
+
+    def update_block_value(self, label: str, value: str) -> None:
+        """Give a block another value. Raises KeyError and ValueError."""
+        if not isinstance(value, str):
+            raise ValueError("The value of a memory block is a string")
+        self.get_block(label).value = value
+
+    def set_block(self, block: Any) -> None:
+        """Give the block of its label its value. Raises KeyError for a new one."""
+        self.update_block_value(block.label, block.value)
+
+
+class AgentState(Record):
+    """An agent, with its `memory`."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        super().__init__({name: value for name, value in fields.items() if name != "blocks"})
+        blocks = [Block(one) for one in fields["blocks"]]
+        self.memory = Memory({})
+        self.memory.blocks = self.blocks = blocks
+
+
+def seen(value: Any) -> Any:
+    """JSON as tools see it: lists of objects and objects with attributes, also as `x["name"]`."""
+    return [seen(one) for one in value] if isinstance(value, list) else value
+
+
+def told(value: Any) -> Any:
+    """The same as JSON."""
+    if isinstance(value, Record):
+        return value.model_dump()
+    return [told(one) for one in value] if isinstance(value, list) else value
+
+
+def call_with_agent_state(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """What a tool returns, and the values of the blocks that it has changed, by their ids."""
+    state = AgentState(given["agent"]) if given["agent"] else None
+    before = {one["id"]: one["value"] for one in given["agent"]["blocks"]} if state else {}
+
+    def outcome(value: Any) -> dict[str, Any]:
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            value = str(value)
+        now = [(one.id, one.value) for one in state.memory.blocks] if state else []
+        changed = {id: str(text) for id, text in now if before.get(id) not in (None, text)}
+        return {"value": value, "blocks": changed}
+
+    value = function(**given["arguments"], agent_state=state)
+    if not hasattr(value, "__await__"):
+        return outcome(value)
+
+    async def awaited() -> dict[str, Any]:
+        return outcome(await value)
+
+    return awaited()

@@ -180,7 +180,7 @@ def tool_router(
         "agent": AgentTools(
             queries, MultiAgentTools(bus, queries, clock, seconds_max=seconds_max), clock
         ),
-        "memory": MemoryTools(bus, queries),
+        "memory": MemoryTools(bus, queries, clock),
         "tools": CustomTools(bus, queries, clock, seconds_max=seconds_max),
     }
     return ToolRouter(owners, clock, policies=policies, seconds_max=seconds_max)

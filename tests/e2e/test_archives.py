@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,6 +17,7 @@ from letta_client import (
 
 from tests.e2e.asking import USER, unique
 from tests.e2e.conftest import NewAgent
+from tests.e2e.test_messages import called
 from tests.waiting import wait_for
 
 
@@ -235,6 +237,47 @@ async def test_first_inserts_at_once_make_one_archive(letta: Letta, new_agent: N
         return False
 
     await wait_for("the archive is gone", gone)
+
+
+def test_an_agent_stores_and_finds_by_its_tools(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """MEM-03, MEM-04, MEM-05: what goes wrong is told to the model."""
+    tools = ["archival_memory_insert", "archival_memory_search"]
+    agent = new_agent(tools=tools, timezone="Asia/Tokyo")
+    word = unique("rhubarb")
+    stored = called(http, agent.id, tools[0], content=f"Likes {word}", tags=["taste", "food"])
+    assert (stored["status"], stored["tool_return"]) == ("success", "Stored in archival memory.")
+    [passage] = letta.agents.passages.list(agent.id)
+    assert (passage.text, passage.tags) == (f"Likes {word}", ["taste", "food"])
+
+    def found(**fields: Any) -> list[str]:
+        answer = called(http, agent.id, tools[1], **fields)
+        assert answer["status"] == "success", answer
+        if answer["tool_return"] == "No results found.":
+            return []
+        [shown] = json.loads(answer["tool_return"])
+        assert shown["timestamp"].endswith("+09:00")
+        assert shown["tags"] == ["taste", "food"]
+        return [shown["content"]]
+
+    hit = [f"Likes {word}"]
+    assert found(query=word) == hit
+    assert found(query=word, tags=["taste", "nope"]) == hit
+    assert found(query=word, tags=["taste", "nope"], tag_match_mode="all") == []
+    assert found(query=word, start_datetime="last 2 days", end_datetime="today") == hit
+    assert found(query=word, end_datetime="2020-01-01") == []
+    for tool, arguments, said in (
+        (tools[0], {"content": "  "}, "`content` must not be empty"),
+        (tools[0], {"content": "x", "tags": [""]}, "each tag"),
+        (tools[1], {"query": "x", "tag_match_mode": "some"}, "tag_match_mode"),
+        (tools[1], {"query": "x", "start_datetime": "soon"}, "`start_datetime` is 'soon'"),
+        (tools[1], {"query": "x", "start_datetime": "2026", "end_datetime": "2025"}, "is after"),
+    ):
+        answer = called(http, agent.id, tool, **arguments)
+        assert answer["status"] == "error", (tool, arguments)
+        assert said in answer["tool_return"]
+    assert len(letta.agents.passages.list(agent.id)) == 1
 
 
 def test_a_long_list_ends_early_and_goes_on(

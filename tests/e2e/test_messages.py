@@ -188,7 +188,12 @@ def test_what_goes_wrong_in_a_tool_is_told_to_the_model(
         ("memory_replace", {"label": "human", "old_string": "milk", "new_string": "x"}, "`milk`"),
         ("memory_replace", {"label": "human", "old_string": "", "new_string": "x"}, "``"),
         ("conversation_search", {"start_date": "soon"}, "no time that is understood"),
-        ("archival_memory_search", {"query": "x"}, "not built yet"),
+        ("archival_memory_search", {"query": " "}, "`query` is empty"),
+        (
+            "archival_memory_search",
+            {"query": "x", "end_datetime": "soon"},
+            "`end_datetime` is 'soon'",
+        ),
         ("nope", {}, "There is no tool named 'nope'"),
     ):
         returned = called(http, agent.id, tool, **arguments)

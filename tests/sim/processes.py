@@ -24,6 +24,8 @@ from libs.eventstore.read_model_replay import ReadModels
 from libs.eventstore.unit_of_work import Repository
 from services.agent import app as agent_app
 from services.agent import projections as agent_projections
+from services.agent.adapters.tool_router import ToolRouter
+from services.agent.domain.agent import AgentDesign
 from services.api.adapters.retry_exclusions import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.http.error_responses import as_problem
@@ -38,7 +40,7 @@ from services.tools import projections as tools_projections
 from tests.sim import tools
 from tests.sim.bus import Broker, SimBus
 from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
-from tests.sim.model import SimMemoryTools, SimProvider
+from tests.sim.model import KEEP, SimMemoryTools, SimProvider
 from tests.sim.network import FAULTS, Network
 from tests.sim.plan import APPROVAL_SECONDS_MAX
 from tests.sim.reads import (
@@ -292,6 +294,13 @@ def reached(point: str) -> None:
             hook(process, point)
 
 
+def but_keeping(
+    idempotent: Callable[[ToolRouter, str, AgentDesign], bool],
+) -> Callable[[ToolRouter, str, AgentDesign], bool]:
+    """Which calls may be made again, but for those whose effect is in the ledger of the world."""
+    return lambda router, name, design: name != KEEP and idempotent(router, name, design)
+
+
 CRASH_HOOKS: list[Callable[[Process, str], None]] = []
 
 
@@ -304,6 +313,7 @@ def simulated_adapters() -> Iterator[None]:
             (agent_app, "PostgresView", SimView),
             (agent_app, "MemoryTools", SimMemoryTools),
             (agent_app, "providers", lambda _: [me().provider]),
+            (ToolRouter, "idempotent", but_keeping(ToolRouter.idempotent)),
             (memory_app, "PostgresAttachedAgents", SimHolders),
             (memory_app, "PostgresArchiveQueries", SimArchiveQueries),
             (memory_app, "PostgresPassageSearch", SimPassageSearch),

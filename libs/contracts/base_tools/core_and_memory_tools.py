@@ -68,6 +68,7 @@ CORE_TOOLS = (
             Argument("content", "The text to store, complete in itself."),
             optional("tags", 'Words to find it by, such as ["travel", "2025"].', TEXTS),
         ),
+        idempotent=True,  # its passage has an id that follows from the call
     ),
     BaseTool(
         name="archival_memory_search",

@@ -1,4 +1,5 @@
-"""The tools of the memory service: edits of blocks, each a command to it."""
+"""The tools of the memory service: edits of blocks and what is done with passages, each a command
+to it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable
 
 from pydantic import BaseModel
 
-from libs.bus.ports import Bus
+from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import Accepted, Command
 from libs.contracts.memory import (
     Cause,
@@ -16,6 +17,7 @@ from libs.contracts.memory import (
     ReplaceText,
     RewriteBlock,
 )
+from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
@@ -83,7 +85,7 @@ class RethinkUserMemory(BaseModel):
 class MemoryTools:
     """Keeps the contract of `ToolOwner`."""
 
-    def __init__(self, bus: Bus, queries: BlockQueries) -> None:
+    def __init__(self, bus: Bus, queries: BlockQueries, clock: Clock) -> None:
         self.commands = BlockCommands(bus, queries)
         files = BlockFileTools(self.commands)
         self.runners: dict[str, Runner] = {
@@ -98,6 +100,7 @@ class MemoryTools:
             "finish_rethinking_memory": self.finish,
             "memory": files.memory,
             "memory_apply_patch": files.memory_apply_patch,
+            **ArchivalMemoryTools(bus, clock).runners(),
         }
 
     def runner(self, tool: HeldTool) -> Runner | None:

@@ -26,6 +26,7 @@ from services.agent.domain.agent import AgentDesign
 from services.agent.settings import TOOL_SECONDS_MAX
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 
+UNBUILT = "store_memories"  # and it may not run twice
 OLDER_TOOLS = [
     "conversation_search_date",
     "core_memory_append",
@@ -37,7 +38,7 @@ OLDER_TOOLS = [
 ]
 DESIGN = AgentDesign(
     config=CONFIG.model_copy(update={"timezone": "Europe/Berlin"}),
-    tools=[*TOOLS, "archival_memory_insert", *OLDER_TOOLS],
+    tools=[*TOOLS, UNBUILT, *OLDER_TOOLS],
     tags=[],
     block_ids=[BLOCK, SHARED_BLOCK],
 )
@@ -243,7 +244,7 @@ class TestCalls:
         assert "memory_insert" in result.text
 
     async def test_a_tool_that_is_not_built_says_so(self) -> None:
-        result = await run(runner(), "archival_memory_insert", {"content": "x"})
+        result = await run(runner(), UNBUILT, {"chunks": []})
         assert result.status == "error"
         assert "not built yet" in result.text
 
@@ -285,7 +286,7 @@ class TestCalls:
     def test_only_what_does_something_twice_may_not_run_twice(self) -> None:
         tools = runner()
         assert all(tools.idempotent(name, DESIGN) for name in TOOLS)
-        unbuilt = "archival_memory_insert"
+        unbuilt = UNBUILT
         assert tools.idempotent(unbuilt, DESIGN), "it is not built, so it does nothing"
         memory = tools.owners["memory"]
         assert isinstance(memory, MemoryTools)

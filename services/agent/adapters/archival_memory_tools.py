@@ -1,0 +1,138 @@
+"""The tools of archival memory: texts that an agent stores, and finds again by their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from libs.bus.ports import Bus, Clock, request_as_service
+from libs.contracts.archives import InsertPassages, NewPassage, SearchPassages
+from libs.contracts.bus_messages import Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.eventstore import failpoints
+from services.agent.adapters.block_commands import cause_of
+from services.agent.adapters.search_dates import FORMS, TEXT_CHARS_MAX, Reader
+from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.domain.active_run import ToolResult
+
+FOUND_DEFAULT = 5
+FOUND_MAX = 50
+
+
+class ArchivalMemoryInsert(BaseModel):
+    """Arguments of `archival_memory_insert`."""
+
+    content: str
+    tags: list[str] | None = None
+
+
+class ArchivalMemorySearch(BaseModel):
+    """Arguments of `archival_memory_search`."""
+
+    query: str
+    tags: list[str] | None = None
+    tag_match_mode: Literal["any", "all"] | None = "any"
+    top_k: int | None = None
+    start_datetime: str | None = None
+    end_datetime: str | None = None
+
+
+class ArchivalMemoryTools:
+    """Sends commands about passages. The same call is the same command, and its passage has the
+    same id: done twice, it has the effect of once."""
+
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self.bus = bus
+        self.clock = clock
+
+    def runners(self) -> Mapping[str, Runner]:
+        """What carries out calls, by the names of the tools."""
+        return {
+            "archival_memory_insert": self.insert,
+            "archival_memory_search": self.search,
+        }
+
+    async def insert(self, calling: Calling) -> ToolResult:
+        """Store a text in the agent's archive."""
+        wanted = ArchivalMemoryInsert.model_validate_json(calling.call.arguments)
+        passage = NewPassage(
+            id=derived_id("passage", calling.step_id, calling.call.id),
+            text=wanted.content.replace("\x00", ""),
+            tags=wanted.tags,
+        )
+        command = InsertPassages(
+            passages=[passage], agent_id=calling.design.config.id, cause=cause_of(calling)
+        )
+        reply = await self.send(calling, command)
+        if isinstance(reply, Rejected):
+            # The model knows a passage's text by the name of the tool's argument.
+            return error(reply.reason.replace("`text`", "`content`"))
+        return ToolResult("success", "Stored in archival memory.")
+
+    async def search(self, calling: Calling) -> ToolResult:
+        """Find texts in the agent's archives, the best first."""
+        wanted = ArchivalMemorySearch.model_validate_json(calling.call.arguments)
+        zone = ZoneInfo(calling.design.config.timezone)
+        bounds = self.bounds(wanted, zone)
+        if isinstance(bounds, str):
+            return error(bounds)
+        if not wanted.query.strip():
+            return error("`query` is empty: say in words what you are looking for.")
+        command = SearchPassages(
+            asker=derived_id("search", calling.step_id, calling.call.id),
+            query=wanted.query.replace("\x00", ""),
+            agent_id=calling.design.config.id,
+            tags=wanted.tags or [],
+            tag_match=wanted.tag_match_mode or "any",
+            after=bounds[0],
+            before=bounds[1],
+            limit=min(max(wanted.top_k or FOUND_DEFAULT, 1), FOUND_MAX),
+        )
+        reply = await self.send(calling, command)
+        if isinstance(reply, Rejected):
+            return error(reply.reason)
+        found: Any = reply.result["passages"]
+        shown = [shown_to_model(one["doc"], zone) for one in found]
+        return ToolResult("success", to_json(shown).decode() if shown else "No results found.")
+
+    def bounds(
+        self, wanted: ArchivalMemorySearch, zone: ZoneInfo
+    ) -> tuple[datetime | None, datetime | None] | str:
+        """From when to when, or what is wrong, written for the model."""
+        reader = Reader(self.clock.now(), zone)
+        found: list[datetime | None] = []
+        for name, place in (("start_datetime", 0), ("end_datetime", 1)):
+            text = getattr(wanted, name) or ""
+            meant = reader.meant(text)
+            if meant is None:
+                shown = text[:TEXT_CHARS_MAX]
+                return f"`{name}` is '{shown}', which is no time that is understood. Use {FORMS}."
+            found.append(meant[place])
+        after, before = found
+        if after and before and after > before:
+            return (
+                f"`start_datetime` ({after.isoformat()}) is after `end_datetime`"
+                f" ({before.isoformat()}): give the earlier one as `start_datetime`."
+            )
+        return after, before
+
+    async def send(self, calling: Calling, command: Command) -> Any:
+        """The reply to a command that a call asks for."""
+        failpoints.reached("during_tool")
+        command_id = derived_id("cmd", calling.step_id, calling.call.id)
+        return await request_as_service(self.bus, command, calling.context.caused(command_id))
+
+
+def shown_to_model(doc: Mapping[str, Any], zone: ZoneInfo) -> dict[str, Any]:
+    """A passage as the model reads it, with its time in the agent's zone."""
+    at = datetime.fromisoformat(str(doc["created_at"])).astimezone(zone)
+    return {
+        "timestamp": at.isoformat(timespec="seconds"),
+        "content": doc["text"],
+        "tags": doc["tags"] or [],
+    }

@@ -1,0 +1,190 @@
+"""Archives and passages on the twins: all or none, one archive, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from libs.contracts.agent import AgentDeleted
+from libs.contracts.archives import (
+    AttachArchive,
+    CreateArchive,
+    DeleteArchive,
+    DeletePassages,
+    InsertPassages,
+    NewPassage,
+    SearchPassages,
+    own_archive_id,
+)
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Context, Rejected
+from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
+from libs.embeddings.ports import EmbeddingUnavailable, Vector
+from services.memory.domain.archive import SETTLED_SECONDS
+from services.memory.handlers.archives import PASSAGES_REMOVED_AT_ONCE
+from tests.contract.examples import AGENT
+from tests.unit.given import fact
+from tests.unit.memory.test_memory_service import Memory
+
+ARCHIVE = "archive-1"
+OTHER = "agent-2"
+
+
+def insert(*texts: str, **where: str) -> InsertPassages:
+    passages = [NewPassage(id=f"passage-{text}", text=text) for text in texts]
+    return InsertPassages(passages=passages, **where)
+
+
+async def started(embedder: HashEmbedder | None = None) -> Memory:
+    memory = await Memory(OneEmbedder(embedder)).start()
+    memory.attach(AGENT)
+    memory.attach(OTHER)
+    return memory
+
+
+async def found(memory: Memory, agent_id: str, query: str) -> list[str]:
+    search = SearchPassages(asker=f"search-{query}", query=query, agent_id=agent_id, limit=100)
+    reply = await memory.ask(search, f"m-{query}-{agent_id}")
+    assert isinstance(reply, Accepted), reply
+    passages: Any = reply.result["passages"]
+    return [one["doc"]["text"] for one in passages]
+
+
+class SlowEmbedder(HashEmbedder):
+    """Lets others go on while it embeds; `away` is no answer."""
+
+    away = False
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        await asyncio.sleep(0)
+        if self.away:
+            raise EmbeddingUnavailable("The embedding model does not answer: try again")
+        return await super().embed(texts)
+
+
+async def test_fifty_first_inserts_at_once_make_one_archive() -> None:
+    """MEM-14: an agent's own archive has an id that follows from the agent's."""
+    memory = await started(SlowEmbedder())
+    replies = await asyncio.gather(
+        *(memory.ask(insert(f"fact {n}", agent_id=AGENT), f"m-{n}") for n in range(50))
+    )
+    assert {reply.result["archive_id"] for reply in replies if isinstance(reply, Accepted)} == {
+        own_archive_id(AGENT)
+    }
+    assert memory.rows("archives").keys() == {own_archive_id(AGENT)}
+    assert len(memory.rows("passages")) == 50
+
+
+async def test_a_call_that_comes_again_makes_one_passage() -> None:
+    """MEM-03: a retry after a crash."""
+    memory = await started()
+    first = await memory.ask(insert("tea", agent_id=AGENT), "m-1")
+    assert await memory.ask(insert("tea", agent_id=AGENT), "m-1") == first
+    assert memory.rows("passages").keys() == {"passage-tea"}
+
+
+async def test_while_the_model_is_away_nothing_is_saved_or_found() -> None:
+    embedder = SlowEmbedder()
+    memory = await started(embedder)
+    await memory.ask(insert("tea", agent_id=AGENT), "m-1")
+    embedder.away = True
+    search = SearchPassages(asker="search-1", query="tea", agent_id=AGENT)
+    for command in (insert("milk", agent_id=AGENT), search):
+        refused = await memory.ask(command, f"m-{command.topic}")
+        assert isinstance(refused, Rejected)
+        assert (refused.code, "does not answer" in refused.reason) == ("unavailable", True)
+    assert memory.rows("passages").keys() == {"passage-tea"}
+    embedder.away = False
+    assert await found(memory, AGENT, "tea") == ["tea"]
+
+
+async def test_passages_are_seen_by_whom_their_archive_is_attached_to() -> None:
+    """MEM-32: and are deleted by nobody else."""
+    memory = await started()
+    await memory.ask(CreateArchive(archive_id=ARCHIVE, name="Shared"), "m-1")
+    await memory.ask(insert("shared tea", archive_id=ARCHIVE), "m-2")
+    await memory.ask(insert("own tea", agent_id=AGENT), "m-3")
+    assert (await found(memory, AGENT, "tea"), await found(memory, OTHER, "tea")) == (
+        ["own tea"],
+        [],
+    )
+    await memory.ask(AttachArchive(archive_id=ARCHIVE, agent_id=OTHER), "m-4")
+    assert await found(memory, OTHER, "shared") == ["shared tea"]
+    foreign = DeletePassages(passage_ids=["passage-own tea"], agent_id=OTHER)
+    refused = await memory.ask(foreign, "m-5")
+    assert isinstance(refused, Rejected)
+    assert refused.code == "not_found"
+    elsewhere = Context("m-6", org="org-elsewhere")
+    for command in (
+        AttachArchive(archive_id=ARCHIVE, agent_id=AGENT),
+        insert("x", archive_id=ARCHIVE),
+        DeletePassages(passage_ids=["passage-own tea"], agent_id=AGENT),
+        DeleteArchive(archive_id=ARCHIVE),
+    ):
+        refused = await memory.bus.request(command, elsewhere)
+        assert isinstance(refused, Rejected), command
+        assert refused.code == "not_found"
+
+
+async def test_a_deleted_archive_is_gone_at_once_and_empty_after_a_while() -> None:
+    """MEM-15: in bounded batches, each a commit, and whoever dies in between, another goes on."""
+    memory = await started()
+    await memory.ask(CreateArchive(archive_id=ARCHIVE, name="Large"), "m-1")
+    count = PASSAGES_REMOVED_AT_ONCE * 2 + 7
+    for begin in range(0, count, 100):
+        texts = [f"fact {n}" for n in range(begin, min(begin + 100, count))]
+        await memory.ask(insert(*texts, archive_id=ARCHIVE), f"m-fill-{begin}")
+    assert len(memory.rows("passages")) == count
+    policies = memory.policies()
+    await memory.ask(DeleteArchive(archive_id=ARCHIVE), "m-2")
+    assert memory.rows("archives") == {}
+    assert isinstance(await memory.ask(insert("late", archive_id=ARCHIVE), "m-3"), Rejected)
+
+    await policies.archives.sweep()
+    assert memory.rows("passages") == {}
+    assert memory.rows("archive_removals").keys() == {ARCHIVE}, "one may still be on its way"
+    memory.clock.seconds += SETTLED_SECONDS + 1
+    await policies.archives.sweep()
+    assert memory.rows("archive_removals") == {}
+    topics = [event.topic for event in memory.schema.streams[ARCHIVE]]
+    assert topics == ["archive.created", "archive.deleted", "archive.emptied"]
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
+async def test_the_archive_of_a_deleted_agent_goes_unless_another_has_it(shared: bool) -> None:
+    memory = await started()
+    own = own_archive_id(AGENT)
+    await memory.ask(insert("tea", agent_id=AGENT), "m-1")
+    if shared:
+        await memory.ask(AttachArchive(archive_id=own, agent_id=OTHER), "m-2")
+    policies = memory.policies()
+    deleted = fact(AgentDeleted, own_block_ids=[]).at(AGENT, 2)
+    for _ in range(2):  # the log may tell it again
+        await policies.agent_deleted(deleted, Context("e-1", org=DEFAULT_ORG))
+        await policies.archives.sweep()
+    assert (own in memory.rows("archives")) is shared
+    assert {row["agent_id"] for row in memory.rows("archive_agents").values()} == (
+        {OTHER} if shared else set()
+    )
+    assert len(memory.rows("passages")) == int(shared)
+
+
+async def test_an_archive_that_a_deleted_agent_got_too_late_is_taken_from_it() -> None:
+    memory = await started()
+    await memory.ask(insert("tea", agent_id=AGENT), "m-1")
+    del memory.database.schema("agent").tables["agents"][(AGENT,)]
+    await memory.policies().archives.sweep()
+    assert memory.rows("archives") == {}
+    assert memory.rows("archive_agents") == {}
+
+
+async def test_an_agent_whose_own_archive_was_deleted_gets_another() -> None:
+    memory = await started()
+    await memory.ask(insert("tea", agent_id=AGENT), "m-1")
+    await memory.ask(DeleteArchive(archive_id=own_archive_id(AGENT)), "m-2")
+    reply = await memory.ask(insert("milk", agent_id=AGENT), "m-3")
+    assert isinstance(reply, Accepted)
+    assert reply.result["archive_id"] == own_archive_id(AGENT, 1)
+    assert await found(memory, AGENT, "milk") == ["milk"]

@@ -39,6 +39,8 @@ LOST_SECONDS_MAX = 10
 SESSION_OPTIONS = (
     "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
     " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off"
+    # A graph of vectors is walked until enough of its nodes fit, in about their order.
+    " -c hnsw.ef_search=100 -c hnsw.iterative_scan=relaxed_order"
 )
 
 

@@ -11,6 +11,7 @@ from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
+from services.memory.adapters.large_collections import LargeCollections
 from services.memory.adapters.memory_telemetry import observed
 from services.memory.adapters.passage_search import PostgresPassageSearch
 from services.memory.handlers import Handlers
@@ -30,13 +31,14 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     embedders = ConfiguredEmbedders(settings)
     attached = PostgresAttachedAgents(runtime.database)
     archives = PostgresArchiveQueries(runtime.database)
+    large = LargeCollections(runtime.database, runtime.clock)
     policies = Policies(runtime.bus, attached, archives, runtime.clock, runtime.ids)
     ports = HandlerPorts(
         clock=runtime.clock,
         attached=attached,
         history=PostgresBlockHistory(runtime.database),
         archives=archives,
-        passages=PostgresPassageSearch(runtime.database),
+        passages=PostgresPassageSearch(runtime.database, large),
         embedders=embedders,
         locks=runtime.service.locks,
     )
@@ -49,5 +51,5 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
             conversation.ConversationDeleted: policies.conversation_deleted,
         },
     )
-    runtime.service.sweepers.append(policies.archives.sweep)
+    runtime.service.sweepers += [policies.archives.sweep, large.turn]
     return embedders.aclose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -20,6 +21,8 @@ from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
+from services.memory.adapters import large_collections, passage_search
+from services.memory.adapters.large_collections import LargeCollections
 from services.memory.adapters.passage_search import (
     FoundPassage,
     PassageQuery,
@@ -30,6 +33,7 @@ from services.memory.adapters.passage_search import (
 from services.memory.projections.passages import embedding_columns, passage_row
 from services.memory.projections.tables import PASSAGES
 from tests.servers import PostgresServer
+from tests.unit.agent.world import FakeClock
 from tests.unit.passage_search import InMemoryPassageSearch
 
 PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
@@ -178,6 +182,69 @@ async def test_vectors_of_two_models_are_never_compared(rows: Rows) -> None:
     await rows.write(writes)
     found = await rows.search.search(like("zzz", vectors=asked[1:]))
     assert names(found) == ["old", "new"]
+
+
+async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MEM-14: also what is not in the graph yet, and nothing of others who are in it."""
+    monkeypatch.setattr(large_collections, "SMALL_PASSAGES_MAX", 100)
+    monkeypatch.setattr(passage_search, "FILTERED_MAX", 20)
+    monkeypatch.setattr(passage_search, "SLOW_SECONDS", 0.0)
+    url = postgres_server.create_database("passage_graph")
+    migrate_all(url, PASSWORDS)
+    chance = random.Random(3)
+
+    def vector() -> Vector:
+        numbers = [chance.gauss() for _ in range(384)]
+        return [number / math.hypot(*numbers) for number in numbers]
+
+    def some(owner: str, count: int) -> list[JsonObject]:
+        return [
+            row(
+                f"{owner}-{n}",
+                "text",
+                org=f"org-{owner[0]}",
+                collection=f"archive-{owner}",
+                tags=["tenth"] if n % 10 == 0 else ["half"] if n % 2 else [],
+                vector=vector(),
+            )
+            for n in range(count)
+        ]
+
+    async with open_pool(url) as pool:
+        database = Database(pool)
+        large = LargeCollections(database, FakeClock())
+        exact = InPostgres(database)
+        by_graph = PostgresPassageSearch(database, large)
+        await put(exact, *some("1a", 150), *some("2a", 150), *some("1b", 50))
+        both = ["archive-1a", "archive-1b", "archive-2a"]
+        query = PassageQuery(org="org-1", collection_ids=both, limit=20)
+
+        async def compared(**given: object) -> None:
+            asked = replace(query, vectors=(QueryVector(MODEL, vector()),), **given)  # type: ignore[arg-type]
+            right = names(await exact.search.search(asked))
+            found = names(await by_graph.search(asked))
+            assert len(found) == len(right) > 0
+            assert all(one.startswith("1") for one in found)
+            assert len({*right} & {*found}) >= 0.95 * len(right)
+
+        await compared()
+        assert large.known == frozenset()
+        large.suspect("org-2", ["archive-2a"])
+        await large.turn()
+        assert large.known == {"archive-1a", "archive-2a"}
+        marked = "select collection_id, count(*) from memory.passages where large group by 1"
+        assert {*await database.fetch(marked)} == {("archive-1a", 150), ("archive-2a", 150)}
+        await put(exact, *({**one, "id": f"{one['id']}-new"} for one in some("1a", 30)))
+        for _ in range(5):
+            await compared()
+            await compared(tags=["half"])
+            await compared(tags=["tenth"])
+        deletion = RowWrites()
+        deletion.delete(PASSAGES, "collection_id", "archive-1a")
+        await exact.write(deletion)
+        await compared()
 
 
 async def test_nobody_finds_what_another_has_by_a_thousand_random_queries(rows: Rows) -> None:

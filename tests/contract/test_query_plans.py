@@ -71,6 +71,12 @@ from services.api.resources.tools import ToolPage
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
+from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters.passage_search import (
+    PassageQuery,
+    PostgresPassageSearch,
+    QueryVector,
+)
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
@@ -95,6 +101,7 @@ from tests.contract.examples import (
 )
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
+from tests.unit.agent.world import FakeClock
 
 NOW = datetime.now(UTC)
 PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
@@ -187,6 +194,23 @@ def history(types: list[str]) -> History:
 
 
 SEARCH = Search(ORG, AGENT, "cat", ["user"], NOW, NOW, 10)
+
+
+async def counted_first(passages: PostgresPassageSearch) -> bool:
+    """What is asked before a filtered search in a large collection."""
+    passages.large = LargeCollections(passages.database, FakeClock())
+    passages.large.known = frozenset([ARCHIVE])
+    return await passages.by_graph(NEAREST)
+
+
+NEAREST = PassageQuery(
+    org=ORG,
+    collection_ids=[ARCHIVE],
+    vectors=(QueryVector("words", [1.0, 0.0]),),
+    text="tea",
+    tags=["a"],
+    after=NOW,
+)
 ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresBlockQueries: {
         "seen_blocks": lambda queries: queries.seen_blocks(ORG, [BLOCK]),
@@ -303,6 +327,10 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "passages_left": lambda archives: archives.passages_left(ORG, ARCHIVE, 10),
         "passage_count": lambda archives: archives.passage_count(ORG, ARCHIVE),
         "all_collections": lambda archives: archives.all_collections(ORG),
+    },
+    PostgresPassageSearch: {
+        "search": lambda passages: passages.search(NEAREST),
+        "by_graph": lambda passages: counted_first(passages),
     },
     PostgresAttachedAgents: {
         "blocks_without_holder": lambda holders: holders.blocks_without_holder(ORG, [BLOCK]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -12,6 +13,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_text import halfvec
 from libs.eventstore.connection_pool import Database
+from services.memory.adapters.large_collections import LargeCollections
 
 # How far a place in one list counts against a place in another: what is first there has 1/61.
 FUSION_RANKS = 60
@@ -19,6 +21,14 @@ FUSION_RANKS = 60
 CANDIDATES_MIN = 60
 FOUND_MAX = 1_000
 QUERY_CHARS_MAX = 8_000  # of its text, which is looked for word by word
+# Of the passages with the words so many are ranked: words that more have say little.
+WORDED_MAX = 2_000
+# The lengths of vectors for which there is a graph; others are compared one by one.
+GRAPH_DIMENSIONS = (384, 768, 1_024, 1_536, 3_072)
+# Where a filter leaves so few, these are compared one by one: a graph would be walked for long
+# until enough of its nodes pass the filter.
+FILTERED_MAX = 4_000
+SLOW_SECONDS = 0.02  # then it is looked at whether a collection is large
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +76,40 @@ class PassageSearch(Protocol):
 
 
 class PostgresPassageSearch:
-    """Keeps the contract of `PassageSearch`."""
+    """Keeps the contract of `PassageSearch`. Which collections are `large` is known beforehand."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, large: LargeCollections | None = None) -> None:
         self.database = database
+        self.large = large
 
     async def search(self, query: PassageQuery) -> list[FoundPassage]:
         """The passages that fit, the best first."""
         if not query.collection_ids or query.limit < 1:
             return []
-        rows = await self.database.fetch(*search_statement(query))
+        graph = await self.by_graph(query)
+        began = time.monotonic()
+        rows = await self.database.fetch(*search_statement(query, graph=graph))
+        if self.large and not graph and time.monotonic() - began > SLOW_SECONDS:
+            self.large.suspect(query.org, query.collection_ids)
         return [FoundPassage(row[0], row[1], from_json(row[2]), row[3]) for row in rows]
 
+    async def by_graph(self, query: PassageQuery) -> bool:
+        """Whether too many vectors would be compared: those of a large collection, of which the
+        filters, if there are any, leave many."""
+        if not query.vectors or not self.large:
+            return False
+        if self.large.known.isdisjoint(query.collection_ids):
+            return False
+        if not (query.tags or query.after or query.before or query.file_ids):
+            return True
+        filters, parameters = filters_of(query)
+        found = await self.database.fetch_one(
+            MANY.format(filters=filters), {**parameters, "most": FILTERED_MAX + 1}
+        )
+        return found is not None and found[0] > FILTERED_MAX
+
+
+MANY = "select count(*) from (select from memory.passages p where {filters} limit %(most)s) few"
 
 # Words are put together by their lexemes, of which all have to be there, or any where nothing else
 # is looked for: a question has words that its answer has not.
@@ -87,14 +119,35 @@ ANY_WORD = f"replace({ALL_WORDS}::text, ' & ', ' | ')::tsquery"
 NEAREST = """
 select id, row_number() over (order by distance, id) as place from (
     select p.id, p.embedding <#> %(vector_{n})s::halfvec as distance
-    from memory.passages p where {filters} and p.embedding_model = %(model_{n})s
+    from memory.passages p
+    where {filters} and p.embedding_model = %(model_{n})s
+      and vector_dims(p.embedding) = {dimensions}
+    order by distance limit %(candidates)s) nearest"""
+
+# In the graph of all large collections, whose nodes are passed over that do not fit; and one by one
+# what is not in it yet.
+IN_GRAPH = """
+select id, row_number() over (order by distance, id) as place from (
+    (select p.id, p.embedding::halfvec({dimensions}) <#> %(vector_{n})s::halfvec({dimensions})
+        as distance
+    from memory.passages p
+    where p.large and vector_dims(p.embedding) = {dimensions} and {opaque}
+      and p.embedding_model = %(model_{n})s
+    order by distance limit %(candidates)s)
+    union all
+    (select p.id, p.embedding <#> %(vector_{n})s::halfvec as distance
+    from memory.passages p
+    where not p.large and {filters} and p.embedding_model = %(model_{n})s
+      and vector_dims(p.embedding) = {dimensions}
+    order by distance limit %(candidates)s)
     order by distance limit %(candidates)s) nearest"""
 
 WORDED = """
 select id, row_number() over (order by rank desc, id) as place from (
-    select p.id, ts_rank_cd(p.search, q.words, 1) as rank
-    from (select {words} as words) q, memory.passages p
-    where {filters} and p.search @@ q.words
+    select id, ts_rank_cd(search, words, 1) as rank from (
+        select p.id, p.search, q.words
+        from (select {words} as words) q, memory.passages p
+        where {filters} and p.search @@ q.words limit {most}) few
     order by rank desc limit %(candidates)s) worded"""
 
 NEWEST = """
@@ -112,7 +165,7 @@ from (
 order by found.score desc, p.id"""
 
 
-def search_statement(query: PassageQuery) -> tuple[str, dict[str, Any]]:
+def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, dict[str, Any]]:
     """The text and the parameters of a search. The text repeats, so it stays prepared."""
     text = (query.text or "").replace("\x00", "")[:QUERY_CHARS_MAX]
     limit = min(query.limit, FOUND_MAX)
@@ -121,33 +174,43 @@ def search_statement(query: PassageQuery) -> tuple[str, dict[str, Any]]:
     lists = []
     for n, one in enumerate(query.vectors):
         parameters |= {f"vector_{n}": halfvec(one.vector), f"model_{n}": one.model}
-        lists.append(NEAREST.format(n=n, filters=filters))
+        known = graph and len(one.vector) in GRAPH_DIMENSIONS
+        nearest = IN_GRAPH if known else NEAREST
+        lists.append(
+            nearest.format(
+                n=n, dimensions=len(one.vector), filters=filters, opaque=filters_of(query, True)[0]
+            )
+        )
     if text.strip():
         parameters["text"] = text
-        words = ALL_WORDS if query.vectors else ANY_WORD
-        lists.append(WORDED.format(words=words, filters=filters))
+        lists += [
+            WORDED.format(words=words, filters=filters, most=WORDED_MAX)
+            for words in ((ALL_WORDS,) if query.vectors else (ALL_WORDS, ANY_WORD))
+        ]
     if not lists:
         lists.append(NEWEST.format(filters=filters))
-    joined = " union all ".join(
-        f"select id, place from ({one}) l{n}" for n, one in enumerate(lists)
-    )
-    return FUSED.format(ranks=FUSION_RANKS, lists=joined), parameters
+    joined = [f"select id, place from ({one}) l{n}" for n, one in enumerate(lists)]
+    return FUSED.format(ranks=FUSION_RANKS, lists=" union all ".join(joined)), parameters
 
 
-def filters_of(query: PassageQuery) -> tuple[str, dict[str, Any]]:
-    """The condition of everything that is found, whichever way, and its parameters."""
+def filters_of(query: PassageQuery, opaque: bool = False) -> tuple[str, dict[str, Any]]:
+    """The condition of everything that is found, whichever way, and its parameters. An `opaque` one
+    says the same in a way that no index of its columns is used for, so that a graph is."""
+    collection = "(p.collection_id || '')" if opaque else "p.collection_id"
+    tags = "(p.tags || '{}'::text[])" if opaque else "p.tags"
+    created = "(p.created_at + interval '0')" if opaque else "p.created_at"
     parameters: dict[str, Any] = {"org": query.org}
     conditions = ["p.org = %(org)s"]
     if len(query.collection_ids) == 1:  # in the order of an index of one collection
-        conditions.append("p.collection_id = %(collection)s")
+        conditions.append(f"{collection} = %(collection)s")
         parameters["collection"] = query.collection_ids[0]
     else:
-        conditions.append("p.collection_id = any(%(collections)s)")
+        conditions.append(f"{collection} = any(%(collections)s)")
         parameters["collections"] = query.collection_ids
     for name, condition, value in (
-        ("tags", f"p.tags {'@>' if query.tag_match == 'all' else '&&'} %(tags)s", query.tags),
-        ("after", "p.created_at >= %(after)s", query.after),
-        ("before", "p.created_at <= %(before)s", query.before),
+        ("tags", f"{tags} {'@>' if query.tag_match == 'all' else '&&'} %(tags)s", query.tags),
+        ("after", f"{created} >= %(after)s", query.after),
+        ("before", f"{created} <= %(before)s", query.before),
         ("files", "p.file_id = any(%(files)s)", query.file_ids),
     ):
         if value:

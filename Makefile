@@ -102,10 +102,10 @@ unit: ## Run the tests that need no server
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m pytest tests/unit $(ARGS)
 
-bench: ## Measure the whole system, the sandbox and MCP; with ARGS the first alone (ARGS=--help)
+bench: ## Measure the system, the sandbox, MCP, passages; with ARGS the first alone (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks $(ARGS)
-	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory bench-sandbox bench-mcp
+	@[ -n "$(ARGS)" ] || $(MAKE) --no-print-directory bench-sandbox bench-mcp bench-passages
 
 bench-paired: ## Measure beside another checkout (ARGS=../other)
 	@deploy/bootstrap.sh --dev
@@ -135,6 +135,11 @@ bench-sandbox: ## Measure calls in the sandbox, and through an agent (ARGS=--hel
 bench-mcp: ## Measure calls of local MCP servers over each transport (ARGS=--help)
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.mcp $(ARGS)
+
+.PHONY: bench-passages
+bench-passages: ## Measure how 100,000 passages are embedded, stored and found (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.passages $(ARGS)
 
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev

@@ -1,0 +1,244 @@
+"""python -m benchmarks.passages: how passages are embedded, stored and found, in one archive of
+many and in many archives of few."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import random
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from deploy.migrate import migrate_all
+from libs.bus.clock_and_ids import SystemClock
+from libs.contracts.services import names
+from libs.embeddings.embedded_model import DIMENSIONS, HANDLE
+from libs.embeddings.ports import Vector
+from libs.embeddings.vector_text import packed
+from libs.eventstore.commit_statement import commit_statement
+from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.ports import Commit
+from libs.eventstore.read_model_rows import RowWrites
+from services.memory.adapters.embedders.local_embedder import LocalEmbedder
+from services.memory.adapters.embedders.minilm import MiniLm
+from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters.passage_search import (
+    PassageQuery,
+    PostgresPassageSearch,
+    QueryVector,
+    search_statement,
+)
+from services.memory.projections.passages import passage_row
+from services.memory.projections.tables import PASSAGES
+from tests.servers import PostgresServer
+
+WRITTEN_AT_ONCE = 250
+SYNTHETIC_CENTRES = 2_000
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ORG = "org-1"
+# What a passage is about: enough that hardly two are the same.
+SUBJECTS = "her sister|the customer|our team|a neighbour|the doctor|my boss|the old cat|his band"
+VERBS = "prefers|remembers|sold|repaired|asked about|forgot|dreams of|complained about|ordered"
+OBJECTS = "green tea|a red bicycle|the quarterly report|mountain hikes|violin lessons|locks"
+PLACES = "in Lisbon|at the harbour|near the station|during winter|after the meeting|on Sundays"
+NOTES = "for the first time|because of the rain|without telling anyone|with great joy|once more"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table: how long searches took, and how much of the exact answer they found."""
+
+    name: str
+    seconds: list[float]
+    recall: float | None = None
+
+    def __str__(self) -> str:
+        p50, p99 = (1_000 * quantile(self.seconds, share) for share in (0.5, 0.99))
+        recall = "" if self.recall is None else f"   recall@10 {self.recall:.3f}"
+        return f"  {self.name:<34}p50 {p50:7.2f} ms   p99 {p99:7.2f} ms{recall}"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which so much of them is."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def text_of(number: int) -> str:
+    """A passage; the same for the same number."""
+    chance = random.Random(number)
+    parts = (SUBJECTS, VERBS, OBJECTS, PLACES, NOTES, SUBJECTS, VERBS, OBJECTS)
+    said = " ".join(chance.choice(part.split("|")) for part in parts)
+    return f"{said}, {chance.randrange(10_000)} times."
+
+
+def synthetic(count: int) -> list[Vector]:
+    """Vectors in clusters, as texts have them."""
+    chance = np.random.default_rng(7)
+    centres = chance.standard_normal((SYNTHETIC_CENTRES, DIMENSIONS), np.float32)
+    noise = chance.standard_normal((count, DIMENSIONS), np.float32)
+    found = centres[chance.integers(0, SYNTHETIC_CENTRES, count)] + 0.7 * noise
+    vectors: list[Vector] = (found / np.linalg.norm(found, axis=1, keepdims=True)).tolist()
+    return vectors
+
+
+async def embedded(count: int) -> list[Vector]:
+    """Vectors of the model that comes along; says how many it made in a second."""
+    embedder = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
+    await embedder.embed(["load the model"])
+    began, vectors = time.monotonic(), list[Vector]()
+    for begin in range(0, count, 500):
+        texts = [text_of(number) for number in range(begin, min(begin + 500, count))]
+        vectors += await embedder.embed(texts)
+    seconds = time.monotonic() - began
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+    print(f"embedded {count} texts: {count / seconds:.0f}/s; RSS of this process {rss:.0f} MB")
+    await embedder.aclose()
+    return vectors
+
+
+async def write(database: Database, vectors: Sequence[Vector], archives: int) -> None:
+    """Store passages as commits do, each archive its share; says how many in a second."""
+    began = time.monotonic()
+    for begin in range(0, len(vectors), WRITTEN_AT_ONCE):
+        rows = RowWrites()
+        for number in range(begin, min(begin + WRITTEN_AT_ONCE, len(vectors))):
+            text = text_of(number)
+            tags = [f"tenth-{number // archives % 10}", f"hundredth-{number // archives % 100}"]
+            row = passage_row(
+                f"passage-{archives}-{number}",
+                ORG,
+                collection_id=f"archive-{archives}-{number % archives}",
+                created_at=START + timedelta(seconds=number),
+                version=1,
+                text=text,
+                tags=tags,
+                doc={"id": f"passage-{archives}-{number}", "text": text, "tags": [*tags]},
+                embedding_model=HANDLE,
+                embedding=packed(vectors[number]),
+            )
+            rows.upsert(PASSAGES, row)
+        await database.fetch(*commit_statement("memory", "bench", [Commit(rows=rows)]))
+    rate = len(vectors) / (time.monotonic() - began)
+    [(size,)] = await database.fetch(
+        "select pg_total_relation_size('memory.passages') / 1e6 where 'org' is not null"
+    )
+    print(f"stored {len(vectors)} passages in {archives} archives: {rate:.0f}/s; {size:.0f} MB")
+
+
+def near(chance: random.Random, vector: Vector) -> Vector:
+    """A question about a passage: not the same, and not far."""
+    moved = [number + chance.gauss(0, 0.02) for number in vector]
+    length = math.hypot(*moved)
+    return [number / length for number in moved]
+
+
+async def searched(
+    database: Database,
+    search: PostgresPassageSearch,
+    queries: Sequence[PassageQuery],
+    name: str,
+    *,
+    exactly: bool,
+) -> Row:
+    """Time searches, one after the other, and compare what they find with what is nearest."""
+    seconds, hits, wanted = [], 0, 0
+    for query in queries:
+        began = time.perf_counter()
+        found = {one.id for one in await search.search(query)}
+        seconds.append(time.perf_counter() - began)
+        if exactly:
+            right = {row[0] for row in await database.fetch(*search_statement(query))}
+            hits, wanted = hits + len(found & right), wanted + len(right)
+    return Row(name, seconds, hits / wanted if wanted else None)
+
+
+async def one_archive(database: Database, vectors: Sequence[Vector], searches: int) -> None:
+    """An archive of many: with the graph, with and without filters."""
+    chance = random.Random(11)
+    large = LargeCollections(database, SystemClock())
+    search = PostgresPassageSearch(database, large)
+    large.suspect(ORG, ["archive-1-0"])
+    began = time.monotonic()
+    await large.turn()
+    await database.fetch("analyze memory.passages -- org")
+    print(f"put them into the graph: {len(vectors) / (time.monotonic() - began):.0f}/s")
+    plain = PassageQuery(org=ORG, collection_ids=["archive-1-0"])
+    age = timedelta(seconds=len(vectors))
+    for name, asked in (
+        ("no filter", plain),
+        ("a tag that keeps 10 %", replace(plain, tags=["tenth-3"])),
+        ("a tag that keeps 1 %", replace(plain, tags=["hundredth-3"])),
+        ("dates that keep 10 %", replace(plain, after=START + 0.9 * age)),
+        ("dates that keep 1 %", replace(plain, after=START + 0.99 * age)),
+    ):
+        queries = [
+            replace(asked, vectors=(QueryVector(HANDLE, near(chance, chance.choice(vectors))),))
+            for _ in range(searches)
+        ]
+        print(await searched(database, search, queries, name, exactly=True), flush=True)
+    words = [
+        replace(one, text=text_of(chance.randrange(len(vectors))).rpartition(" ")[0][:40])
+        for one in queries
+    ]
+    both = [replace(one, after=None) for one in words]
+    print(await searched(database, search, both, "vector and words", exactly=False), flush=True)
+
+
+async def many_archives(
+    database: Database, vectors: Sequence[Vector], archives: int, searches: int
+) -> None:
+    """Archives of few, among many."""
+    chance = random.Random(13)
+    search = PostgresPassageSearch(database, LargeCollections(database, SystemClock()))
+    queries = [
+        PassageQuery(
+            org=ORG,
+            collection_ids=[f"archive-{archives}-{chance.randrange(archives)}"],
+            vectors=(QueryVector(HANDLE, near(chance, chance.choice(vectors))),),
+        )
+        for _ in range(searches)
+    ]
+    name = f"one of {archives} archives"
+    print(await searched(database, search, queries, name, exactly=False), flush=True)
+
+
+async def run(options: argparse.Namespace) -> None:
+    server = PostgresServer()
+    server.start()
+    try:
+        url = server.create_database("passages")
+        migrate_all(url, dict.fromkeys(names(), "bench"))
+        async with open_pool(url) as pool:
+            database = Database(pool)
+            count = options.passages
+            vectors = synthetic(count) if options.synthetic else await embedded(count)
+            await write(database, vectors, 1)
+            await one_archive(database, vectors, options.searches)
+            if options.spread:
+                spread = synthetic(options.spread)
+                await write(database, spread, options.archives)
+                await many_archives(database, spread, options.archives, options.searches)
+    finally:
+        server.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.passages", description=__doc__)
+    parser.add_argument("--passages", type=int, default=100_000, help="in one archive")
+    parser.add_argument("--synthetic", action="store_true", help="vectors without a model")
+    parser.add_argument("--spread", type=int, default=0, help="passages over many archives")
+    parser.add_argument("--archives", type=int, default=1_000)
+    parser.add_argument("--searches", type=int, default=200, help="of each kind")
+    asyncio.run(run(parser.parse_args()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

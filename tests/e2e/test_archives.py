@@ -33,7 +33,7 @@ def having(http: httpx.Client, archive_id: str) -> list[str]:
 @pytest.mark.operation("GET /v1/archives/")
 @pytest.mark.operation("DELETE /v1/archives/{archive_id}")
 def test_an_archive_is_made_read_changed_listed_and_deleted(letta: Letta) -> None:
-    """MEM-14, API-15."""
+    """Every field comes back, and what is deleted is gone for everybody."""
     name = unique("facts")
     made = letta.archives.create(
         name=name, description="What we know", embedding="openai/text-embedding-3-small"
@@ -71,7 +71,7 @@ def test_an_archive_is_made_read_changed_listed_and_deleted(letta: Letta) -> Non
 @pytest.mark.operation("POST /v1/passages/search")
 @pytest.mark.operation("GET /v1/embeddings/total_storage_size")
 def test_passages_of_an_archive_come_and_go(letta: Letta, http: httpx.Client) -> None:
-    """MEM-15."""
+    """MEM-04: tags and times are combined, within the query."""
     archive = letta.archives.create(name=unique("facts")).id
     passages = letta.archives.passages
     one = passages.create(
@@ -114,7 +114,7 @@ def test_passages_of_an_archive_come_and_go(letta: Letta, http: httpx.Client) ->
 
 
 def test_a_batch_is_put_in_whole_or_not_at_all(letta: Letta) -> None:
-    """MEM-15: too many, too long or empty is refused in words, and nothing is saved."""
+    """Too many, too long or empty is refused in words, and nothing is saved."""
     archive = letta.archives.create(name=unique("facts")).id
     for passages, words in (
         ([{"text": "good"}, {"text": "  "}], r"passages\[1\].*must not be empty"),
@@ -131,7 +131,7 @@ def test_a_batch_is_put_in_whole_or_not_at_all(letta: Letta) -> None:
 @pytest.mark.operation("DELETE /v1/agents/{agent_id}/archival-memory/{memory_id}")
 @pytest.mark.operation("GET /v1/agents/{agent_id}/archival-memory/search")
 def test_an_agent_remembers_searches_and_forgets(letta: Letta, new_agent: NewAgent) -> None:
-    """MEM-14, MEM-20: dates are read in the agent's time zone; a date alone means its whole day."""
+    """API-15, MEM-04: dates are read in the agent's time zone; a date alone means its whole day."""
     agent = new_agent(timezone="Europe/Berlin")
     memory = letta.agents.passages
     [alps] = memory.create(
@@ -180,7 +180,7 @@ def test_an_agent_remembers_searches_and_forgets(letta: Letta, new_agent: NewAge
 async def test_agents_share_an_archive(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:
-    """MEM-14, MEM-32: who has it attached sees it, and nobody else; more than one works."""
+    """MEM-20, MEM-32: who has it attached sees it, and nobody else; more than one works."""
     first, second = new_agent(), new_agent()
     word = unique("rhubarb")
     shared = letta.archives.create(name=unique("shared")).id
@@ -213,7 +213,7 @@ async def test_agents_share_an_archive(
 
 
 async def test_first_inserts_at_once_make_one_archive(letta: Letta, new_agent: NewAgent) -> None:
-    """MEM-14: it goes with its agent."""
+    """It goes with its agent."""
     agent = new_agent()
 
     def insert(number: int) -> str:
@@ -242,7 +242,7 @@ async def test_first_inserts_at_once_make_one_archive(letta: Letta, new_agent: N
 def test_an_agent_stores_and_finds_by_its_tools(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:
-    """MEM-03, MEM-04, MEM-05: what goes wrong is told to the model."""
+    """MEM-14, MEM-15: what goes wrong is told to the model."""
     tools = ["archival_memory_insert", "archival_memory_search"]
     agent = new_agent(tools=tools, timezone="Asia/Tokyo")
     word = unique("rhubarb")
@@ -263,6 +263,7 @@ def test_an_agent_stores_and_finds_by_its_tools(
 
     hit = [f"Likes {word}"]
     assert found(query=word) == hit
+    assert found(query=word, page=1) == []
     assert found(query=word, tags=["taste", "nope"]) == hit
     assert found(query=word, tags=["taste", "nope"], tag_match_mode="all") == []
     assert found(query=word, start_datetime="last 2 days", end_datetime="today") == hit
@@ -280,6 +281,26 @@ def test_an_agent_stores_and_finds_by_its_tools(
     assert len(letta.agents.passages.list(agent.id)) == 1
 
 
+def test_an_agent_finds_what_is_meant_without_sharing_a_word(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    """MEM-05: by the model that comes along, offline."""
+    agent = new_agent(embedding="heeler/all-MiniLM-L6-v2")
+    for text in (
+        "My dog chases squirrels in the park every morning",
+        "The invoice of the plumber was paid by bank transfer",
+        "Grandma bakes an apple pie on Sundays",
+    ):
+        letta.agents.passages.create(agent.id, text=text)
+    for query, word in (
+        ("What pet does she own?", "dog"),
+        ("money for repairing pipes", "plumber"),
+        ("dessert at the weekend", "pie"),
+    ):
+        [best] = letta.agents.passages.search(agent.id, query=query, top_k=1).results
+        assert word in best.content, query
+
+
 def test_a_long_list_ends_early_and_goes_on(
     letta: Letta, new_agent: NewAgent, http: httpx.Client
 ) -> None:
@@ -294,3 +315,34 @@ def test_a_long_list_ends_early_and_goes_on(
     assert 60 < len(first) < 91
     rest = letta.agents.passages.list(agent.id, limit=1_000, after=first[-1].id)
     assert len(first) + len(rest) == 91
+
+
+def test_fifty_writers_append_to_one_shared_block(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """MEM-32: every append that was told as done is there exactly once, and the limit holds."""
+    line = len("\nwriter-00")
+    block = letta.blocks.create(label="board", value="Board", limit=len("Board") + 40 * line)
+    agents = [new_agent(block_ids=[block.id]).id for _ in range(5)]
+
+    def write(agent_number: int) -> dict[str, str]:
+        told = {}
+        for n in range(10):
+            text = f"writer-{agent_number}{n}"
+            answer = called(
+                http, agents[agent_number], "memory_insert", label="board", new_string=text
+            )
+            told[text] = answer["status"]
+        return told
+
+    with ThreadPoolExecutor(len(agents)) as pool:
+        told = {
+            text: status
+            for each in pool.map(write, range(len(agents)))
+            for text, status in each.items()
+        }
+    value = letta.blocks.retrieve(block.id).value
+    done = sorted(text for text, status in told.items() if status == "success")
+    assert sorted(value.split("\n")[1:]) == done
+    assert len(done) == 40
+    assert len(value) == block.limit

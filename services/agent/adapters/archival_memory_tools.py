@@ -11,7 +11,12 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from libs.bus.ports import Bus, Clock, request_as_service
-from libs.contracts.archives import InsertPassages, NewPassage, SearchPassages
+from libs.contracts.archives import (
+    PASSAGES_FOUND_MAX,
+    InsertPassages,
+    NewPassage,
+    SearchPassages,
+)
 from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
@@ -32,12 +37,13 @@ class ArchivalMemoryInsert(BaseModel):
 
 
 class ArchivalMemorySearch(BaseModel):
-    """Arguments of `archival_memory_search`."""
+    """Arguments of `archival_memory_search`; `page` is one of older definitions."""
 
     query: str
     tags: list[str] | None = None
     tag_match_mode: Literal["any", "all"] | None = "any"
     top_k: int | None = None
+    page: int | None = 0
     start_datetime: str | None = None
     end_datetime: str | None = None
 
@@ -83,6 +89,8 @@ class ArchivalMemoryTools:
             return error(bounds)
         if not wanted.query.strip():
             return error("`query` is empty: say in words what you are looking for.")
+        on_page = min(max(wanted.top_k or FOUND_DEFAULT, 1), FOUND_MAX)
+        begin = max(wanted.page or 0, 0) * on_page
         command = SearchPassages(
             asker=derived_id("search", calling.step_id, calling.call.id),
             query=wanted.query.replace("\x00", ""),
@@ -91,13 +99,13 @@ class ArchivalMemoryTools:
             tag_match=wanted.tag_match_mode or "any",
             after=bounds[0],
             before=bounds[1],
-            limit=min(max(wanted.top_k or FOUND_DEFAULT, 1), FOUND_MAX),
+            limit=min(begin + on_page, PASSAGES_FOUND_MAX),
         )
         reply = await self.send(calling, command)
         if isinstance(reply, Rejected):
             return error(reply.reason)
         found: Any = reply.result["passages"]
-        shown = [shown_to_model(one["doc"], zone) for one in found]
+        shown = [shown_to_model(one["doc"], zone) for one in found[begin:]]
         return ToolResult("success", to_json(shown).decode() if shown else "No results found.")
 
     def bounds(

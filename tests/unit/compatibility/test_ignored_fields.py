@@ -71,7 +71,7 @@ READERS: dict[str, list[str]] = {
         "services/agent/domain/heartbeat_loop.py",
         "services/agent/domain/compaction_plan.py",
     ],
-    "EmbeddingConfig": [],
+    "EmbeddingConfig": ["services/memory/adapters/embedders"],
     "CompactionSettings": ["services/agent/domain", "services/agent/engine"],
     "GenerateRequest": ["services/api/resources/one_off_completions.py"],
     "SandboxConfigCreate": SANDBOX,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -78,7 +79,7 @@ async def test_fifty_first_inserts_at_once_make_one_archive() -> None:
 
 
 async def test_a_call_that_comes_again_makes_one_passage() -> None:
-    """MEM-03: a retry after a crash."""
+    """MEM-14: a retry after a crash."""
     memory = await started()
     first = await memory.ask(insert("tea", agent_id=AGENT), "m-1")
     assert await memory.ask(insert("tea", agent_id=AGENT), "m-1") == first
@@ -129,7 +130,7 @@ async def test_passages_are_seen_by_whom_their_archive_is_attached_to() -> None:
 
 
 async def test_a_deleted_archive_is_gone_at_once_and_empty_after_a_while() -> None:
-    """MEM-15: in bounded batches, each a commit, and whoever dies in between, another goes on."""
+    """In bounded batches, each a commit, and whoever dies in between, another goes on."""
     memory = await started()
     await memory.ask(CreateArchive(archive_id=ARCHIVE, name="Large"), "m-1")
     count = PASSAGES_REMOVED_AT_ONCE * 2 + 7
@@ -188,3 +189,41 @@ async def test_an_agent_whose_own_archive_was_deleted_gets_another() -> None:
     assert isinstance(reply, Accepted)
     assert reply.result["archive_id"] == own_archive_id(AGENT, 1)
     assert await found(memory, AGENT, "milk") == ["milk"]
+
+
+async def test_two_agents_never_see_each_others_passages() -> None:
+    """S03, MEM-20: whatever they ask for, by words, tags and times, a thousand times."""
+    dice = Random(13)
+    memory = await started()
+    words = [f"word{n}" for n in range(30)]
+    for agent_id in (AGENT, OTHER):
+        for batch in range(4):
+            passages = [
+                NewPassage(
+                    id=f"passage-{agent_id}-{batch}-{n}",
+                    text=f"{agent_id} {' '.join(dice.sample(words, 4))}",
+                    tags=dice.sample(words[:5], 2),
+                )
+                for n in range(50)
+            ]
+            reply = await memory.ask(
+                InsertPassages(passages=passages, agent_id=agent_id), f"m-{agent_id}-{batch}"
+            )
+            assert isinstance(reply, Accepted)
+    seen = 0
+    for number in range(1_000):
+        asking = dice.choice((AGENT, OTHER))
+        search = SearchPassages(
+            asker=f"search-{number}",
+            query=dice.choice(("", AGENT, OTHER, *words)),
+            agent_id=asking,
+            tags=dice.sample(words[:5], dice.choice((0, 0, 1, 2))),
+            tag_match=dice.choice(("any", "all")),
+            limit=dice.choice((1, 5, 100)),
+        )
+        reply = await memory.ask(search, f"s-{number}")
+        assert isinstance(reply, Accepted)
+        passages: Any = reply.result["passages"]
+        assert all(one["doc"]["text"].startswith(asking) for one in passages)
+        seen += len(passages)
+    assert seen > 5_000

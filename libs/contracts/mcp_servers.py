@@ -168,7 +168,8 @@ class RefreshMcpServer(Command):
 class ListMcpTools(Command):
     """Ask an MCP server for its tools, one that is there or one that is described.
 
-    Nothing is recorded. It is accepted when the server is about to be asked."""
+    Nothing is recorded, but what a person grants where `redirect_uri` says how they come back. It
+    is accepted when the server is about to be asked."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "mcp_server.list_tools"
@@ -176,6 +177,7 @@ class ListMcpTools(Command):
     server_id: str = ""
     name: str = ""
     config: SealedMcpConfig | None = None
+    redirect_uri: str = Field(default="", exclude_if=lambda uri: not uri)
 
     @property
     def target(self) -> str:

@@ -71,11 +71,12 @@ SERVICES = (
             "libs.contracts.tool_runs",
             "libs.contracts.tool_permissions",
             "libs.contracts.mcp_servers",
+            "libs.contracts.mcp_authorizations",
             "libs.contracts.sandbox_configs",
         ),
         aggregates=(
             *("Tool", "ToolName", "ToolRun", "ToolPermissions"),
-            *("McpServer", "McpServerName", "SandboxConfig"),
+            *("McpServer", "McpServerName", "McpAuthorization", "SandboxConfig"),
         ),
         sends=("tools", "memory"),
         follows=("tools", "agent"),

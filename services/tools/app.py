@@ -9,6 +9,7 @@ from libs.bus.ports import Clock
 from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.agent import AgentDeleted
 from libs.contracts.letta.enums import ToolType
+from libs.contracts.mcp_authorizations import McpServerAuthorized
 from libs.contracts.mcp_servers import McpServerChanged, McpServerDeleted
 from libs.contracts.tool_permissions import (
     POLICIES,
@@ -45,6 +46,7 @@ from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.code_builtins import RunCodeTool
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.inner_calls import InnerCallPorts
+from services.tools.engine.mcp_authorizations import McpAuthorizations
 from services.tools.engine.mcp_declared_servers import DeclaredMcpServers
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_listings import McpListings
@@ -229,13 +231,16 @@ class McpServers:
             ids=runtime.ids,
             committed=runtime.service.relay.notification.notify,
         )
-        self.discoveries, self.listings = McpDiscoveries(self.ports), McpListings(self.ports)
+        authorizations = McpAuthorizations(self.ports)
+        connections.keep_renewed(authorizations.renewed)
+        self.discoveries = McpDiscoveries(self.ports)
+        self.listings = McpListings(self.ports, authorizations)
         self.handlers = McpServerHandlers(self.discoveries, self.listings, runtime.clock)
         self.declared = DeclaredMcpServers(self.ports, declared)
 
     async def listen(self) -> None:
         """Sweep, and hear of servers that are changed elsewhere."""
-        for changed in (McpServerChanged, McpServerDeleted):
+        for changed in (McpServerChanged, McpServerDeleted, McpServerAuthorized):
             await self.runtime.bus.hear_events(
                 "tools", changed.topic, self.ports.sessions.changed_somewhere
             )

@@ -7,6 +7,7 @@ from datetime import datetime
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.mcp_servers import mcp_server_document
 from libs.contracts.letta.tools import tool_state
+from libs.contracts.mcp_authorizations import McpServerAuthorized
 from libs.contracts.mcp_servers import (
     McpDiscoveryFailed,
     McpDiscoveryRequested,
@@ -181,6 +182,10 @@ def project_mcp_server(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(
                 MCP_SERVERS, {"id": server_id, "version": event.version, **columns, **wanted}
             )
+        case McpServerAuthorized():
+            if not event.renewed:
+                wanted = discovery_wanted(event.number, at)
+                rows.patch(MCP_SERVERS, {"id": server_id, "version": event.version, **wanted})
         case McpServerDeleted():
             rows.delete(MCP_SERVERS, "id", server_id)
         case McpDiscoveryRequested():

@@ -98,6 +98,13 @@ from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.mcp_authorizations import (
+    AnswerMcpAuthorization,
+    McpAuthorizationAnswered,
+    McpAuthorizationRequested,
+    McpServerAuthorized,
+    authorization_id,
+)
 from libs.contracts.mcp_servers import (
     AskMcpServer,
     CreateMcpServer,
@@ -205,6 +212,7 @@ TOOL = "tool-66666666-6666-4666-8666-666666666666"
 TOOL_RUN = "tool_run-77777777-7777-4777-8777-777777777777"
 SANDBOX_CONFIG = sandbox_config_id("org-1")
 SANDBOX_VARIABLE = "sandbox-env-99999999-9999-4999-8999-999999999999"
+MCP_AUTHORIZATION = authorization_id("org-1", "state")
 MCP_SERVER = "mcp_server-88888888-8888-4888-8888-888888888888"
 MCP_CONFIG = SealedMcpConfig(
     transport="streamable_http",
@@ -510,6 +518,9 @@ COMMANDS: list[Command] = [
         config_id=SANDBOX_CONFIG, variable_id=SANDBOX_VARIABLE, description="of the weather"
     ),
     DeleteSandboxVariable(config_id=SANDBOX_CONFIG, variable_id=SANDBOX_VARIABLE),
+    AnswerMcpAuthorization(
+        authorization_id=MCP_AUTHORIZATION, code=SEALED, issuer="https://login.example.com"
+    ),
     CreateMcpServer(server_id=MCP_SERVER, name="weather", config=MCP_CONFIG),
     UpdateMcpServer(
         server_id=MCP_SERVER,
@@ -581,6 +592,10 @@ def of_tool_name(kind: type[Event], name: str) -> Event:
 
 def of_tool_run(kind: type[Event], **fields: Any) -> Event:
     return kind(originator_id=TOOL_RUN, originator_version=1, timestamp=AT, **fields)
+
+
+def of_authorization(event: type[Event], **fields: Any) -> Event:
+    return event(originator_id=MCP_AUTHORIZATION, originator_version=1, timestamp=AT, **fields)
 
 
 def of_sandbox(event: type[Event], **fields: Any) -> Event:
@@ -900,6 +915,11 @@ EVENTS: list[Event] = [
     of_sandbox(SandboxVariableDeleted, variable_id=SANDBOX_VARIABLE),
     of_mcp_server(McpServerCreated, name="weather", config=MCP_CONFIG),
     of_mcp_server(McpServerChanged, name="sky", config=MCP_CONFIG, version=2, number=2),
+    of_mcp_server(McpServerAuthorized, grant=SEALED, version=3, number=3),
+    of_authorization(
+        McpAuthorizationRequested, server_id=MCP_SERVER, expires_at=AT + timedelta(seconds=300)
+    ),
+    of_authorization(McpAuthorizationAnswered, code=SEALED, issuer="https://login.example.com"),
     of_mcp_server(McpServerDeleted),
     of_mcp_server(McpDiscoveryRequested, number=3, accepted=["forecast"]),
     of_mcp_server(

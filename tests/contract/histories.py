@@ -70,6 +70,11 @@ from libs.contracts.heartbeat_pauses import (
     HeartbeatsResumed,
 )
 from libs.contracts.letta.tool_rules import InitToolRule
+from libs.contracts.mcp_authorizations import (
+    McpAuthorizationAnswered,
+    McpAuthorizationRequested,
+    McpServerAuthorized,
+)
 from libs.contracts.mcp_servers import (
     McpDiscoveryFailed,
     McpDiscoveryRequested,
@@ -110,6 +115,7 @@ from services.agent.domain.conversation import Conversation
 from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
 from services.memory.domain.passage import Passage
+from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_server_name import McpServerName
 from services.tools.domain.sandbox_config import SandboxConfig
@@ -298,7 +304,9 @@ MCP_SERVER = [
     one(McpServerChanged),
     one(McpToolsDiscovered, removed=[]),
     one(McpDiscoveryRequested),
+    one(McpServerAuthorized),
 ]
+MCP_AUTHORIZATION = [one(McpAuthorizationRequested), one(McpAuthorizationAnswered)]
 DELETED_MCP_SERVER = [one(McpServerCreated), one(McpServerDeleted)]
 MCP_SERVER_NAME = [one(McpServerNameTaken), one(McpServerNameFreed)]
 BLOCK = [one(BlockCreated), one(BlockChanged), one(BlockDeleted)]
@@ -331,6 +339,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "SandboxConfig.deleted": (SandboxConfig, [*DELETED_SANDBOX_CONFIG]),
     "McpServer": (McpServer, [*MCP_SERVER]),
     "McpServer.deleted": (McpServer, [*DELETED_MCP_SERVER]),
+    "McpAuthorization": (McpAuthorization, [*MCP_AUTHORIZATION]),
     "McpServerName": (McpServerName, [*MCP_SERVER_NAME]),
 }
 

@@ -21,7 +21,7 @@ MODULES = (agent, compaction, conversation, conversation_lifecycle, memory, tool
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
 TOOL, TOOL_RUN, MCP_SERVER = examples.TOOL, examples.TOOL_RUN, examples.MCP_SERVER
-SANDBOX = examples.SANDBOX_CONFIG
+SANDBOX, AUTHORIZATION = examples.SANDBOX_CONFIG, examples.MCP_AUTHORIZATION
 CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SCOPE = derived_id("tool_permissions", "agent", AGENT)
@@ -118,6 +118,10 @@ SUBJECTS = {
     "PackagesRecreated": f"tools.event.sandbox_config.packages_recreated.org-1.{SANDBOX}",
     "SandboxVariableSet": f"tools.event.sandbox_config.variable_set.org-1.{SANDBOX}",
     "SandboxVariableDeleted": f"tools.event.sandbox_config.variable_deleted.org-1.{SANDBOX}",
+    "AnswerMcpAuthorization": f"tools.command.mcp_authorization.answer.org-1.{AUTHORIZATION}",
+    "McpAuthorizationRequested": f"tools.event.mcp_authorization.requested.org-1.{AUTHORIZATION}",
+    "McpAuthorizationAnswered": f"tools.event.mcp_authorization.answered.org-1.{AUTHORIZATION}",
+    "McpServerAuthorized": f"tools.event.mcp_server.authorized.org-1.{MCP_SERVER}",
     "AgentRequested": f"agent.event.agent.requested.org-1.{AGENT}",
     "AgentCreated": f"agent.event.agent.created.org-1.{AGENT}",
     "AgentAbandoned": f"agent.event.agent.abandoned.org-1.{AGENT}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +21,7 @@ from letta_client import (
 
 from tests.e2e.asking import NOBODY, is_id, says, unique
 from tests.e2e.conftest import NewAgent
+from tests.mcp_servers.authorizing import authorizing_server
 from tests.mcp_servers.changing import ChangingServer, changing_server, tool
 from tests.ports import free_port
 from tests.scripted_model import ScriptedModelProcess
@@ -338,3 +340,89 @@ def test_a_server_is_tried_without_being_added(
     failed = legacy.post("/v1/tools/mcp/servers/connect", json={**config, "server_url": REFUSED})
     assert '"event":"error"' in failed.text.replace(" ", "")
     assert legacy.get("/v1/tools/mcp/servers").json() == before
+
+
+def connecting(http: httpx.Client, server_id: str, *, follow: bool = True) -> list[dict[str, Any]]:
+    """The events of a connection; a browser opens the address that they name."""
+    events: list[dict[str, Any]] = []
+    with http.stream("GET", f"/v1/mcp-servers/connect/{server_id}") as stream:
+        for line in stream.iter_lines():
+            if not line.startswith("data: "):
+                continue
+            events.append(json.loads(line[6:]))
+            if events[-1]["event"] == "authorization_url" and follow:
+                page = httpx.get(events[-1]["url"], follow_redirects=True)
+                events.append({"event": "page", "status": page.status_code, "text": page.text})
+                again = httpx.get(str(page.url))
+                events.append({"event": "again", "status": again.status_code})
+    return events
+
+
+@pytest.mark.operation("GET /v1/mcp-servers/connect/{mcp_server_id}")
+@pytest.mark.operation("GET /v1/tools/mcp/oauth/callback")
+def test_a_person_lets_a_server_be_used(
+    letta: Letta, http: httpx.Client, heeler: HeelerInstance, new_agent: NewAgent
+) -> None:
+    """TOOL-18: OAuth with discovery, registration and PKCE; tokens are sealed, renewed when they
+    end, and sent to nobody else."""
+    with authorizing_server() as server:
+        server.seconds = 2
+        config = {"mcp_server_type": "streamable_http", "server_url": server.url}
+        body = {"server_name": unique("authorizing"), "config": config}
+        added = http.post("/v1/mcp-servers/", json=body).json()
+        events = connecting(http, added["id"])
+        assert [one["event"] for one in events] == [
+            *("connection_attempt", "oauth_required", "authorization_url"),
+            *("page", "again", "waiting_for_auth", "success"),
+        ], events
+        page, again = events[3], events[4]
+        assert (page["status"], "authorized" in page["text"]) == (200, True)
+        assert again["status"] == 409, "a state counts once"
+        assert [one["name"] for one in events[-1]["tools"]] == ["secret_forecast"]
+        shown = f"/v1/mcp-servers/{added['id']}/tools"
+        asyncio.run(wait_for("the tools", lambda: http.get(shown).json()))
+        tools = http.get(shown).json()
+        agent = new_agent(tool_ids=[tools[0]["id"]])
+
+        def called() -> Any:
+            answer = letta.agents.messages.create(
+                agent.id, messages=says(f"CALL:{tools[0]['name']}:{{}}")
+            )
+            [found] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+            return found.tool_return
+
+        assert called() == "sunny"
+        renewed = server.renewals
+        asyncio.run(wait_for("their end", lambda: called() and server.renewals > renewed))
+        assert called() == "sunny"
+        plain = [*server.given, "plain-refresh", "plain-client", "plain-code"]
+        rows = str(heeler.psql("select t::text from tools.events t"))
+        assert "mcp_server.authorized" in rows
+        assert [one for one in plain if one in rows] == []
+
+        http.patch(
+            f"/v1/mcp-servers/{added['id']}",
+            json={"config": {**config, "server_url": f"{server.base}/other"}},
+        )
+        health = http.get(f"/v1/mcp-servers/{added['id']}/health").json()
+        assert "401" in str(health), "what was granted for one address is not sent to another"
+        http.patch(f"/v1/mcp-servers/{added['id']}", json={"config": config})
+        server.refuses = True
+        events = connecting(http, added["id"])
+        assert events[-1]["event"] == "error"
+        assert "access_denied" in events[-1]["message"]
+        http.delete(f"/v1/mcp-servers/{added['id']}")
+
+
+@pytest.mark.operation("GET /v1/tools/mcp/oauth/callback")
+@pytest.mark.operation("POST /v1/tools/mcp/servers/connect")
+def test_nobody_answers_for_somebody_else(http: httpx.Client, legacy: httpx.Client) -> None:
+    callback = "/v1/tools/mcp/oauth/callback"
+    unknown = http.get(callback, params={"state": "guessed", "code": "x"})
+    assert (unknown.status_code, "`state`" in unknown.text) == (404, True)
+    assert http.get(callback, params={"state": "guessed"}).status_code == 400
+    with authorizing_server() as server:
+        config = {"server_name": "x", "type": "streamable_http", "server_url": server.url}
+        told = legacy.post("/v1/tools/mcp/servers/connect", json=config).text
+        assert "oauth_required" in told
+        assert "add it" in told

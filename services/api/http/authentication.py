@@ -22,6 +22,7 @@ from services.api.http.password_limits import PasswordLimits, Proof
 from services.api.http.request_parsing import AnyRequest
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
+OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
 METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
@@ -59,7 +60,7 @@ def check(connection: AnyRequestLike) -> None:
     password: str | None = connection.app.state.password
     if password is None:
         check_local(connection, host)
-    else:
+    elif connection.scope["path"].rstrip("/") != OAUTH_CALLBACK:
         check_password(connection, password)
 
 

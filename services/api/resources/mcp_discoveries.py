@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -115,6 +115,17 @@ async def listed_tools(request: AnyRequest, command: ListMcpTools) -> list[JsonO
 
 async def told(request: AnyRequest, command: ListMcpTools | AskMcpServer) -> dict[str, Any]:
     """What a server answers now. Raises McpServerFailed."""
+    async with aclosing(tellings(request, command)) as answers:
+        async for answer in answers:
+            return answer
+    raise McpServerFailed("timeout", f"no answer within {LISTING_SECONDS_MAX:g} seconds")
+
+
+async def tellings(
+    request: AnyRequest, command: ListMcpTools | AskMcpServer
+) -> AsyncGenerator[dict[str, Any]]:
+    """All that is told until a server answers: events for a person, then the answer. Raises
+    McpServerFailed."""
     async with listening(request, mcp_listing_deltas(ORG, command.listing_id)) as heard:
         await send_listing(request, command)
         end_turn(request.scope["state"])
@@ -122,7 +133,10 @@ async def told(request: AnyRequest, command: ListMcpTools | AskMcpServer) -> dic
             async for answer in answers:
                 if "failed" in answer:
                     raise McpServerFailed(answer["failed"]["kind"], answer["failed"]["words"])
-                return dict(answer)
+                if answer:  # else it only says that somebody is at work
+                    yield dict(answer)
+                if answer and "event" not in answer:
+                    return
     raise McpServerFailed("timeout", f"no answer within {LISTING_SECONDS_MAX:g} seconds")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from litestar import Response, delete, get, patch, post
@@ -32,19 +33,24 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import ORG, api_of, document_of, missing, raw, retrieved
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
+from services.api.resources.mcp_authorizations import callback_address
 from services.api.resources.mcp_discoveries import (
     MCP_SERVERS,
     McpServerFailed,
     known_tools,
-    listed_tools,
     offered_tool,
     refreshed,
+    tellings,
 )
 from services.api.resources.tool_runs import RUN_SECONDS_MAX, execution_result, outcome
 
 PATH = "/v1/mcp-servers"
 SERVER = f"{PATH}/{{mcp_server_id:str}}"
 SERVERS_MAX = 1_000
+ADD_IT_FIRST = (
+    "Where it wants a person's word, add it (`POST /v1/mcp-servers/`) and connect to it there"
+    " (`GET /v1/mcp-servers/connect/{id}`): what is granted is kept with the server"
+)
 # What the fields of requests are called in commands.
 FIELDS = {
     "mcp_server_type": "transport",
@@ -231,7 +237,9 @@ async def connect_mcp_server(request: AnyRequest, mcp_server_id: str) -> Stream:
     """Try an MCP server, and tell what came of it as events."""
     server = from_json(await document_of(request, MCP_SERVERS, mcp_server_id))
     command = ListMcpTools(
-        listing_id=api_of(request).ids.new("mcp_listing"), server_id=mcp_server_id
+        listing_id=api_of(request).ids.new("mcp_listing"),
+        server_id=mcp_server_id,
+        redirect_uri=callback_address(request),
     )
     return attempt(request, server["server_name"], command)
 
@@ -242,13 +250,21 @@ def attempt(request: AnyRequest, name: str, command: ListMcpTools) -> Stream:
     async def events() -> AsyncGenerator[bytes]:
         yield event("connection_attempt", server_name=name)
         try:
-            tools = await listed_tools(request, command)
+            async with aclosing(tellings(request, command)) as told:
+                async for one in told:
+                    if "event" in one:
+                        kind = one.pop("event")
+                        yield event(kind, **one)
+                    elif "tools" in one:
+                        yield event("success", tools=[offered_tool(tool) for tool in one["tools"]])
         except McpServerFailed as failed:
-            yield event("error", message=f"Connection failed: {failed.words}")
+            words = failed.words
+            if failed.kind == "unauthorized" and not command.redirect_uri:
+                yield event("oauth_required", message="OAuth authentication required")
+                words = f"{words}. {ADD_IT_FIRST}"
+            yield event("error", message=f"Connection failed: {words}")
         except Problem as problem:
             yield event("error", message=str(problem.body.get("detail")))
-        else:
-            yield event("success", tools=[offered_tool(one) for one in tools])
 
     headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
     return Stream(events(), media_type="text/event-stream; charset=utf-8", headers=headers)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, Event, Rejected
+from libs.contracts.mcp_authorizations import McpServerAuthorized
 from libs.contracts.mcp_servers import (
     DiscoveryReport,
     DiscoveryStatus,
@@ -46,6 +47,7 @@ class McpServerState(BaseModel):
     attempts: int = 0
     accepted: list[str] = Field(default_factory=list)
     tools: dict[str, KnownMcpTool] = Field(default_factory=dict)
+    grant: str = ""  # what people have let it be used with, sealed
 
 
 class McpServer(Aggregate[McpServerState]):
@@ -117,6 +119,18 @@ class McpServer(Aggregate[McpServerState]):
         self.happened(McpServerDeleted, at=at)
         return None
 
+    def authorize(self, grant: str, *, renewed: bool, at: datetime) -> None:
+        """Be used with what a person, or the server itself, has granted."""
+        state = self.state
+        self.happened(
+            McpServerAuthorized,
+            at=at,
+            grant=grant,
+            version=state.version + (not renewed),
+            number=state.number + (not renewed),
+            renewed=renewed,
+        )
+
     def request_discovery(self, accepted: list[str], *, at: datetime) -> Rejected | None:
         """Have the tools discovered once more, and definitions accepted that were shown."""
         state = self.present
@@ -172,12 +186,18 @@ class McpServer(Aggregate[McpServerState]):
                 state.name, state.config, state.declared = event.name, event.config, event.declared
                 state.version, state.number = 1, 1
             case McpServerChanged():
+                if not same_place(state.config, event.config):
+                    state.grant = ""  # was for another server
                 state.name, state.config = event.name, event.config
                 state.version = event.version
                 if not event.renamed_only:
                     self.want_discovery(event.number, [])
+            case McpServerAuthorized():
+                state.grant, state.version = event.grant, event.version
+                if not event.renewed:
+                    self.want_discovery(event.number, [])
             case McpServerDeleted():
-                state.deleted, state.tools = True, {}
+                state.deleted, state.tools, state.grant = True, {}, ""
             case McpDiscoveryRequested():
                 self.want_discovery(event.number, event.accepted)
             case McpToolsDiscovered():
@@ -196,6 +216,11 @@ class McpServer(Aggregate[McpServerState]):
         state = self.state
         state.number, state.status, state.attempts = number, "pending", 0
         state.accepted = sorted({*state.accepted, *accepted})
+
+
+def same_place(before: SealedMcpConfig | None, after: SealedMcpConfig) -> bool:
+    """Whether two configurations are of one address, as far as that can be told."""
+    return before is not None and (before.url, before.secret_url) == (after.url, after.secret_url)
 
 
 def with_changes(config: SealedMcpConfig, changes: McpConfigChanges) -> SealedMcpConfig:

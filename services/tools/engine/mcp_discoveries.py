@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.mcp_servers import mcp_server_deltas
-from libs.encryption.sealer import Sealer
+from libs.encryption.sealer import CannotOpen, Sealer
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
@@ -192,9 +192,15 @@ class McpDiscoveries:
 def config_of(sealer: Sealer, server_id: str, org: str, state: McpServerState) -> McpServerConfig:
     """The configuration of a server that is there. Raises McpFailed."""
     assert state.config is not None, "a server that is there has a configuration"
-    return opened(
+    config = opened(
         sealer, state.config, server_id=server_id, org=org, name=state.name, version=state.version
     )
+    if not state.grant:
+        return config
+    try:
+        return replace(config, grant=sealer.open(state.grant))
+    except CannotOpen:
+        return config  # who connects authorizes it again
 
 
 async def listed(sessions: McpSessions, config: McpServerConfig) -> list[OfferedTool]:

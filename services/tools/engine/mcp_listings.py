@@ -11,13 +11,15 @@ from pydantic_core import to_json, to_jsonable_python
 from libs.contracts.bus_messages import Context, JsonObject
 from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, AskMcpServer, mcp_listing_deltas
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import (
     DESCRIPTION_CHARS_MAX,
     OFFERED_NAME_CHARS_MAX,
     problem_of,
     storable,
 )
-from services.tools.engine.mcp_discoveries import McpPorts, listed
+from services.tools.engine.mcp_authorizations import McpAuthorizations, Tell
+from services.tools.engine.mcp_discoveries import McpPorts, config_of, listed
 
 LISTINGS_AT_ONCE_MAX = 32
 
@@ -25,8 +27,9 @@ LISTINGS_AT_ONCE_MAX = 32
 class McpListings:
     """The lists that this process asks for."""
 
-    def __init__(self, ports: McpPorts) -> None:
+    def __init__(self, ports: McpPorts, authorizations: McpAuthorizations) -> None:
         self.ports = ports
+        self.authorizations = authorizations
         self.tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -40,10 +43,11 @@ class McpListings:
         config: McpServerConfig,
         context: Context,
         asked: AskMcpServer | None = None,
+        redirect_uri: str = "",
     ) -> None:
         """Ask a server for its tools, or something else. One whose id is that of the list is there
         for it alone."""
-        task = asyncio.create_task(self.run(listing_id, config, context, asked))
+        task = asyncio.create_task(self.run(listing_id, config, context, asked, redirect_uri))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -53,15 +57,39 @@ class McpListings:
         config: McpServerConfig,
         context: Context,
         asked: AskMcpServer | None,
+        redirect_uri: str,
     ) -> None:
         """Tell whoever waits what a server offers, or why that is not known."""
+        subject = mcp_listing_deltas(context.org, listing_id)
+
+        async def tell(told: JsonObject) -> None:
+            await self.ports.bus.publish_delta(subject, to_json(told))
+
         try:
-            told = await (self.answer(config) if asked is None else self.other(config, asked))
+            if asked is not None:
+                answer = await self.other(config, asked)
+            else:
+                answer = await self.answer(config)
+                if redirect_uri and wants_login(answer, config):
+                    answer = await self.authorized(config, redirect_uri, tell)
         finally:
             if config.id == listing_id:
                 await self.ports.sessions.end(listing_id)
-        subject = mcp_listing_deltas(context.org, listing_id)
-        await self.ports.bus.publish_delta(subject, to_json(told))
+        await tell(answer)
+
+    async def authorized(
+        self, config: McpServerConfig, redirect_uri: str, tell: Tell
+    ) -> JsonObject:
+        """What a server offers that a person has let be used meanwhile, or why they have not."""
+        try:
+            await self.authorizations.authorize(config, redirect_uri, tell)
+            work = self.ports.repository.work(Context(self.ports.ids.new("list"), org=config.org))
+            state = (await work.load(McpServer, config.id)).present
+            if state is None:
+                raise McpFailed("refused", "it was deleted meanwhile")
+            return await self.answer(config_of(self.ports.sealer, config.id, config.org, state))
+        except McpFailed as failure:
+            return {"failed": {"kind": failure.kind, "words": storable(failure.words)}}
 
     async def answer(self, config: McpServerConfig) -> JsonObject:
         """What a server offers, or why that is not known."""
@@ -109,6 +137,13 @@ class McpListings:
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def wants_login(answer: JsonObject, config: McpServerConfig) -> bool:
+    """Whether a person may have to let a server be used."""
+    failed = answer.get("failed")
+    kind = failed.get("kind") if isinstance(failed, dict) else ""
+    return kind == "unauthorized" and config.transport != "stdio"
 
 
 def within_bounds(told: JsonObject) -> JsonObject:

@@ -15,6 +15,7 @@ from libs.contracts.bus_messages import (
     Command,
     Rejected,
 )
+from libs.contracts.mcp_authorizations import AnswerMcpAuthorization
 from libs.contracts.mcp_servers import (
     AskMcpServer,
     CreateMcpServer,
@@ -27,6 +28,7 @@ from libs.contracts.mcp_servers import (
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer, missing
 from services.tools.domain.mcp_server_name import McpServerName
 from services.tools.domain.mcp_tool import with_server_name
@@ -56,6 +58,7 @@ class McpServerHandlers:
             RefreshMcpServer: self.refresh,
             ListMcpTools: self.list_tools,
             AskMcpServer: self.ask,
+            AnswerMcpAuthorization: self.answer_authorization,
         }
 
     async def create(self, command: CreateMcpServer, work: UnitOfWork) -> Accepted | Rejected:
@@ -148,7 +151,12 @@ class McpServerHandlers:
         if isinstance(config, Rejected):
             return config
         context = work.context
-        work.after_commit.append(lambda _: self.listings.begin(command.listing_id, config, context))
+        come_back = command.redirect_uri if command.config is None else ""
+        work.after_commit.append(
+            lambda _: self.listings.begin(
+                command.listing_id, config, context, redirect_uri=come_back
+            )
+        )
         return Accepted()
 
     async def asked(self, command: ListMcpTools, work: UnitOfWork) -> McpServerConfig | Rejected:
@@ -189,6 +197,13 @@ class McpServerHandlers:
             lambda _: self.listings.begin(listing_id, config, context, command)
         )
         return Accepted()
+
+    async def answer_authorization(
+        self, command: AnswerMcpAuthorization, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Keep what a person's browser brought back; whoever asked them looks for it."""
+        asked = await work.load(McpAuthorization, command.authorization_id)
+        return asked.answer(command, at=self.clock.now()) or Accepted()
 
     def unconnectable(
         self, config: SealedMcpConfig, server_id: str, name: str, work: UnitOfWork

@@ -38,6 +38,7 @@ from services.tools.adapters.mcp.ports import (
 )
 from services.tools.adapters.mcp_server_queries import DueDiscovery
 from services.tools.adapters.tool_run_queries import OrphanedRun
+from services.tools.engine.mcp_authorizations import McpAuthorizations
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
@@ -257,7 +258,8 @@ class McpProcess:
             ids=world.ids,
             committed=lambda: None,
         )
-        self.discoveries, self.listings = McpDiscoveries(self.ports), McpListings(self.ports)
+        self.discoveries = McpDiscoveries(self.ports)
+        self.listings = McpListings(self.ports, McpAuthorizations(self.ports))
         runs = ToolRuns(
             ToolRunPorts(
                 repository=self.repository,

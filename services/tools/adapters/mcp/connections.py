@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -20,15 +21,18 @@ from services.tools.adapters.mcp.allowed_commands import (
 )
 from services.tools.adapters.mcp.circuit_breaker import CircuitBreaker
 from services.tools.adapters.mcp.ports import (
+    Keep,
     McpFailed,
     McpHealth,
     McpOutcome,
+    McpPerson,
     McpPrompt,
     McpPromptMessage,
     McpResource,
     McpResourceContent,
     McpServerConfig,
     McpTool,
+    Renewed,
 )
 from services.tools.adapters.mcp.server_processes import ServerProcesses
 from services.tools.adapters.mcp.session_pool import PING_SECONDS_MAX, SessionPool
@@ -47,6 +51,10 @@ LIST_ATTEMPTS_MAX = 2
 ADAPTERS = "services.tools.adapters.mcp"
 # They write down what foreign servers send, at any length.
 TALKATIVE = ("mcp", "client", "httpx2", "httpcore2")
+
+
+async def not_kept(config: McpServerConfig, grant: str) -> None:
+    """Where nobody keeps tokens that were renewed they are used, and renewed again."""
 
 
 class SdkConnections:
@@ -89,6 +97,7 @@ class SdkConnections:
         self.breakers: OrderedDict[str, tuple[int, CircuitBreaker]] = OrderedDict()
         self.modules: dict[str, Any] = {}
         self.loading = asyncio.Lock()
+        self.renewed: Renewed = not_kept
 
     async def module(self, name: str) -> Any:
         """A module that needs the SDK, which takes long to import."""
@@ -246,10 +255,12 @@ class SdkConnections:
         sessions = await self.module("session")
         kind = "stdio" if config.transport == "stdio" else "http"
         transports = await self.module(f"{kind}_transport")
+        own_auth = await self.own_auth(config) if kind == "http" else None
 
         def transport(session: Any) -> Any:
             if kind == "http":
-                return transports.http_transport(self.guard, config, seconds, session.answered)
+                told = session.answered
+                return transports.http_transport(self.guard, config, seconds, told, own_auth)
             command, why = match(self.commands, config)
             if command is None:
                 raise McpFailed("refused", why)
@@ -258,6 +269,24 @@ class SdkConnections:
         session = sessions.McpSession(transport, config.version)
         await session.open(seconds)
         return session
+
+    def keep_renewed(self, keep: Renewed) -> None:
+        """Have tokens kept that a server renews."""
+        self.renewed = keep
+
+    async def own_auth(self, config: McpServerConfig) -> Any:
+        """What adds the tokens that a person let a server be used with, if so."""
+        if not config.grant:
+            return None
+        authorization = await self.module("authorization")
+        return authorization.provider_of(config, partial(self.renewed, config))
+
+    async def authorize(self, config: McpServerConfig, person: McpPerson, keep: Keep) -> None:
+        """Have a person let a server be used."""
+        if why := self.refused(config):
+            raise McpFailed("refused", why)
+        authorization = await self.module("authorization")
+        await authorization.authorize(self.guard, config, person, keep)
 
     async def judge(
         self, config: McpServerConfig, session: Any, breaker: CircuitBreaker, failure: McpFailed

@@ -29,11 +29,14 @@ def http_client(
     config: McpServerConfig,
     connect_seconds: float,
     on_status: Callable[[int], None],
+    *,
+    own_auth: httpx2.Auth | None = None,
     **_: Any,
 ) -> httpx2.AsyncClient:
     """A client for one server. It keeps cookies for this session alone, and asks no proxy."""
     return httpx2.AsyncClient(
         headers={"User-Agent": f"heeler/{HEELER_VERSION}", **config.headers},
+        auth=own_auth,
         transport=GuardedTransport(guard, answer_bytes_max=REPLY_BYTES_MAX, on_status=on_status),
         timeout=httpx2.Timeout(
             connect=connect_seconds,
@@ -52,9 +55,10 @@ async def http_transport(
     config: McpServerConfig,
     connect_seconds: float,
     on_status: Callable[[int], None],
+    own_auth: httpx2.Auth | None = None,
 ) -> AsyncIterator[TransportStreams]:
     """The messages from and to a server that has an address."""
-    client = partial(http_client, guard, config, connect_seconds, on_status)
+    client = partial(http_client, guard, config, connect_seconds, on_status, own_auth=own_auth)
     if config.transport == "sse":
         async with sse_client(config.url, httpx_client_factory=client) as streams:
             yield streams

@@ -7,7 +7,7 @@ of a list, bytes of an answer, seconds of a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -35,6 +35,27 @@ class McpServerConfig:
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    grant: str = field(default="", repr=False)  # of a person, as JSON; with its tokens
+
+
+type Keep = Callable[[str], Awaitable[None]]
+
+
+type Renewed = Callable[[McpServerConfig, str], Awaitable[None]]
+
+
+class McpPerson(Protocol):
+    """Whoever may let a server be used, and comes back to `redirect_uri`."""
+
+    redirect_uri: str
+
+    async def go_to(self, url: str) -> None:
+        """Ask them to open an address."""
+        ...
+
+    async def answer(self) -> tuple[str, str, str]:
+        """The code, the state and the issuer that they came back with. Raises McpFailed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +161,15 @@ class McpConnections(Protocol):
     def refused(self, config: McpServerConfig) -> str:
         """Why this server may not be connected to at all, and how that is changed; empty if it may.
         Costs nothing: no name is looked up and nothing is started."""
+        ...
+
+    def keep_renewed(self, keep: Renewed) -> None:
+        """Have tokens kept that a server renews."""
+        ...
+
+    async def authorize(self, config: McpServerConfig, person: McpPerson, keep: Keep) -> None:
+        """Have a person let a server be used; what it grants is kept before this returns. Takes as
+        long as they do."""
         ...
 
     async def list_tools(self, config: McpServerConfig) -> list[McpTool]:

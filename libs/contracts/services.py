@@ -57,8 +57,11 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 SERVICES = (
     Service(
         name="memory",
-        contracts=("libs.contracts.memory", "libs.contracts.archives"),
-        aggregates=("Block", "Archive", "Passage"),
+        contracts=("libs.contracts.memory", "libs.contracts.archives", "libs.contracts.files"),
+        aggregates=(
+            *("Block", "Archive", "Passage"),
+            *("Folder", "FolderName", "File", "FileName"),
+        ),
         sends=("memory",),
         follows=("agent",),
         environment=("OPENAI_*", "OLLAMA_BASE_URL"),  # where texts may be embedded

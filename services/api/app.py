@@ -28,6 +28,7 @@ from services.api import http, resources
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.mcp_endpoint import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries
@@ -37,6 +38,7 @@ from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
+from services.api.adapters.uploads import UploadLimits, Uploads
 from services.api.http.authentication import admit, check
 from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
@@ -110,6 +112,8 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
         tags=TagQueries(database),
         sealer=sealer,
         block_history=BlockHistoryQueries(database),
+        folders=FolderQueries(database),
+        uploads=Uploads(database, UploadLimits(settings.file_bytes_max, settings.files_bytes_max)),
     )
     app.state.health = Health(database, bus, clock, ids)
     app.state.reports = Reports(clock)
@@ -181,6 +185,7 @@ async def wire(
         await app.state.api.inbox.open()
         await app.state.reports.listen(runtime.bus.client)
         turns = {"health": health.turn, "connection limits": limits.turn}
+        turns["uploads"] = app.state.api.uploads.turn_of_sweep
         turns |= {f"asks {name}": partial(health.ask, name) for name in names()}
         for name, turn in turns.items():
             loops.append(asyncio.create_task(forever(f"api {name}", turn, clock)))

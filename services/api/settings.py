@@ -18,6 +18,10 @@ CONNECTIONS_MAX_DEFAULT = 2_000
 CONNECTIONS_MAX_MOST = 1_000_000
 DESCRIPTOR_MOST = 1_000_000
 PING_SECONDS_DEFAULT = 20.0
+MIB = 1 << 20
+FILE_BYTES_MAX_DEFAULT = 512 * MIB
+FILES_BYTES_MAX_DEFAULT = 10_240 * MIB
+MIB_MOST = 100_000_000
 
 
 class UnsafeSettings(WrongSetting):
@@ -38,11 +42,14 @@ class ApiSettings:
     ping_seconds: float
     listen_descriptor: int | None = None
     connections_max: int = CONNECTIONS_MAX_DEFAULT
+    file_bytes_max: int = FILE_BYTES_MAX_DEFAULT
+    files_bytes_max: int = FILES_BYTES_MAX_DEFAULT
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
         """HEELER_HOST, HEELER_PORT, HEELER_PASSWORD or LETTA_SERVER_PASSWORD,
-        HEELER_PING_SECONDS, HEELER_LISTEN_DESCRIPTOR and HEELER_HTTP_CONNECTIONS_MAX. In a
+        HEELER_PING_SECONDS, HEELER_LISTEN_DESCRIPTOR, HEELER_HTTP_CONNECTIONS_MAX,
+        HEELER_FILE_MIB_MAX and HEELER_FILES_MIB_MAX. In a
         container HEELER_PUBLISHED_ON is the address of the machine that leads to it: who can
         reach that can reach us.
 
@@ -69,7 +76,14 @@ class ApiSettings:
                 CONNECTIONS_MAX_DEFAULT,
                 most=CONNECTIONS_MAX_MOST,
             ),
+            mib(environment, "HEELER_FILE_MIB_MAX", FILE_BYTES_MAX_DEFAULT),
+            mib(environment, "HEELER_FILES_MIB_MAX", FILES_BYTES_MAX_DEFAULT),
         )
+
+
+def mib(environment: Mapping[str, str], name: str, default: int) -> int:
+    """A number of MiB, in bytes. Raises WrongSetting."""
+    return whole_number(environment, name, default // MIB, most=MIB_MOST) * MIB
 
 
 def port(environment: Mapping[str, str] = os.environ) -> int:

@@ -6,16 +6,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts import agent, conversation
+from libs.contracts import agent, conversation, files
+from libs.embeddings.ports import Embedders
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
+from services.memory.adapters.file_parsing.parser import ProcessParser
+from services.memory.adapters.file_queries import PostgresFileQueries
+from services.memory.adapters.file_texts import PostgresFileTexts
+from services.memory.adapters.folder_embeddings import FolderEmbeddings
+from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections
 from services.memory.adapters.memory_telemetry import observed
 from services.memory.adapters.passage_search import PostgresPassageSearch
+from services.memory.adapters.uploaded_files import PostgresUploadedFiles
+from services.memory.engine.file_processing import FileProcessing, FileProcessingPorts
 from services.memory.handlers import Handlers
-from services.memory.handlers.ports import HandlerPorts
+from services.memory.handlers.ports import FolderPorts, HandlerPorts
 from services.memory.policies import Policies
 from services.memory.settings import EmbeddingSettings
 
@@ -33,6 +41,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     archives = PostgresArchiveQueries(runtime.database)
     large = LargeCollections(runtime.database, runtime.clock)
     policies = Policies(runtime.bus, attached, archives, runtime.clock, runtime.ids)
+    processing = file_processing(runtime, embedders)
     ports = HandlerPorts(
         clock=runtime.clock,
         attached=attached,
@@ -41,6 +50,11 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         passages=PostgresPassageSearch(runtime.database, large),
         embedders=embedders,
         locks=runtime.service.locks,
+        folders=FolderPorts(
+            queries=PostgresFolderQueries(runtime.database),
+            embedding_config=FolderEmbeddings(embedders).config,
+            file_added=processing.file_added,
+        ),
     )
     handlers = Handlers(ports)
     await runtime.service.handle(observed(handlers.table()))
@@ -51,5 +65,29 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
             conversation.ConversationDeleted: policies.conversation_deleted,
         },
     )
-    runtime.service.sweepers += [policies.archives.sweep, large.turn]
-    return embedders.aclose
+    for event in (files.FileDeleted, files.FolderDeleted):
+        await runtime.bus.hear_events("memory", event.topic, processing.deleted_somewhere)
+    runtime.service.sweepers += [policies.archives.sweep, large.turn, processing.sweep]
+
+    async def drain() -> None:
+        await processing.drain()
+        await embedders.aclose()
+
+    return drain
+
+
+def file_processing(runtime: Runtime, embedders: Embedders) -> FileProcessing:
+    """What makes texts and chunks of uploaded files."""
+    return FileProcessing(
+        FileProcessingPorts(
+            repository=runtime.service.repository,
+            queries=PostgresFileQueries(runtime.database),
+            uploads=PostgresUploadedFiles(runtime.database),
+            texts=PostgresFileTexts(runtime.database),
+            parser=ProcessParser(),
+            embedders=embedders,
+            clock=runtime.clock,
+            ids=runtime.ids,
+            committed=runtime.service.relay.notification.notify,
+        )
+    )

@@ -64,6 +64,22 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.files import (
+    FileAdded,
+    FileChunksEmbedded,
+    FileCompleted,
+    FileDelayed,
+    FileDeleted,
+    FileFailed,
+    FileNameFreed,
+    FileNameTaken,
+    FileParsed,
+    FolderChanged,
+    FolderCreated,
+    FolderDeleted,
+    FolderNameFreed,
+    FolderNameTaken,
+)
 from libs.contracts.heartbeat_pauses import (
     HeartbeatPauseCancelled,
     HeartbeatsPaused,
@@ -114,6 +130,9 @@ from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
 from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
+from services.memory.domain.file import File
+from services.memory.domain.folder import Folder
+from services.memory.domain.names import FileName, FolderName
 from services.memory.domain.passage import Passage
 from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer
@@ -320,6 +339,19 @@ ARCHIVE = [
 ]
 PASSAGE = [one(PassageCreated), one(PassageDeleted)]
 
+FOLDER = [one(FolderCreated), one(FolderChanged), one(FolderDeleted)]
+FOLDER_NAME = [one(FolderNameTaken), one(FolderNameFreed)]
+FILE_NAME = [one(FileNameTaken), one(FileNameFreed)]
+FILE = [
+    one(FileAdded),
+    one(FileParsed),
+    one(FileDelayed),
+    one(FileChunksEmbedded),
+    one(FileCompleted),
+    one(FileDeleted),
+]
+FAILED_FILE = [one(FileAdded), one(FileFailed)]
+
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
     "Agent.abandoned": (Agent, [*ABANDONED]),
@@ -328,6 +360,11 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Block": (Block, [*BLOCK]),
     "Archive": (Archive, [*ARCHIVE]),
     "Passage": (Passage, [*PASSAGE]),
+    "Folder": (Folder, [*FOLDER]),
+    "FolderName": (FolderName, [*FOLDER_NAME]),
+    "FileName": (FileName, [*FILE_NAME]),
+    "File": (File, [*FILE]),
+    "File.failed": (File, [*FAILED_FILE]),
     "Tool": (Tool, [*TOOL]),
     "ToolName": (ToolName, [*TOOL_NAME]),
     "ToolRun": (ToolRun, [*TOOL_RUN]),

@@ -7,17 +7,25 @@ from inspect import cleandoc
 
 import pytest
 
-from libs.contracts import agent, compaction, conversation, conversation_lifecycle, memory, tools
+from libs.contracts import (
+    agent,
+    compaction,
+    conversation,
+    conversation_lifecycle,
+    files,
+    memory,
+    tools,
+)
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.services import names
 from libs.contracts.tool_permissions import permissions_id
-from tests.contract import examples
+from tests.contract import examples, file_examples
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
 
-MODULES = (agent, compaction, conversation, conversation_lifecycle, memory, tools)
+MODULES = (agent, compaction, conversation, conversation_lifecycle, files, memory, tools)
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
 TOOL, TOOL_RUN, MCP_SERVER = examples.TOOL, examples.TOOL_RUN, examples.MCP_SERVER
@@ -26,6 +34,7 @@ CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 
 SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
+    **file_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",

@@ -31,6 +31,7 @@ from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.message_queries import History, MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries, Searched
 from services.api.adapters.resource_query_builder import (
@@ -59,6 +60,8 @@ from services.api.resources.agents import TOOLS as AGENT_TOOLS
 from services.api.resources.archives import ARCHIVES, SEARCHING
 from services.api.resources.blocks import BLOCKS
 from services.api.resources.conversations import CONVERSATIONS
+from services.api.resources.folder_files import FILES
+from services.api.resources.folders import FOLDERS
 from services.api.resources.mcp_discoveries import MCP_SERVERS
 from services.api.resources.mcp_servers_by_name import by_name
 from services.api.resources.passages import OF_AGENT, PASSAGES
@@ -71,6 +74,9 @@ from services.api.resources.tools import ToolPage
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
+from services.memory.adapters.file_queries import PostgresFileQueries
+from services.memory.adapters.file_texts import PostgresFileTexts
+from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections
 from services.memory.adapters.passage_search import (
     PassageQuery,
@@ -99,6 +105,7 @@ from tests.contract.examples import (
     TOOL,
     TOOL_RUN,
 )
+from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
 from tests.unit.agent.world import FakeClock
@@ -115,6 +122,12 @@ TABLES = {
     "memory.archive_removals": "'archive-gone-' || n, '{org}', now()",
     "memory.passages": "'passage-' || n, '{org}', 'archive-' || n % 50, 'passage-' || n, null,"
     " now(), 1, 'Likes tea', '{{}}', '{{}}', null, 'words', '[1,0]'",
+    "memory.folders": "'source-' || n, '{org}', now(), now(), 'folder-' || n, '{{}}', null",
+    "memory.files": "'file-' || n, '{org}', 'source-' || n % 50, now(), now(), 'a.txt', 'a.txt',"
+    " 'completed', null, 'text/plain', 1, 'text-' || n, 1, 1, 1, 1, now()",
+    "memory.file_texts": "'text-' || n, 0, '{org}', 'file-' || n, 1, 1, 0, 1, 'a', now()",
+    "api.uploads": "'file-' || n, '{org}', 1, true, now()",
+    "api.upload_parts": "'file-' || n, 0, '{org}', 'a'",
     "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
     "tools.events": "n, pg_current_xact_id(), 'tool-' || n, 1, 'tool.created', 1, '{org}',"
     " 'tool-' || n, '{{}}', '{{}}', now()",
@@ -332,6 +345,19 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "search": lambda passages: passages.search(NEAREST),
         "by_graph": lambda passages: counted_first(passages),
     },
+    PostgresFolderQueries: {
+        "folders_of": lambda queries: queries.folders_of(ORG),
+        "files_of": lambda queries: queries.files_of(ORG, FOLDER),
+        "same_name": lambda queries: queries.same_name(ORG, FOLDER, "a.txt"),
+    },
+    PostgresFileTexts: {
+        "lines": lambda texts: texts.lines(ORG, FILE, 1, 10),
+    },
+    FolderQueries: {
+        "statistics": lambda reads: reads.statistics(ORG, detailed=True),
+        "id_of_name": lambda reads: reads.id_of_name(ORG, "folder-1"),
+        "chars": lambda reads: reads.chars(ORG, FOLDER),
+    },
     PostgresAttachedAgents: {
         "blocks_without_holder": lambda holders: holders.blocks_without_holder(ORG, [BLOCK]),
         "same_label": lambda attached: attached.same_label(ORG, BLOCK, "human"),
@@ -345,12 +371,16 @@ WHOLE: dict[type, set[str]] = {
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresArchiveQueries: {"removals", "orphaned"},
+    PostgresFileQueries: {"due_files", "orphans"},
+    PostgresFileTexts: {"unnamed", "remove", "write", "with_chunk"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {
     "agent": (AGENTS, AGENT),
     "archive": (ARCHIVES, ARCHIVE),
     "block": (BLOCKS, BLOCK),
+    "folder": (FOLDERS, FOLDER),
+    "file": (FILES, FILE),
     "conversation": (CONVERSATIONS, BESIDE),
     "run": (RUNS, RUN),
     "step": (STEPS, STEP),

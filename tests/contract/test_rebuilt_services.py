@@ -40,6 +40,18 @@ from libs.contracts.conversation import (
     RunStarted,
 )
 from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.files import (
+    FileAdded,
+    FileChunksEmbedded,
+    FileCompleted,
+    FileDelayed,
+    FileDeleted,
+    FileFailed,
+    FileParsed,
+    FolderChanged,
+    FolderCreated,
+    FolderDeleted,
+)
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.mcp_servers import McpServerCreated, McpToolsDiscovered
 from libs.contracts.memory import BlockChanged, BlockCreated
@@ -72,6 +84,7 @@ from tests.contract.examples import (
     TOOL,
     TOOL_RUN,
 )
+from tests.contract.file_examples import FILE, FOLDER
 from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -85,6 +98,11 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [ArchiveCreated, ArchiveDeleted],
         [PassageCreated],
         [PassageCreated, PassageDeleted],
+        [FolderCreated, FolderChanged],
+        [FolderCreated, FolderDeleted],
+        [FileAdded, FileParsed, FileChunksEmbedded, FileCompleted],
+        [FileAdded, FileDelayed, FileFailed],
+        [FileAdded, FileDeleted],
     ],
     "tools": [
         [ToolCreated, ToolChanged],
@@ -141,6 +159,8 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             TOOL_RUN,
             ARCHIVE,
             PASSAGE,
+            FOLDER,
+            FILE,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

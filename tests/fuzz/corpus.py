@@ -224,6 +224,7 @@ async def things(base_url: str) -> dict[str, str]:
         block = await made("/v1/blocks", BLOCK)
         archive = await made("/v1/archives", {"name": "facts"})
         passage = await made(f"/v1/archives/{archive['id']}/passages", {"text": "Likes tea"})
+        folder = await made("/v1/folders", {"name": f"folder-{block['id']}"})
         tool = await made("/v1/tools", TOOL, "PUT")
         server = await made("/v1/mcp-servers", {**MCP_SERVER, "server_name": f"s-{block['id']}"})
         sandbox = await made("/v1/sandbox-config/local/default", None)
@@ -241,6 +242,9 @@ async def things(base_url: str) -> dict[str, str]:
         "archive_id": archive["id"],
         "passage_id": passage["id"],
         "memory_id": passage["id"],
+        "folder_id": folder["id"],
+        "folder_name": folder["name"],
+        "file_id": "file-00000000-0000-4000-8000-000000000000",  # it would need a form
         "run_id": run["id"],
         "letter_id": "letter-00000000-0000-4000-8000-000000000000",
         "label": "human",

@@ -47,6 +47,9 @@ from tests.sim.reads import (
     SimArchiveQueries,
     SimDatabase,
     SimEmbedders,
+    SimFileQueries,
+    SimFileTexts,
+    SimFolderQueries,
     SimHolders,
     SimPassageSearch,
     SimQueries,
@@ -258,6 +261,8 @@ class Process:
             tags=unread,
             sealer=unread,
             block_history=unread,
+            folders=unread,
+            uploads=unread,
         )
 
 
@@ -318,6 +323,9 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "PostgresArchiveQueries", SimArchiveQueries),
             (memory_app, "PostgresPassageSearch", SimPassageSearch),
             (memory_app, "ConfiguredEmbedders", SimEmbedders),
+            (memory_app, "PostgresFolderQueries", SimFolderQueries),
+            (memory_app, "PostgresFileQueries", SimFileQueries),
+            (memory_app, "PostgresFileTexts", SimFileTexts),
             (failpoints, "reached", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few

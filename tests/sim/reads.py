@@ -28,6 +28,8 @@ from services.memory.adapters.archive_queries import (
     RememberingAgent,
     Removal,
 )
+from services.memory.adapters.file_queries import DueFile
+from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.passage_search import FoundPassage, PassageQuery
 from services.memory.domain.block import SameLabel
 from tests.sim.store import Client, finished
@@ -35,6 +37,7 @@ from tests.unit.agent.world import TwinQueries
 from tests.unit.allowed import ToolPermissionRows
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
+from tests.unit.folders import InMemoryFolderQueries
 from tests.unit.passage_search import InMemoryPassageSearch
 
 
@@ -322,3 +325,30 @@ class SimRunQueries:
             return RunRow(*(found[0].get(name) for name in names)) if found else None
 
         return await self.ask(execute)
+
+
+class SimFolderQueries(InMemoryFolderQueries):
+    """Keeps the contract of `FolderQueries`: in the simulated world nobody has folders."""
+
+    def __init__(self, database: SimDatabase) -> None:
+        super().__init__(database.client.server.database)
+
+
+class SimFileQueries:
+    """Keeps the contract of `FileQueries`: there are no files."""
+
+    def __init__(self, database: SimDatabase) -> None:
+        self.database = database
+
+    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
+        return []
+
+    async def orphans(self, limit: int) -> list[DueFile]:
+        return []
+
+
+class SimFileTexts(PostgresFileTexts):
+    """Keeps as much of the contract of `FileTexts` as there are texts."""
+
+    async def unnamed(self, limit: int) -> list[str]:
+        return []

@@ -15,6 +15,7 @@ from libs.contracts.letta.conversations import (
     RecompileRequest,
     UpdateConversation,
 )
+from libs.contracts.letta.folders import FolderCreate, FolderUpdate
 from libs.contracts.letta.generate_requests import GenerateRequest
 from libs.contracts.letta.mcp_servers import (
     CreateMCPServerRequest,
@@ -81,6 +82,8 @@ __all__ = [
     "CreateConversation",
     "CreateMCPServerRequest",
     "EmbeddingConfig",
+    "FolderCreate",
+    "FolderUpdate",
     "GenerateRequest",
     "GenerateSchemaRequest",
     "LLMConfig",

@@ -20,6 +20,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.health import HEALTH_PATHS
 from services.api.http.password_limits import PasswordLimits, Proof
 from services.api.http.request_parsing import AnyRequest
+from services.api.http.streamed_bodies import is_streamed
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
@@ -40,6 +41,8 @@ async def admit(request: AnyRequest) -> None:
 
 async def wait_for_turn(request: AnyRequest) -> None:
     """Wait for those that ask the same of the same thing, and came earlier."""
+    if is_streamed(request.method, request.scope["path"]):
+        return  # those have a bound of their own, and come whole only to who reads them
     size = 0 if request.method in METHODS_WITHOUT_BODY else len(await request.body())
     limits: ConcurrencyLimits = request.app.state.concurrency_limits
     key = f"{request.method} {request.scope['path']}"

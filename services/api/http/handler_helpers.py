@@ -15,6 +15,7 @@ from libs.encryption.sealer import Sealer
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
+from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries
 from services.api.adapters.resource_query_builder import (
@@ -29,6 +30,7 @@ from services.api.adapters.retry_exclusions import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import RunQueries
 from services.api.adapters.tag_queries import TagQueries
+from services.api.adapters.uploads import Uploads
 from services.api.http.error_responses import Problem, refused
 from services.api.http.request_parsing import AnyRequest, Page, context_of, valid_id
 from services.api.http.secret_values import with_opened_secrets
@@ -54,6 +56,8 @@ class Api:
     tags: TagQueries
     sealer: Sealer
     block_history: BlockHistoryQueries
+    folders: FolderQueries
+    uploads: Uploads
 
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""

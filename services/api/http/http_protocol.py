@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from libs.telemetry import metrics
 from services.api.http.connection_limits import ConnectionLimits
 from services.api.http.password_limits import Proof
+from services.api.http.streamed_bodies import is_streamed
 
 # Data is parsed in slices, so a head is refused between this many bytes and one slice less.
 HEAD_BYTES_MAX = 32 * 1024
@@ -31,6 +32,8 @@ BODY_SECONDS_MAX = 60.0
 REST_SECONDS_MAX = 5.0
 KEEP_ALIVE_SECONDS = 15
 UNREAD_SECONDS_MAX = 60.0
+# A body that is taken as it comes is in time if so much of it comes within BODY_SECONDS_MAX.
+STREAMED_BYTES_MIN = 256 * 1024
 LINGER_SECONDS = 2.0
 
 RETRY_AFTER_SECONDS = 1
@@ -71,6 +74,8 @@ class LimitedHttp(HttpToolsProtocol):
         self.in_body = False
         self.refused = False
         self.unread = (0, 0.0)  # bytes, and since when there are so many
+        self.streamed = False  # whether the body is taken as it comes, and not kept
+        self.streamed_bytes = 0  # of it, since the deadline was put off
         self.url, self.headers = b"", []
         self.proof = Proof()
 
@@ -161,6 +166,7 @@ class LimitedHttp(HttpToolsProtocol):
         self.check_head()
         super().on_headers_complete()
         self.in_head, self.in_body = False, True
+        self.streamed = is_streamed(self.scope["method"], self.scope["path"])
         self.unparsed_bytes = 0
         if len(self.pipeline) > PIPELINED_MAX:
             raise Refused(400, f"More than {PIPELINED_MAX} requests at once")
@@ -178,8 +184,17 @@ class LimitedHttp(HttpToolsProtocol):
         """More of a body came."""
         self.unparsed_bytes = 0
         super().on_body(body)
-        if not self.cycle.response_complete:
+        if self.streamed:
+            self.progressed(len(body))
+        elif not self.cycle.response_complete:
             self.limits.uploaded(self, len(body))
+
+    def progressed(self, size: int) -> None:
+        """A body that is taken as it comes has time as long as it does come."""
+        self.streamed_bytes += size
+        if self.streamed_bytes >= STREAMED_BYTES_MIN and not self.cycle.response_complete:
+            self.streamed_bytes = 0
+            self.limits.owes(self, BODY_SECONDS_MAX)
 
     def on_message_complete(self) -> None:
         """The request came whole: it is our turn, if it was not answered before that."""

@@ -17,6 +17,7 @@ from libs.contracts.archives import (
     UpdateArchive,
 )
 from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.files import AddFile, CreateFolder, DeleteFile, DeleteFolder, UpdateFolder
 from libs.contracts.memory import (
     CreateBlocks,
     DeleteBlock,
@@ -41,6 +42,11 @@ OPERATIONS: Mapping[type[Command], str] = {
     RenameBlock: span_attributes.UPDATE_MEMORY,
     RestoreBlock: span_attributes.UPDATE_MEMORY,
     DeleteBlock: span_attributes.DELETE_MEMORY,
+    CreateFolder: span_attributes.CREATE_MEMORY,
+    UpdateFolder: span_attributes.UPDATE_MEMORY,
+    DeleteFolder: span_attributes.DELETE_MEMORY,
+    AddFile: span_attributes.CREATE_MEMORY,
+    DeleteFile: span_attributes.DELETE_MEMORY,
     CreateArchive: span_attributes.CREATE_MEMORY,
     UpdateArchive: span_attributes.UPDATE_MEMORY,
     DeleteArchive: span_attributes.DELETE_MEMORY,

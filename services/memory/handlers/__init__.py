@@ -9,6 +9,8 @@ from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
 from services.memory.handlers.archives import ArchiveHandlers
 from services.memory.handlers.blocks import BlockHandlers
+from services.memory.handlers.files import FileHandlers
+from services.memory.handlers.folders import FolderHandlers
 from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.handlers.passages import PassageHandlers
 from services.memory.handlers.ports import HandlerPorts
@@ -23,14 +25,21 @@ class Handlers:
     archives: ArchiveHandlers = field(init=False)
     passages: PassageHandlers = field(init=False)
     searches: PassageSearchHandlers = field(init=False)
+    folders: FolderHandlers = field(init=False)
+    files: FileHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.blocks = BlockHandlers(self.ports)
         self.archives = ArchiveHandlers(self.ports)
         self.passages = PassageHandlers(self.ports)
         self.searches = PassageSearchHandlers(self.ports)
+        self.folders = FolderHandlers(self.ports)
+        self.files = FileHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        kinds = (self.blocks, self.archives, self.passages, self.searches)
+        kinds = (
+            *(self.blocks, self.archives, self.passages, self.searches),
+            *(self.folders, self.files),
+        )
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Clock
+from libs.contracts.bus_messages import Rejected
+from libs.contracts.files import CreateFolder
+from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.embeddings.ports import Embedders
+from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import ArchiveQueries
 from services.memory.adapters.attached_agents import AttachedAgents
 from services.memory.adapters.block_history import BlockHistory
+from services.memory.adapters.folder_queries import FolderQueries
 from services.memory.adapters.passage_counts import PassageCounts
 from services.memory.adapters.passage_search import PassageSearch
+
+
+@dataclass(slots=True)
+class FolderPorts:
+    """What the handlers of folders and files may use besides: `embedding_config` says how the files
+    of a new folder are embedded, `file_added` has a file processed after the commit."""
+
+    queries: FolderQueries
+    embedding_config: Callable[[CreateFolder], EmbeddingConfig | Rejected]
+    file_added: Callable[[str, UnitOfWork], None]
 
 
 @dataclass(slots=True)
@@ -25,6 +41,7 @@ class HandlerPorts:
     passages: PassageSearch
     embedders: Embedders
     locks: AggregateLocks
+    folders: FolderPorts
     counts: PassageCounts = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from libs.contracts import files as messages
 from libs.contracts.archives import (
     ArchiveAttached,
     ArchiveChanged,
@@ -17,6 +18,8 @@ from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.archives import project_archive, project_passage
 from services.memory.projections.blocks import project_block
+from services.memory.projections.files import project_file
+from services.memory.projections.folders import project_folder
 from services.memory.projections.tables import READ_MODELS
 
 __all__ = ["READ_MODELS", "project"]
@@ -34,3 +37,15 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_archive(event, org, rows)
         case PassageCreated() | PassageDeleted():
             project_passage(event, org, rows)
+        case messages.FolderCreated() | messages.FolderChanged() | messages.FolderDeleted():
+            project_folder(event, org, rows)
+        case (
+            messages.FileAdded()
+            | messages.FileParsed()
+            | messages.FileChunksEmbedded()
+            | messages.FileCompleted()
+            | messages.FileDelayed()
+            | messages.FileFailed()
+            | messages.FileDeleted()
+        ):
+            project_file(event, org, rows)

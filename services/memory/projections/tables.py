@@ -9,4 +9,9 @@ PASSAGES = Table("passages", aggregate="owner_id", kept=("large",))
 ARCHIVES = Table("archives")
 ARCHIVE_AGENTS = Table("archive_agents", aggregate="archive_id")
 ARCHIVE_REMOVALS = Table("archive_removals")
-READ_MODELS = (BLOCKS, PASSAGES, ARCHIVES, ARCHIVE_AGENTS, ARCHIVE_REMOVALS)
+FOLDERS = Table("folders")
+FILES = Table("files")
+READ_MODELS = (
+    *(BLOCKS, PASSAGES, ARCHIVES, ARCHIVE_AGENTS, ARCHIVE_REMOVALS),
+    *(FOLDERS, FILES),
+)

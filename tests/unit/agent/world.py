@@ -75,6 +75,7 @@ from tests.scripted_model import messages_validator, validator
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
+from tests.unit.folders import folder_ports
 from tests.unit.given import NOW
 from tests.unit.passage_search import InMemoryPassageSearch
 
@@ -554,6 +555,7 @@ class World:
             passages=InMemoryPassageSearch(self.database),
             embedders=OneEmbedder(),
             locks=AggregateLocks(),
+            folders=folder_ports(self.database),
         )
         shell = CommandDispatcher(repository, MemoryHandlers(ports).table())
         await InMemoryBus(self.network).serve("memory", shell.answer)

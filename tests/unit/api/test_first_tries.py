@@ -55,6 +55,8 @@ class World:
             nothing,
             nothing,
             nothing,
+            nothing,
+            nothing,
         )
 
     def new_run(self) -> str:

@@ -38,7 +38,10 @@ MCP_SERVERS = [
 ]
 ARCHIVES = ["services/api/resources/archives.py"]
 PASSAGES = ["services/api/resources/passages.py"]
+FOLDERS = ["services/memory/handlers/folders.py", "services/memory/domain"]
 READERS: dict[str, list[str]] = {
+    "FolderCreate": [*FOLDERS, "libs/contracts/files.py"],
+    "FolderUpdate": [*FOLDERS, "libs/contracts/letta/folders.py"],
     "ArchiveCreateRequest": ARCHIVES,
     "ArchiveUpdateRequest": ARCHIVES,
     "CreateArchivalMemory": PASSAGES,

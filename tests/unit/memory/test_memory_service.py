@@ -31,6 +31,7 @@ from tests.unit.agent.world import CountingIds, FakeClock
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
+from tests.unit.folders import folder_ports
 from tests.unit.given import fact
 from tests.unit.passage_search import InMemoryPassageSearch
 
@@ -55,6 +56,7 @@ class Memory:
             passages=InMemoryPassageSearch(self.database),
             embedders=embedders or OneEmbedder(),
             locks=AggregateLocks(),
+            folders=folder_ports(self.database),
         )
         handlers = Handlers(ports)
         self.shell = CommandDispatcher(self.repository, handlers.table())

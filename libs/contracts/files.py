@@ -1,0 +1,276 @@
+"""The language of folders and their files: what is uploaded, and what becomes of it.
+
+A file is uploaded in parts, which never travel on the bus: the api keeps them as rows, and the
+memory service reads them from the view `api.upload_part_view`. Its text is rows of the memory
+service (`memory.file_text_view`), which the event names; its chunks travel in events with their
+vectors, so that a rebuild embeds nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.folders import DuplicateHandling, FolderState
+from libs.contracts.letta.model_requests import EmbeddingConfig
+
+SERVICE = "memory"
+
+
+def folder_name_id(org: str, name: str) -> str:
+    """The id of the aggregate that guards the name of a folder in an organisation."""
+    return derived_id("folder_name", org, name)
+
+
+def file_name_id(org: str, folder_id: str, name: str) -> str:
+    """The id of the aggregate that guards the name of a file in a folder."""
+    return derived_id("file_name", org, folder_id, name)
+
+
+def chunk_id(file_id: str, number: int) -> str:
+    """The id of the passage that is a chunk of a file; its first chunk is number 0."""
+    return derived_id("passage", file_id, str(number))
+
+
+class CreateFolder(Command):
+    """Make a folder; a name that another folder of the organisation has is refused.
+
+    Its files are embedded as the config says, else by the server's own model.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.create"
+    folder_id: str
+    name: str
+    description: str | None = None
+    instructions: str | None = None
+    metadata: JsonObject | None = None
+    embedding_chunk_size: int | None = None
+    embedding_config: EmbeddingConfig | None = None
+
+    @property
+    def target(self) -> str:
+        return self.folder_id
+
+
+class UpdateFolder(Command):
+    """Change the given fields of a folder."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.update"
+    folder_id: str
+    changes: JsonObject
+
+    @property
+    def target(self) -> str:
+        return self.folder_id
+
+
+class DeleteFolder(Command):
+    """Remove a folder, and with it all of its files."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.delete"
+    folder_id: str
+
+    @property
+    def target(self) -> str:
+        return self.folder_id
+
+
+class AddFile(Command):
+    """Put an uploaded file into a folder.
+
+    Its parts are kept already, as those of `file_id`. `duplicates` says what becomes of it where
+    the folder has a file of that name: it gets a suffix, is not added, is refused, or takes the
+    place of the other. The result has the `file_id` that the folder has now, and whether the upload
+    was `skipped`.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.add"
+    file_id: str
+    folder_id: str
+    name: str
+    file_type: str
+    file_size: int
+    sha256: str
+    duplicates: DuplicateHandling = "suffix"
+
+    @property
+    def target(self) -> str:
+        return self.folder_id
+
+
+class DeleteFile(Command):
+    """Remove a file from a folder, with its text and its chunks."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.delete"
+    file_id: str
+    folder_id: str
+
+    @property
+    def target(self) -> str:
+        return self.file_id
+
+
+class FolderCreated(Event):
+    """A folder exists."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.created"
+    folder: FolderState
+
+
+class FolderChanged(Event):
+    """Fields of a folder have new values."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.changed"
+    changes: JsonObject
+
+
+class FolderDeleted(Event):
+    """A folder is gone; its files follow."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.deleted"
+
+
+class FolderNameTaken(Event):
+    """A folder of an organisation has this name, and no other one may have it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder_name.taken"
+    name: str
+    folder_id: str
+
+    @property
+    def about(self) -> str:
+        return self.folder_id
+
+
+class FolderNameFreed(Event):
+    """No folder has this name any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder_name.freed"
+    name: str
+    folder_id: str
+
+    @property
+    def about(self) -> str:
+        return self.folder_id
+
+
+class FileNameTaken(Event):
+    """A file of a folder has this name, and no other one may have it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file_name.taken"
+    name: str
+    file_id: str
+
+    @property
+    def about(self) -> str:
+        return self.file_id
+
+
+class FileNameFreed(Event):
+    """No file of the folder has this name any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file_name.freed"
+    name: str
+    file_id: str
+
+    @property
+    def about(self) -> str:
+        return self.file_id
+
+
+class FileAdded(Event):
+    """A folder has a file, which is to be parsed and embedded.
+
+    `name` is the one it has there, `original_name` the one it was uploaded by; `folder_name` is
+    what the folder was called.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.added"
+    folder_id: str
+    folder_name: str
+    name: str
+    original_name: str
+    file_type: str
+    file_size: int
+    sha256: str
+
+
+class FileParsed(Event):
+    """The text of a file is kept as rows under `text_id`: so many lines, characters and chunks."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.parsed"
+    text_id: str
+    lines: int
+    chars: int
+    total_chunks: int
+
+
+class FileChunk(Value):
+    """A passage of a file: its id, its text, the line that it begins in, and its packed vector."""
+
+    id: str
+    text: str
+    line: int
+    vector: str
+
+
+class FileChunksEmbedded(Event):
+    """The next chunks of a file are embedded by a model: the first of them is number `first`."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.chunks_embedded"
+    folder_id: str
+    file_name: str
+    first: int
+    chunks: list[FileChunk]
+    model: str
+    dimensions: int
+
+
+class FileCompleted(Event):
+    """All chunks of a file can be searched."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.completed"
+
+
+class FileDelayed(Event):
+    """A file cannot be processed just now, and is tried again from `due_at` on; `attempts` is how
+    often it was tried in vain."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.delayed"
+    attempts: int
+    reason: str
+    due_at: datetime
+
+
+class FileFailed(Event):
+    """A file cannot be used; the reason says what to do about it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.failed"
+    reason: str
+
+
+class FileDeleted(Event):
+    """A file is gone, with its text and its chunks."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.deleted"

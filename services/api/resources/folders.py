@@ -1,0 +1,166 @@
+"""Folders of files, and under their older name, sources."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, patch, post
+from pydantic import Field
+
+from libs.contracts.files import CreateFolder, DeleteFolder, UpdateFolder
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.request_size_limits import Name
+from services.api.adapters.resource_query_builder import Resource, Where, filter_of
+from services.api.http.error_responses import Problem
+from services.api.http.handler_helpers import (
+    ORG,
+    api_of,
+    counted,
+    document_of,
+    listed,
+    raw,
+    retrieved,
+)
+from services.api.http.openapi_operation import returns
+from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.resources.archives import embedding_config
+
+FOLDERS = Resource(
+    kind="source",
+    view="memory.folder_view",
+    document="v.document",
+    created_view="memory.created_folder_view",
+)
+PASSAGES_OF_FOLDER = Resource(
+    kind="passage",
+    view="memory.passage_view",
+    document="""left(v.document, -1) || ', "embedding": null, "embedding_config": ' || coalesce(
+        (select d.doc->>'embedding_config' from memory.folder_view d
+         where d.id = v.collection_id and d.org = v.org), 'null') || '}'""",
+)
+
+
+class FolderFilters(Query):
+    """Which folders."""
+
+    name: Annotated[Name | None, Where('v.name collate "C" = {}')] = None
+
+
+class FolderPage(Page, FolderFilters):
+    """A page of folders."""
+
+    limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
+    order: Literal["asc", "desc"] = "asc"
+    order_by: Literal["created_at"] = "created_at"
+
+
+class PassagePage(Page):
+    """A page of the passages of a folder."""
+
+    order_by: Literal["created_at"] = "created_at"
+
+
+class StatisticsQuery(Query):
+    """How much is said of each folder."""
+
+    include_detailed_per_source_metadata: bool = False
+
+
+@post(
+    ["/v1/folders", "/v1/sources"],
+    status_code=200,
+    opt=returns("folder", body=all_request_bodies.FolderCreate),
+)
+async def create_folder(request: AnyRequest) -> Response[bytes]:
+    """Create a folder; its name is its own in the organisation."""
+    api = api_of(request)
+    body = await body_of(request, all_request_bodies.FolderCreate)
+    folder_id = api.new_id(request, "source")
+    command = CreateFolder(
+        folder_id=folder_id,
+        name=body.name,
+        description=body.description,
+        instructions=body.instructions,
+        metadata=body.metadata,
+        embedding_config=body.embedding_config or await embedding_config(request, body.embedding),
+        embedding_chunk_size=body.embedding_chunk_size,
+    )
+    await api.send(request, command, message_id=f"create-{folder_id}")
+    return await retrieved(request, FOLDERS, folder_id)
+
+
+@get(["/v1/folders", "/v1/sources"], opt=returns("folders", query=FolderPage))
+async def list_folders(request: AnyRequest) -> Response[bytes]:
+    """List folders, the oldest first."""
+    return await listed(request, FOLDERS, query_of(request, FolderPage))
+
+
+@get(["/v1/folders/count", "/v1/sources/count"], opt=returns("number of folders"))
+async def count_folders(request: AnyRequest) -> Response[bytes]:
+    """Count folders."""
+    return await counted(request, FOLDERS, filter_of(query_of(request, FolderFilters), ORG))
+
+
+@get(
+    ["/v1/folders/metadata", "/v1/sources/metadata"],
+    opt=returns("what there is in all folders", query=StatisticsQuery),
+)
+async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
+    """Count the folders, their files and the bytes of those, in each folder if that is asked."""
+    query = query_of(request, StatisticsQuery)
+    detailed = query.include_detailed_per_source_metadata
+    return raw(await api_of(request).folders.statistics(ORG, detailed=detailed))
+
+
+@get(
+    ["/v1/folders/name/{folder_name:str}", "/v1/sources/name/{folder_name:str}"],
+    opt=returns("id of the folder"),
+)
+async def retrieve_folder_id(request: AnyRequest, folder_name: str) -> Response[bytes]:
+    """Retrieve the id of the folder of a name."""
+    found = await api_of(request).folders.id_of_name(ORG, folder_name.replace("\x00", ""))
+    if found is None:
+        raise Problem(404, {"detail": f"Folder with name={folder_name} not found"})
+    return raw(found)
+
+
+@get(["/v1/folders/{folder_id:str}", "/v1/sources/{folder_id:str}"], opt=returns("folder"))
+async def retrieve_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
+    """Retrieve a folder."""
+    return await retrieved(request, FOLDERS, folder_id)
+
+
+@patch(
+    ["/v1/folders/{folder_id:str}", "/v1/sources/{folder_id:str}"],
+    opt=returns("folder", body=all_request_bodies.FolderUpdate),
+)
+async def update_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
+    """Change the given fields of a folder."""
+    valid_id("source", folder_id)
+    body = await body_of(request, all_request_bodies.FolderUpdate)
+    changes = body.model_dump(mode="json", exclude_unset=True)
+    await api_of(request).send(request, UpdateFolder(folder_id=folder_id, changes=changes))
+    return await retrieved(request, FOLDERS, folder_id)
+
+
+@delete(
+    ["/v1/folders/{folder_id:str}", "/v1/sources/{folder_id:str}"],
+    status_code=200,
+    opt=returns("nothing"),
+)
+async def delete_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
+    """Delete a folder, with its files and their passages."""
+    await api_of(request).send(request, DeleteFolder(folder_id=valid_id("source", folder_id)))
+    return raw(b"null")
+
+
+@get(
+    ["/v1/folders/{folder_id:str}/passages", "/v1/sources/{folder_id:str}/passages"],
+    opt=returns("passages", query=PassagePage),
+)
+async def list_folder_passages(request: AnyRequest, folder_id: str) -> Response[bytes]:
+    """List the passages of the files in a folder, the newest first."""
+    await document_of(request, FOLDERS, folder_id)
+    page = query_of(request, PassagePage)
+    found = filter_of(page, ORG).by_key("v.collection_id = %(folder)s", folder=folder_id)
+    return await listed(request, PASSAGES_OF_FOLDER, page, found)

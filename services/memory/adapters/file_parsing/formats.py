@@ -1,0 +1,286 @@
+"""Each kind of file as text, little by little. Runs in a program of its own."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from typing import IO, Any
+
+CHUNK_BYTES = 64 * 1024
+LOOKED_AT_BYTES = 8 * 1024
+HTML_BYTES_MAX = 16 << 20
+HTML_DEPTH_MAX = 500
+PAGES_MAX = 20_000
+UNPACKED_BYTES_MAX = 256 << 20
+MEMBERS_MAX = 20_000
+RATIO_MAX = 200
+RATIO_BYTES = 1 << 20  # what is smaller is no bomb
+CELLS_MAX = 5_000_000
+VOID_TAGS = frozenset(
+    (
+        *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"),
+        *("track", "wbr", "p", "li", "td", "tr", "th", "dt", "dd", "option"),
+    )
+)
+UNSHOWN = (
+    *("script", "style", "noscript", "template", "svg", "iframe", "canvas"),
+    *("head", "object", "button", "input", "select", "dialog"),
+)
+
+
+class Unreadable(Exception):
+    """A file that cannot be read; the words are for a person."""
+
+
+def text_of(kind: str, file: IO[bytes]) -> Iterator[str]:
+    """The text of a file, in parts. Raises Unreadable."""
+    return READERS[kind](file)
+
+
+def plain(file: IO[bytes]) -> Iterator[str]:
+    """A text, in the encoding that it is in."""
+    head = file.read(LOOKED_AT_BYTES)
+    encoding = marked_encoding(head)
+    if encoding is None and b"\x00" in head:
+        raise Unreadable("It is no text: it has bytes that no text has. Upload a text, or a PDF")
+    file.seek(0)
+    encoding = encoding or ("utf-8" if is_utf8(file) else "cp1252")
+    file.seek(0)
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    while raw := file.read(CHUNK_BYTES):
+        yield decoder.decode(raw).removeprefix("\ufeff")
+    yield decoder.decode(b"", final=True)
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """The encoding that a text says it is in by its first bytes."""
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if head.startswith(mark):
+            return encoding
+    return None
+
+
+def is_utf8(file: IO[bytes]) -> bool:
+    """Whether all of a file is."""
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
+    try:
+        while raw := file.read(CHUNK_BYTES):
+            decoder.decode(raw)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class Depth(HTMLParser):
+    """Raises Unreadable for a page that is nested too deeply."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """One level more."""
+        self.depth += tag not in VOID_TAGS
+        if self.depth > HTML_DEPTH_MAX:
+            raise Unreadable(
+                f"The HTML has tags within tags, more than {HTML_DEPTH_MAX} levels deep:"
+                " save the page as plain text, and upload that"
+            )
+
+    def handle_endtag(self, tag: str) -> None:
+        """One level less."""
+        self.depth -= tag not in VOID_TAGS and self.depth > 0
+
+
+def html(file: IO[bytes]) -> Iterator[str]:
+    """A page as Markdown, what it does not show left out."""
+    from bs4 import BeautifulSoup
+    from markdownify import MarkdownConverter
+
+    if file.seek(0, io.SEEK_END) > HTML_BYTES_MAX:
+        raise Unreadable(
+            f"The HTML has more than {HTML_BYTES_MAX >> 20} MiB: upload it in parts, or as text"
+        )
+    file.seek(0)
+    page = "".join(plain(file))
+    Depth().feed(page)
+    soup = BeautifulSoup(page, "html.parser")
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    for part in soup(UNSHOWN):
+        part.decompose()
+    text = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(soup.body or soup)
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    shown = [line for n, line in enumerate(lines) if line or (n and lines[n - 1])]
+    head = [] if not title or f"# {title}" in shown else [f"# {title}", ""]
+    yield "\n".join([*head, *shown])
+
+
+def pdf(file: IO[bytes]) -> Iterator[str]:
+    """The text of a PDF, page by page."""
+    from pypdf import PdfReader
+    from pypdf.errors import PyPdfError
+
+    try:
+        reader = PdfReader(file)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise Unreadable("The PDF has a password: remove it, and upload the file again")
+        if len(reader.pages) > PAGES_MAX:
+            raise Unreadable(f"The PDF has more than {PAGES_MAX} pages: upload it in parts")
+        empty = True
+        for page in reader.pages:
+            text = page.extract_text()
+            empty = empty and not text.strip()
+            yield f"{text}\n\n"
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as broken:
+        if isinstance(broken, Unreadable):
+            raise
+        raise Unreadable(
+            f"The PDF cannot be read ({str(broken)[:200] or type(broken).__name__}):"
+            " open it, save or print it as a new PDF, and upload that"
+        ) from None
+    if empty:
+        raise Unreadable(
+            "The PDF has no text, only pictures: have its text recognised (OCR), and upload that"
+        )
+
+
+def office(read: Callable[[IO[bytes]], Iterator[str]]) -> Callable[[IO[bytes]], Iterator[str]]:
+    """A reader of what is an archive of XML, which first looks at what is in it."""
+
+    def reader(file: IO[bytes]) -> Iterator[str]:
+        try:
+            check_archive(file)
+            file.seek(0)
+            yield from read(file)
+        except (Unreadable, MemoryError, RecursionError):
+            raise
+        except Exception as broken:
+            raise Unreadable(
+                f"The document cannot be read ({str(broken)[:200] or type(broken).__name__}):"
+                " open it, save it anew, and upload that"
+            ) from None
+
+    return reader
+
+
+def check_archive(file: IO[bytes]) -> None:
+    """Raise Unreadable for an archive that is made to take all memory."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        unpacked = sum(one.file_size for one in members)
+        dense = any(
+            one.file_size > RATIO_BYTES and one.file_size > RATIO_MAX * max(one.compress_size, 1)
+            for one in members
+        )
+        if len(members) > MEMBERS_MAX or unpacked > UNPACKED_BYTES_MAX or dense:
+            raise Unreadable(
+                "The document unpacks to far more than it is: it has"
+                f" {len(members)} parts of {unpacked >> 20} MiB, more than are read."
+                " Upload it in parts, or as text"
+            )
+        for one in members:
+            if one.filename.endswith((".xml", ".rels")):
+                check_xml(archive, one)
+
+
+def check_xml(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Raise Unreadable for XML that defines entities, as no office program writes it."""
+    before = b""
+    with archive.open(member) as part:
+        while raw := part.read(CHUNK_BYTES):
+            if b"<!ENTITY" in before + raw or b"<!DOCTYPE" in before + raw:
+                raise Unreadable(
+                    "The document has XML that defines entities, which none needs: open it, save"
+                    " it anew, and upload that"
+                )
+            before = raw[-16:]
+
+
+def docx(file: IO[bytes]) -> Iterator[str]:
+    """A document of Word: its headings as in Markdown, its tables row by row."""
+    from docx import Document
+    from docx.table import Table
+
+    for item in Document(file).iter_inner_content():
+        if isinstance(item, Table):
+            for row in item.rows:
+                yield " | ".join(cell.text.replace("\n", " ") for cell in row.cells) + "\n"
+            yield "\n"
+            continue
+        style = (item.style.name or "") if item.style else ""
+        level = style.removeprefix("Heading ")
+        mark = "#" * int(level) + " " if style != level and level.isdigit() else ""
+        yield f"{mark}{item.text}\n\n"
+
+
+def xlsx(file: IO[bytes]) -> Iterator[str]:
+    """A workbook of Excel: the rows of each sheet as CSV."""
+    from openpyxl import load_workbook
+
+    cells = 0
+    for sheet in load_workbook(file, read_only=True, data_only=True).worksheets:
+        yield f"# {sheet.title}\n\n"
+        for row in sheet.iter_rows(values_only=True):
+            values = ["" if value is None else str(value) for value in row]
+            while values and not values[-1]:
+                values.pop()
+            cells += len(row)
+            if cells > CELLS_MAX:
+                raise Unreadable(
+                    f"The workbook has more than {CELLS_MAX} cells: upload it in parts"
+                )
+            if values:
+                yield csv_line(values)
+        yield "\n"
+
+
+def csv_line(values: list[str]) -> str:
+    """The values as a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(values)
+    return line.getvalue()
+
+
+def pptx(file: IO[bytes]) -> Iterator[str]:
+    """A presentation of PowerPoint: the texts of each slide, and its notes."""
+    from pptx import Presentation
+
+    for number, slide in enumerate(Presentation(file).slides, start=1):
+        yield f"# Slide {number}\n\n"
+        for shape in slide.shapes:
+            yield from texts_of(shape)
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            yield f"Notes: {slide.notes_slide.notes_text_frame.text}\n\n"
+
+
+def texts_of(shape: Any) -> Iterator[str]:
+    """The texts in a shape of a slide."""
+    if shape.has_text_frame and shape.text_frame.text.strip():
+        yield f"{shape.text_frame.text}\n\n"
+    if getattr(shape, "has_table", False):
+        for row in shape.table.rows:
+            yield " | ".join(cell.text for cell in row.cells) + "\n"
+        yield "\n"
+    for inner in getattr(shape, "shapes", ()):
+        yield from texts_of(inner)
+
+
+READERS: dict[str, Callable[[IO[bytes]], Iterator[str]]] = {
+    "text": plain,
+    "html": html,
+    "pdf": pdf,
+    "docx": office(docx),
+    "xlsx": office(xlsx),
+    "pptx": office(pptx),
+}

@@ -1,0 +1,62 @@
+"""Files that are to be processed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+
+# The first of each organisation come before the second of any.
+DUE_FILES = """
+select id, org from (
+    select f.id, f.org, f.due_at,
+           row_number() over (partition by f.org order by f.due_at, f.id) as place
+    from memory.files f
+    where f.status not in ('completed', 'error') and f.due_at <= now()
+      and not exists (select from memory.leases l where l.key = f.id and l.expires_at > now())
+) due
+where place <= %(of_org)s order by place, due_at limit %(limit)s"""
+
+ORPHANS = """
+select f.id, f.org from memory.files f
+where not exists (select from memory.folders d where d.id = f.folder_id)
+order by f.folder_id limit %(limit)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class DueFile:
+    """A file that is to be processed, and whose it is."""
+
+    id: str
+    org: str
+
+
+class FileQueries(Protocol):
+    """What the engine reads of files."""
+
+    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
+        """Files that are to be processed now, and nobody does; at most `of_org` of each
+        organisation."""
+        ...
+
+    async def orphans(self, limit: int) -> list[DueFile]:
+        """Files whose folders are gone."""
+        ...
+
+
+class PostgresFileQueries:
+    """Keeps the contract of `FileQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
+        """Files that are to be processed now, and nobody does; at most `of_org` of each
+        organisation."""
+        rows = await self.database.fetch(DUE_FILES, {"of_org": of_org, "limit": limit})
+        return [DueFile(*row) for row in rows]
+
+    async def orphans(self, limit: int) -> list[DueFile]:
+        """Files whose folders are gone."""
+        return [DueFile(*row) for row in await self.database.fetch(ORPHANS, {"limit": limit})]

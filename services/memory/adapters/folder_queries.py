@@ -1,0 +1,60 @@
+"""What is known of folders and their files besides the one that a command is about."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from libs.eventstore.connection_pool import Database
+
+
+class FolderQueries(Protocol):
+    """What limits and names are decided by."""
+
+    async def folders_of(self, org: str) -> int:
+        """How many folders an organisation has."""
+        ...
+
+    async def files_of(self, org: str, folder_id: str) -> int:
+        """How many files a folder has."""
+        ...
+
+    async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
+        """How many files of a folder were uploaded by one name."""
+        ...
+
+
+class PostgresFolderQueries:
+    """Keeps the contract of `FolderQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def folders_of(self, org: str) -> int:
+        """How many folders an organisation has."""
+        return await counted(
+            self.database, 'select count(*) from memory.folders where org collate "C" = %s', [org]
+        )
+
+    async def files_of(self, org: str, folder_id: str) -> int:
+        """How many files a folder has."""
+        return await counted(
+            self.database,
+            "select count(*) from memory.files where folder_id = %s and org = %s",
+            [folder_id, org],
+        )
+
+    async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
+        """How many files of a folder were uploaded by one name."""
+        return await counted(
+            self.database,
+            "select count(*) from memory.files"
+            ' where folder_id = %s and original_name collate "C" = %s and org = %s',
+            [folder_id, original_name, org],
+        )
+
+
+async def counted(database: Database, query: str, parameters: list[str]) -> int:
+    """The number that a query answers."""
+    row = await database.fetch_one(query, parameters)
+    assert row is not None, "a count is one row"
+    return int(row[0])

@@ -1,0 +1,210 @@
+"""A file of a folder, from its upload to the moment that all of its chunks can be searched."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel
+
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Event, Rejected
+from libs.contracts.files import (
+    AddFile,
+    FileAdded,
+    FileChunk,
+    FileChunksEmbedded,
+    FileCompleted,
+    FileDelayed,
+    FileDeleted,
+    FileFailed,
+    FileParsed,
+)
+from libs.contracts.letta.folders import FileStatus, FolderState
+
+FILES_MAX = 10_000  # of a folder
+SAME_NAME_MAX = 1_000
+# What passes by itself is waited for so long altogether; then the file has failed.
+ATTEMPTS_MAX = 40
+DELAY_SECONDS = 5.0
+DELAY_SECONDS_MAX = 600.0
+REASON_CHARS_MAX = 2_000
+# Events with chunks are large: a snapshot spares reading them again.
+SNAPSHOT_EVERY_CHUNK_EVENTS = 20
+
+
+class FileProgress(BaseModel):
+    """What is known of a file, without its text and its chunks."""
+
+    folder_id: str = ""
+    folder_name: str = ""
+    name: str = ""
+    original_name: str = ""
+    file_type: str = ""
+    file_size: int = 0
+    status: FileStatus = "pending"
+    text_id: str = ""
+    total_chunks: int = 0
+    chunks_embedded: int = 0
+    attempts: int = 0
+    deleted: bool = False
+
+
+class File(Aggregate[FileProgress]):
+    """One file."""
+
+    State = FileProgress
+
+    @property
+    def snapshot_every_events(self) -> int:
+        """After how many events a snapshot is worth its cost."""
+        return SNAPSHOT_EVERY_CHUNK_EVENTS
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.deleted
+
+    @property
+    def present(self) -> FileProgress | None:
+        """The file, unless it is gone or was never there."""
+        return self.state if self.exists and not self.state.deleted else None
+
+    @property
+    def unfinished(self) -> FileProgress | None:
+        """The file, if there is something to do for it."""
+        file = self.present
+        return None if file is None or file.status in ("completed", "error") else file
+
+    def add(
+        self, command: AddFile, folder: FolderState, name: str, *, at: datetime
+    ) -> Rejected | None:
+        """Begin to exist, under a name that the folder has no other file of."""
+        if self.exists:
+            return Rejected(code=CONFLICT, reason=f"File {self.id} exists already")
+        self.happened(
+            FileAdded,
+            at=at,
+            folder_id=folder.id,
+            folder_name=folder.name,
+            name=name,
+            original_name=command.name,
+            file_type=command.file_type,
+            file_size=command.file_size,
+            sha256=command.sha256,
+        )
+        return None
+
+    def parsed(
+        self, text_id: str, *, lines: int, chars: int, total_chunks: int, at: datetime
+    ) -> None:
+        """Have a text, in so many chunks."""
+        assert not self.state.text_id, "a file is parsed once"
+        self.happened(
+            FileParsed, at=at, text_id=text_id, lines=lines, chars=chars, total_chunks=total_chunks
+        )
+
+    def embedded(
+        self, chunks: list[FileChunk], *, model: str, dimensions: int, at: datetime
+    ) -> None:
+        """Have the next chunks, as a model embedded them."""
+        assert self.state.text_id, "a file is parsed before it is embedded"
+        self.happened(
+            FileChunksEmbedded,
+            at=at,
+            folder_id=self.state.folder_id,
+            file_name=f"{self.state.folder_name}/{self.state.name}",
+            first=self.state.chunks_embedded,
+            chunks=chunks,
+            model=model,
+            dimensions=dimensions,
+        )
+
+    def complete(self, *, at: datetime) -> None:
+        """Be searchable as a whole."""
+        assert self.unfinished, "only what is being processed is completed"
+        assert self.state.chunks_embedded == self.state.total_chunks, "all chunks are embedded"
+        self.happened(FileCompleted, at=at)
+
+    def delay(self, reason: str, *, at: datetime) -> None:
+        """Wait for what passes by itself, the longer the more often that was in vain; in the end,
+        fail."""
+        if self.unfinished is None:
+            return
+        attempts = self.state.attempts + 1
+        if attempts >= ATTEMPTS_MAX:
+            words = f"{reason} (tried {attempts} times): delete the file and upload it again"
+            return self.fail(words, at=at)
+        seconds = min(DELAY_SECONDS * 2 ** min(attempts - 1, 20), DELAY_SECONDS_MAX)
+        due_at = at + timedelta(seconds=seconds)
+        reason = reason[:REASON_CHARS_MAX]
+        self.happened(FileDelayed, at=at, attempts=attempts, reason=reason, due_at=due_at)
+        return None
+
+    def fail(self, reason: str, *, at: datetime) -> None:
+        """Be of no use; the reason says what to do about it."""
+        if self.unfinished is not None:
+            self.happened(FileFailed, at=at, reason=reason[:REASON_CHARS_MAX])
+
+    def delete(self, folder_id: str, *, at: datetime) -> Rejected | None:
+        """Stop existing."""
+        file = self.present
+        if file is None or file.folder_id != folder_id:
+            return missing(self.id, folder_id)
+        self.happened(FileDeleted, at=at)
+        return None
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        state = self.state
+        match event:
+            case FileAdded():
+                state.folder_id, state.folder_name = event.folder_id, event.folder_name
+                state.name, state.original_name = event.name, event.original_name
+                state.file_type, state.file_size = event.file_type, event.file_size
+                state.status = "parsing"
+            case FileParsed():
+                state.text_id, state.total_chunks = event.text_id, event.total_chunks
+                state.status, state.attempts = "embedding", 0
+            case FileChunksEmbedded():
+                state.chunks_embedded = event.first + len(event.chunks)
+                state.status, state.attempts = "embedding", 0
+            case FileDelayed():
+                state.status, state.attempts = "pending", event.attempts
+            case FileCompleted():
+                state.status = "completed"
+            case FileFailed():
+                state.status = "error"
+            case FileDeleted():
+                state.deleted = True
+
+
+def missing(file_id: str, folder_id: str) -> Rejected:
+    """The refusal for a file that is not in a folder."""
+    reason = f"File with ID {file_id} not found in folder {folder_id}"
+    return Rejected(code=NOT_FOUND, reason=reason)
+
+
+def present_already(name: str, folder_name: str) -> Rejected:
+    """The refusal of a file whose name another one has."""
+    reason = (
+        f"File '{name}' already exists in folder '{folder_name}': give it another `name`, or say"
+        " `duplicate_handling` suffix, skip or replace"
+    )
+    return Rejected(code=CONFLICT, reason=reason)
+
+
+def no_room_for_file(files: int, folder_name: str) -> Rejected | None:
+    """The refusal of one file too many."""
+    if files < FILES_MAX:
+        return None
+    reason = (
+        f"Folder '{folder_name}' has {files} files, and at most {FILES_MAX}:"
+        " delete some first, or use another folder"
+    )
+    return Rejected(code=CONFLICT, reason=reason)
+
+
+def with_suffix(name: str, number: int) -> str:
+    """The name of a file with a number before its ending."""
+    base, dot, ending = name.rpartition(".")
+    return f"{base}_({number}).{ending}" if dot and base else f"{name}_({number})"

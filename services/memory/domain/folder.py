@@ -1,0 +1,122 @@
+"""A folder, which V1 also calls a source: files that are embedded in the same way."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ValidationError
+
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    JsonObject,
+    Rejected,
+)
+from libs.contracts.files import FolderChanged, FolderCreated, FolderDeleted
+from libs.contracts.letta.folders import FolderState
+
+FOLDERS_MAX = 10_000  # of an organisation
+UNCHANGEABLE = {"id", "organization_id", "created_by_id"}
+
+
+class KnownFolderState(BaseModel):
+    """What is known of a folder."""
+
+    folder: FolderState | None = None
+    deleted: bool = False
+
+
+class Folder(Aggregate[KnownFolderState]):
+    """One folder."""
+
+    State = KnownFolderState
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.deleted
+
+    @property
+    def present(self) -> FolderState | None:
+        """The folder, unless it is gone or was never there."""
+        return None if self.state.deleted else self.state.folder
+
+    def create(self, folder: FolderState, *, at: datetime) -> Rejected | None:
+        """Begin to exist."""
+        if self.exists:
+            return Rejected(code=CONFLICT, reason=f"Folder {folder.id} exists already")
+        problem = unfit(folder)
+        if problem is None:
+            self.happened(FolderCreated, at=at, folder=folder)
+        return problem
+
+    def changed(self, changes: JsonObject) -> FolderState | Rejected:
+        """The folder as it would be with these fields."""
+        folder = self.present
+        if folder is None:
+            return missing(self.id)
+        fields = {name: value for name, value in changes.items() if name not in UNCHANGEABLE}
+        try:
+            after = FolderState.model_validate({**folder.model_dump(), **fields})
+        except ValidationError as invalid:
+            return Rejected(code=INVALID, reason=f"Folder {self.id}: {invalid.errors()[0]['msg']}")
+        return unfit(after) or after
+
+    def become(self, after: FolderState, *, at: datetime) -> None:
+        """Have these fields; changing nothing is not an event."""
+        before = self.present
+        assert before is not None, "only what is there changes"
+        old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+        changes = {name: value for name, value in new.items() if old[name] != value}
+        if changes.keys() - {"last_updated_by_id"}:
+            self.happened(FolderChanged, at=at, changes=changes)
+
+    def delete(self, *, at: datetime) -> Rejected | None:
+        """Stop existing."""
+        if self.present is None:
+            return missing(self.id)
+        self.happened(FolderDeleted, at=at)
+        return None
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        match event:
+            case FolderCreated():
+                self.state.folder = event.folder
+            case FolderChanged():
+                assert self.state.folder is not None, "a folder is created before it changes"
+                fields = {**self.state.folder.model_dump(), **event.changes}
+                self.state.folder = FolderState.model_validate(fields)
+            case FolderDeleted():
+                self.state.deleted = True
+
+
+def unfit(folder: FolderState) -> Rejected | None:
+    """Why a folder cannot be as it is, if so."""
+    if not folder.name.strip():
+        reason = "`name` must not be empty: give the folder one"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
+    return None
+
+
+def missing(folder_id: str) -> Rejected:
+    """The refusal for a folder that is not there."""
+    return Rejected(code=NOT_FOUND, reason=f"Folder with ID {folder_id} not found")
+
+
+def taken(name: str) -> Rejected:
+    """The refusal of a name that another folder has."""
+    reason = f"A folder with the name '{name}' exists already: choose another `name`"
+    return Rejected(code=CONFLICT, reason=reason)
+
+
+def no_room_for_folder(folders: int) -> Rejected | None:
+    """The refusal of one folder too many."""
+    if folders < FOLDERS_MAX:
+        return None
+    reason = f"There are {folders} folders, and at most {FOLDERS_MAX}: delete some first"
+    return Rejected(code=CONFLICT, reason=reason)

@@ -1,0 +1,17 @@
+"""How the files of a folder are embedded, from what its creation says of that."""
+
+from __future__ import annotations
+
+from libs.contracts.files import CreateFolder
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.embeddings.embedded_model import embedded_config
+
+
+def folder_config(command: CreateFolder, model: str, dimensions: int) -> EmbeddingConfig:
+    """The config that a folder has: what is wanted, else that of the server's own model; with what
+    is true of the model that embeds."""
+    config = command.embedding_config or embedded_config(model)
+    changes = {"embedding_dim": dimensions}
+    if command.embedding_chunk_size is not None:
+        changes["embedding_chunk_size"] = command.embedding_chunk_size
+    return config.model_copy(update=changes)

@@ -1,0 +1,311 @@
+"""Make texts and searchable chunks of uploaded files: each file under a lease, step by step.
+
+That a file is to be processed is durable before anybody begins. Its text is committed once, its
+chunks a batch at a time; where the process dies, the lease runs out, and a sweeper has the file go
+on after its last commit. What passes by itself is waited for; what does not ends as an error with
+a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.bus.ports import Clock, Ids
+from libs.bus.unknown_version_backoff import log_once
+from libs.contracts.bus_messages import Context, NewerVersion
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.files import FileChunk, chunk_id, file_name_id
+from libs.contracts.letta.folders import FolderState
+from libs.embeddings.ports import Embedders, EmbeddingRefused, EmbeddingUnavailable
+from libs.embeddings.vector_text import packed
+from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from services.memory.adapters.file_parsing.parser import Parser, Unparsable
+from services.memory.adapters.file_queries import FileQueries
+from services.memory.adapters.file_texts import FileTexts
+from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
+from services.memory.domain.chunks import chunks_of, tokens_for
+from services.memory.domain.file import File, FileProgress
+from services.memory.domain.file_types import kind_of
+from services.memory.domain.folder import Folder
+from services.memory.domain.names import FileName
+from services.memory.domain.text_segments import Segment, TextSegments
+
+log = logging.getLogger(__name__)
+
+# More wait for their turn; the sweeper begins them.
+FILES_AT_ONCE_MAX = 4
+FILES_OF_ORG_AT_ONCE_MAX = 2
+# After so many batches a file lets others have its turn, and comes back.
+BATCHES_OF_A_TURN = 32
+BATCH_CHUNKS = 32
+TEXT_CHARS_MAX = 10_000_000
+CONFLICT_RETRIES_MAX = 20
+CLEANUP_SECONDS = 60.0
+TEXTS_REMOVED_AT_ONCE = 100
+ORPHANS_AT_ONCE = 50
+OF_THE_STORE = (NewerVersion, StaleLease, VersionConflict, StoreUnavailable)
+TOO_MUCH_TEXT = (
+    f"It has more than {TEXT_CHARS_MAX:,} characters of text: split it, and upload the parts"
+)
+GONE = "The uploaded bytes are no longer there ({}): delete the file, and upload it again"
+A_BUG = "It could not be processed, for a reason that the log of the server says"
+
+
+class FileGone(Exception):
+    """There is nothing left to do for a file."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FileProcessingPorts:
+    """What the processing of files needs. `committed` is called after each commit."""
+
+    repository: Repository
+    queries: FileQueries
+    uploads: UploadedFiles
+    texts: FileTexts
+    parser: Parser
+    embedders: Embedders
+    clock: Clock
+    ids: Ids
+    committed: Callable[[], None]
+
+
+class FileProcessing:
+    """The files that this process works on."""
+
+    def __init__(self, ports: FileProcessingPorts) -> None:
+        self.ports = ports
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.orgs: Counter[str] = Counter()
+        self.stopping = False
+        self.cleanup_at = 0.0
+
+    def room(self, org: str) -> bool:
+        """Whether one more file of an organisation can be begun now."""
+        free = len(self.tasks) < FILES_AT_ONCE_MAX and not self.stopping
+        return free and self.orgs[org] < FILES_OF_ORG_AT_ONCE_MAX
+
+    def file_added(self, file_id: str, work: UnitOfWork) -> None:
+        """Have the commit take the lease of a new file, if there is room to begin at once."""
+        org = work.context.org
+        if self.room(org):
+            work.take_lease = file_id
+            work.after_commit.append(lambda epoch: self.begin(file_id, org, epoch))
+
+    def deleted_somewhere(self) -> None:
+        """A file or a folder was deleted: look soon for what is to be removed."""
+        self.cleanup_at = 0.0
+
+    def begin(self, file_id: str, org: str, epoch: int | None) -> None:
+        """Process a file, with its lease."""
+        if epoch is None or file_id in self.tasks:
+            return
+        task = asyncio.create_task(self.run(file_id, org, Fence(file_id, epoch)))
+        self.tasks[file_id] = task
+        self.orgs[org] += 1
+        task.add_done_callback(lambda _: self.forget(file_id, org))
+
+    def forget(self, file_id: str, org: str) -> None:
+        """A turn is over."""
+        del self.tasks[file_id]
+        self.orgs[org] -= 1
+
+    async def sweep(self) -> None:
+        """Begin what is due and nobody does; remove the texts of files that are gone."""
+        await self.clean_up()
+        free = FILES_AT_ONCE_MAX - len(self.tasks)
+        if free <= 0 or self.stopping:
+            return
+        limit = FILES_AT_ONCE_MAX * FILES_OF_ORG_AT_ONCE_MAX
+        for due in await self.ports.queries.due_files(FILES_OF_ORG_AT_ONCE_MAX, limit):
+            if due.id not in self.tasks and self.room(due.org):
+                epoch = await self.ports.repository.store.take_lease(due.id)
+                self.begin(due.id, due.org, epoch)
+
+    async def clean_up(self) -> None:
+        """Remove files whose folders are gone, and texts that no file has, if it is time to look
+        for them."""
+        now = self.ports.clock.monotonic()
+        if now < self.cleanup_at:
+            return
+        self.cleanup_at = now + CLEANUP_SECONDS
+        while orphans := await self.ports.queries.orphans(ORPHANS_AT_ONCE):
+            for file in orphans:
+                with contextlib.suppress(VersionConflict):
+                    await self.deleted(file.id, file.org, None)
+        for text_id in await self.ports.texts.unnamed(TEXTS_REMOVED_AT_ONCE):
+            await self.ports.texts.remove(text_id)
+
+    async def run(self, file_id: str, org: str, fence: Fence) -> None:
+        """One turn of a file. A process edge: a bug is logged here, once, and the file waits."""
+        try:
+            await self.take_turn(file_id, org, fence)
+        except NewerVersion as unknown:
+            log_once(unknown)
+        except (StaleLease, VersionConflict):
+            log.info("the processing of %s goes on elsewhere", file_id)
+        except StoreUnavailable as outage:
+            log.warning("the processing of %s is not recorded: %s", file_id, outage)
+        finally:
+            with contextlib.suppress(StoreUnavailable):
+                await self.ports.repository.store.release_lease(fence)
+
+    async def take_turn(self, file_id: str, org: str, fence: Fence) -> None:
+        """Take a file further, or record why that cannot be done."""
+        clock = self.ports.clock
+        try:
+            await self.processed(file_id, org, fence)
+        except FileGone:
+            return
+        except (Unparsable, EmbeddingRefused) as refused:
+            words = str(refused)
+            await self.decide(file_id, org, fence, lambda file: file.fail(words, at=clock.now()))
+        except UploadGone as gone:
+            words = GONE.format(gone)
+            await self.decide(file_id, org, fence, lambda file: file.fail(words, at=clock.now()))
+        except EmbeddingUnavailable as outage:
+            words = str(outage)
+            await self.decide(file_id, org, fence, lambda file: file.delay(words, at=clock.now()))
+        except OF_THE_STORE:
+            raise
+        except Exception:
+            log.exception("%s cannot be processed", file_id)
+            await self.decide(file_id, org, fence, lambda file: file.delay(A_BUG, at=clock.now()))
+
+    async def processed(self, file_id: str, org: str, fence: Fence) -> None:
+        """Take a file further: all the way, or as far as a turn goes."""
+        work = self.work(org)
+        file = (await work.load(File, file_id)).unfinished
+        if file is None:
+            return
+        folder = (await work.load(Folder, file.folder_id)).present
+        if folder is None:
+            await self.deleted(file_id, org, fence)
+            return
+        config = folder.embedding_config
+        tokens_max = tokens_for(config.embedding_chunk_size if config else None)
+        if not file.text_id:
+            file = await self.parsed(file_id, org, fence, file, tokens_max)
+        for _ in range(BATCHES_OF_A_TURN):
+            if file.status == "completed":
+                return
+            file = await self.embedded(file_id, org, fence, file, folder, tokens_max)
+
+    async def parsed(
+        self, file_id: str, org: str, fence: Fence, file: FileProgress, tokens_max: int
+    ) -> FileProgress:
+        """Keep the text of a file; a text that is not committed is removed later."""
+        text_id = derived_id("text", file_id, str(fence.epoch))
+        segments, total = TextSegments(), 0
+        uploaded = await self.ports.uploads.opened(org, file_id, file.file_size)
+
+        async def keep(segment: Segment) -> int:
+            if segments.chars > TEXT_CHARS_MAX:
+                raise Unparsable(TOO_MUCH_TEXT)
+            chunks = len(chunks_of(segment, tokens_max))
+            await self.ports.texts.write(org, file_id, text_id, segment, total, chunks)
+            return chunks
+
+        kind = kind_of(file.original_name, file.file_type)
+        with contextlib.closing(uploaded):
+            async with contextlib.aclosing(self.ports.parser.parse(kind, uploaded)) as texts:
+                async for text in texts:
+                    for segment in segments.feed(text):
+                        total += await keep(segment)
+            for segment in segments.end():
+                total += await keep(segment)
+
+        def decision(known: File) -> None:
+            at = self.ports.clock.now()
+            known.parsed(
+                text_id, lines=segments.lines, chars=segments.chars, total_chunks=total, at=at
+            )
+            if not total:
+                known.complete(at=at)
+
+        return await self.decide(file_id, org, fence, decision)
+
+    async def embedded(
+        self,
+        file_id: str,
+        org: str,
+        fence: Fence,
+        file: FileProgress,
+        folder: FolderState,
+        tokens_max: int,
+    ) -> FileProgress:
+        """Embed the next chunks of a file, and complete it with the last of them."""
+        first = file.chunks_embedded
+        segment, segment_first = await self.ports.texts.with_chunk(org, file.text_id, first)
+        start = first - segment_first
+        batch = chunks_of(segment, tokens_max)[start : start + BATCH_CHUNKS]
+        embedder = self.ports.embedders.for_config(folder.embedding_config)
+        vectors = await embedder.embed([chunk.text for chunk in batch])
+        chunks = [
+            FileChunk(
+                id=chunk_id(file_id, number),
+                text=chunk.text,
+                line=chunk.line,
+                vector=packed(vector),
+            )
+            for number, (chunk, vector) in enumerate(zip(batch, vectors, strict=True), start=first)
+        ]
+
+        def decision(known: File) -> None:
+            at = self.ports.clock.now()
+            assert known.state.chunks_embedded == first, "the lease is for one at a time"
+            known.embedded(chunks, model=embedder.model, dimensions=embedder.dimensions, at=at)
+            if known.state.chunks_embedded == known.state.total_chunks:
+                known.complete(at=at)
+
+        return await self.decide(file_id, org, fence, decision)
+
+    async def decide(
+        self, file_id: str, org: str, fence: Fence, decision: Callable[[File], None]
+    ) -> FileProgress:
+        """Commit a decision about a file that is there and unfinished; returns what it is then.
+        Raises FileGone."""
+        for _ in range(CONFLICT_RETRIES_MAX):
+            work = self.work(org)
+            file = await work.load(File, file_id)
+            if file.unfinished is None:
+                raise FileGone(file_id)
+            decision(file)
+            after = file.state.model_copy()
+            try:
+                await work.commit(fence=fence)
+            except VersionConflict:
+                continue
+            self.ports.committed()
+            return after
+        raise VersionConflict(file_id)
+
+    async def deleted(self, file_id: str, org: str, fence: Fence | None) -> None:
+        """Remove a file whose folder is gone."""
+        work = self.work(org)
+        file, at = await work.load(File, file_id), self.ports.clock.now()
+        gone = file.present
+        if gone is None:
+            return
+        guard = await work.load(FileName, file_name_id(org, gone.folder_id, gone.name))
+        guard.free(gone.name, file_id, at=at)
+        file.delete(gone.folder_id, at=at)
+        await work.commit(fence=fence)
+        self.ports.committed()
+
+    def work(self, org: str) -> UnitOfWork:
+        """A new decision of this engine."""
+        return self.ports.repository.work(Context(self.ports.ids.new("processing"), org=org))
+
+    async def drain(self) -> None:
+        """Give all up: another process goes on with them."""
+        self.stopping = True
+        for task in list(self.tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)

@@ -1,0 +1,84 @@
+"""Commands about the files of folders: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.bus_messages import CONFLICT, Accepted, Command, Rejected
+from libs.contracts.files import AddFile, DeleteFile, file_name_id
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.domain.file import (
+    SAME_NAME_MAX,
+    File,
+    no_room_for_file,
+    present_already,
+    with_suffix,
+)
+from services.memory.domain.folder import Folder
+from services.memory.domain.folder import missing as missing_folder
+from services.memory.domain.names import FileName
+from services.memory.handlers.folders import deleted_file
+from services.memory.handlers.ports import HandlerPorts
+
+
+class FileHandlers:
+    """What becomes of a file when the memory service is told so."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {AddFile: self.add_file, DeleteFile: self.delete_file}
+
+    async def add_file(self, command: AddFile, work: UnitOfWork) -> Accepted | Rejected:
+        """Put an uploaded file into a folder, and begin to process it."""
+        org = work.context.org
+        loaded = await work.load(Folder, command.folder_id)
+        folder = loaded.present
+        if folder is None:
+            return missing_folder(command.folder_id)
+        full = no_room_for_file(
+            await self.ports.folders.queries.files_of(org, folder.id), folder.name
+        )
+        if full:
+            return full
+        guard = await self.guard(command.name, folder.id, work)
+        if guard.owner_id is not None:
+            if command.duplicates == "skip":
+                return Accepted(result={"file_id": guard.owner_id, "skipped": True})
+            if command.duplicates == "error":
+                return present_already(command.name, folder.name)
+        name = await self.name_for(command, guard, work)
+        if name is None:
+            reason = f"There are {SAME_NAME_MAX} files called '{command.name}': use another `name`"
+            return Rejected(code=CONFLICT, reason=reason)
+        file = await work.load_new(File, command.file_id)
+        refused = file.add(command, folder, name, at=self.ports.clock.now())
+        self.ports.folders.file_added(file.id, work)
+        return refused or Accepted(result={"file_id": file.id, "skipped": False})
+
+    async def name_for(self, command: AddFile, guard: FileName, work: UnitOfWork) -> str | None:
+        """The name that a file gets, which is its own from now on: the one that it came by, where
+        that is free or whoever has it is replaced, else that with a number."""
+        org, folder_id, at = work.context.org, command.folder_id, self.ports.clock.now()
+        if guard.owner_id is not None and command.duplicates == "replace":
+            await deleted_file(guard.owner_id, folder_id, work, self.ports)
+        if guard.take(command.name, command.file_id, at=at):
+            return command.name
+        first = await self.ports.folders.queries.same_name(org, folder_id, command.name)
+        for number in range(max(first, 1), first + SAME_NAME_MAX):
+            name = with_suffix(command.name, number)
+            if (await self.guard(name, folder_id, work)).take(name, command.file_id, at=at):
+                return name
+        return None
+
+    async def guard(self, name: str, folder_id: str, work: UnitOfWork) -> FileName:
+        """Who guards the name of a file in a folder."""
+        return await work.load(FileName, file_name_id(work.context.org, folder_id, name))
+
+    async def delete_file(self, command: DeleteFile, work: UnitOfWork) -> Accepted | Rejected:
+        """Remove a file."""
+        refused = await deleted_file(command.file_id, command.folder_id, work, self.ports)
+        return refused or Accepted()

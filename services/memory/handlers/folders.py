@@ -1,0 +1,109 @@
+"""Commands about folders: load, decide, save, reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.files import (
+    CreateFolder,
+    DeleteFolder,
+    UpdateFolder,
+    file_name_id,
+    folder_name_id,
+)
+from libs.contracts.letta.folders import FolderState
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.domain.file import File
+from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
+from services.memory.domain.names import FileName, FolderName
+from services.memory.handlers.ports import HandlerPorts
+
+
+class FolderHandlers:
+    """What becomes of a folder when the memory service is told so."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {
+            CreateFolder: self.create_folder,
+            UpdateFolder: self.update_folder,
+            DeleteFolder: self.delete_folder,
+        }
+
+    async def create_folder(self, command: CreateFolder, work: UnitOfWork) -> Accepted | Rejected:
+        """Make a folder."""
+        org, at = work.context.org, self.ports.clock.now()
+        full = no_room_for_folder(await self.ports.folders.queries.folders_of(org))
+        if full:
+            return full
+        config = self.ports.folders.embedding_config(command)
+        if isinstance(config, Rejected):
+            return config
+        folder = await work.load_new(Folder, command.folder_id)
+        refused = folder.create(
+            FolderState(
+                name=command.name,
+                description=command.description,
+                instructions=command.instructions,
+                metadata=command.metadata,
+                id=folder.id,
+                embedding_config=config,
+                organization_id=org,
+                created_by_id=work.context.actor,
+                last_updated_by_id=work.context.actor,
+            ),
+            at=at,
+        )
+        return refused or await self.named(command.name, folder.id, work) or Accepted()
+
+    async def named(self, name: str, folder_id: str, work: UnitOfWork) -> Rejected | None:
+        """Give a folder its name, unless another one has it."""
+        guard = await work.load(FolderName, folder_name_id(work.context.org, name))
+        return None if guard.take(name, folder_id, at=self.ports.clock.now()) else taken(name)
+
+    async def unnamed(self, name: str, folder_id: str, work: UnitOfWork) -> None:
+        """Let others have the name of a folder."""
+        guard = await work.load(FolderName, folder_name_id(work.context.org, name))
+        guard.free(name, folder_id, at=self.ports.clock.now())
+
+    async def update_folder(self, command: UpdateFolder, work: UnitOfWork) -> Accepted | Rejected:
+        """Change the given fields of a folder, and its name if that follows."""
+        folder = await work.load(Folder, command.folder_id)
+        before, after = folder.present, folder.changed(command.changes)
+        if before is None or isinstance(after, Rejected):
+            return after if isinstance(after, Rejected) else missing(folder.id)
+        if after.name != before.name:
+            refused = await self.named(after.name, folder.id, work)
+            if refused:
+                return refused
+            await self.unnamed(before.name, folder.id, work)
+        after = after.model_copy(update={"last_updated_by_id": work.context.actor})
+        folder.become(after, at=self.ports.clock.now())
+        return Accepted()
+
+    async def delete_folder(self, command: DeleteFolder, work: UnitOfWork) -> Accepted | Rejected:
+        """Remove a folder; its files follow."""
+        folder = await work.load(Folder, command.folder_id)
+        gone = folder.present
+        refused = folder.delete(at=self.ports.clock.now())
+        if gone is not None:
+            await self.unnamed(gone.name, folder.id, work)
+        return refused or Accepted()
+
+
+async def deleted_file(
+    file_id: str, folder_id: str, work: UnitOfWork, ports: HandlerPorts
+) -> Rejected | None:
+    """Remove a file and let others have its name."""
+    file, at = await work.load(File, file_id), ports.clock.now()
+    gone = file.present
+    refused = file.delete(folder_id, at=at)
+    if refused is None and gone is not None:
+        guard = await work.load(FileName, file_name_id(work.context.org, folder_id, gone.name))
+        guard.free(gone.name, file_id, at=at)
+    return refused

@@ -1,0 +1,49 @@
+"""What is known of folders and their files, from the rows of the in-memory store."""
+
+from __future__ import annotations
+
+from libs.contracts.files import CreateFolder
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.domain.folder_embedding import folder_config
+from services.memory.handlers.ports import FolderPorts
+
+
+class InMemoryFolderQueries:
+    """Keeps the contract of `FolderQueries`."""
+
+    def __init__(self, database: InMemoryDatabase) -> None:
+        self.schema = database.schema("memory")
+
+    async def folders_of(self, org: str) -> int:
+        return sum(1 for row in self.schema.rows("folders") if row["org"] == org)
+
+    async def files_of(self, org: str, folder_id: str) -> int:
+        return sum(
+            1
+            for row in self.schema.rows("files")
+            if (row["org"], row["folder_id"]) == (org, folder_id)
+        )
+
+    async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
+        return sum(
+            1
+            for row in self.schema.rows("files")
+            if (row["org"], row["folder_id"]) == (org, folder_id)
+            and row["original_name"] == original_name
+        )
+
+
+def embedding_config(command: CreateFolder) -> EmbeddingConfig:
+    """What a folder is embedded with: what is wanted, or the server's own."""
+    return folder_config(command, "heeler/words", 128)
+
+
+def not_processed(file_id: str, work: UnitOfWork) -> None:
+    """Nobody processes files here."""
+
+
+def folder_ports(database: InMemoryDatabase) -> FolderPorts:
+    """What the handlers of folders and files need."""
+    return FolderPorts(InMemoryFolderQueries(database), embedding_config, not_processed)

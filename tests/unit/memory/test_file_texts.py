@@ -1,0 +1,149 @@
+"""Texts of files: cut into segments, and those into chunks; nothing lost, each bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.memory.adapters.file_parsing.parser import ProcessParser, Unparsable
+from services.memory.adapters.file_texts import lines_of
+from services.memory.domain.chunks import BYTES_OF_A_TOKEN, chunks_of, tokens_for
+from services.memory.domain.file import with_suffix
+from services.memory.domain.text_segments import SEGMENT_CHARS_MAX, Segment, TextSegments
+
+TEXT = st.text(alphabet="ab #\n\ré漢", max_size=400)
+
+
+def segments_of(*parts: str) -> tuple[list[Segment], TextSegments]:
+    cutter = TextSegments()
+    found = [one for part in parts for one in cutter.feed(part)]
+    return [*found, *cutter.end()], cutter
+
+
+@given(TEXT, TEXT)
+def test_the_lines_of_a_text_are_those_that_its_segments_have(first: str, second: str) -> None:
+    segments, cutter = segments_of(first * 300, second * 300)
+    text = "".join(segment.text for segment in segments)
+    lines = text.removesuffix("\n").split("\n") if text else []
+
+    assert text == (first * 300 + second * 300).replace("\r\n", "\n").replace("\r", "\n")
+    assert cutter.lines == len(lines)
+    assert cutter.chars == len(text)
+    rows = [(one.first_line, one.text) for one in segments if one.last_line >= 3]
+    assert lines_of(rows, 3, 5) == lines[2:5]
+
+
+@given(TEXT, st.integers(min_value=32, max_value=256))
+def test_chunks_are_bounded_and_have_every_word(text: str, tokens: int) -> None:
+    [segment, *_], _ = segments_of(text * 5 + "x")
+    chunks = chunks_of(segment, tokens)
+
+    assert all(len(chunk.text.encode()) <= tokens * BYTES_OF_A_TOKEN for chunk in chunks)
+    assert all(chunk.text.strip() for chunk in chunks)
+    shown = "\n".join(chunk.text for chunk in chunks)
+    whole = (line for line in segment.text.split("\n") if len(line) < tokens // 2)
+    assert {line for line in whole if line.strip()} <= set(shown.split("\n"))
+    assert chunks == chunks_of(segment, tokens)
+
+
+def test_a_heading_begins_a_chunk_and_lines_are_counted() -> None:
+    text = "# One\n" + "word " * 60 + "\n\n# Two\nlast\n"
+    [segment], _ = segments_of(text)
+
+    chunks = chunks_of(segment, 256)
+
+    assert [(chunk.line, chunk.text.split("\n")[0]) for chunk in chunks] == [
+        (1, "# One"),
+        (4, "# Two"),
+    ]
+
+
+def test_a_line_of_a_million_characters_is_cut() -> None:
+    segments, cutter = segments_of("y" * 1_000_000)
+
+    assert cutter.lines == 1
+    assert {(one.first_line, one.last_line) for one in segments} == {(1, 1)}
+    assert max(len(one.text) for one in segments) == SEGMENT_CHARS_MAX
+    assert len(chunks_of(segments[0], tokens_for(None))) > 60
+
+
+@pytest.mark.parametrize(
+    ("name", "suffixed"),
+    [("a.txt", "a_(1).txt"), ("a", "a_(1)"), (".env", ".env_(1)"), ("a.tar.gz", "a.tar_(1).gz")],
+)
+def test_the_number_of_a_name_stands_before_its_ending(name: str, suffixed: str) -> None:
+    assert with_suffix(name, 1) == suffixed
+
+
+def parsed(kind: str, raw: bytes) -> str:
+    """The text of a file, as a program of its own reads it."""
+
+    async def read(file: io.BufferedRandom) -> str:
+        return "".join([text async for text in ProcessParser().parse(kind, file)])
+
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        file.write(raw)
+        file.seek(0)
+        return asyncio.run(read(file))  # type: ignore[arg-type]
+
+
+def archive(*members: tuple[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name, data in members:
+            zipped.writestr(name, data)
+    return file.getvalue()
+
+
+ENTITIES = b'<!DOCTYPE a [<!ENTITY l "lol">]><a>&l;</a>'
+HOSTILE: dict[str, tuple[str, bytes, str]] = {
+    "nested tags": ("html", b"<div>" * 10_000 + b"</div>" * 10_000, "levels deep"),
+    "archive bomb": ("docx", archive(("word/document.xml", b"0" * (64 << 20))), "unpacks"),
+    "entities": ("docx", archive(("word/document.xml", ENTITIES)), "entities"),
+    "no archive": ("xlsx", b"nothing", "save it anew"),
+    "broken PDF": ("pdf", b"%PDF-1.4 nothing", "save or print it as a new PDF"),
+    "binary": ("text", b"\x00\x01" * 100, "no text"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(HOSTILE))
+def test_a_hostile_file_is_refused_with_what_to_do(case: str) -> None:
+    """A bomb or a broken file ends the program that reads it, with words for a person."""
+    kind, raw, words = HOSTILE[case]
+    with pytest.raises(Unparsable, match=words):
+        parsed(kind, raw)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_a_text_is_read_in_its_encoding(encoding: str) -> None:
+    assert parsed("text", "Grüße\r\nan alle".encode(encoding)) == "Grüße\r\nan alle"
+
+
+def test_office_documents_become_text() -> None:
+    from docx import Document
+    from openpyxl import Workbook
+    from pptx import Presentation
+
+    word, sheet, slides = Document(), Workbook(), Presentation()
+    word.add_heading("Whales", 1)
+    word.add_paragraph("They are blue")
+    sheet.active.append(["x", "y,z", 3])
+    slides.slides.add_slide(slides.slide_layouts[0]).shapes.title.text = "Hello"
+    saved = {}
+    for kind, document in (("docx", word), ("xlsx", sheet), ("pptx", slides)):
+        file = io.BytesIO()
+        document.save(file)
+        saved[kind] = parsed(kind, file.getvalue())
+
+    assert saved["docx"] == "# Whales\n\nThey are blue\n\n"
+    assert saved["xlsx"] == '# Sheet\n\nx,"y,z",3\n\n'
+    assert saved["pptx"] == "# Slide 1\n\nHello\n\n"
+    assert json.loads(json.dumps(saved)) == saved

@@ -23,6 +23,7 @@ from libs.contracts.bus_messages import (
     Context,
     NewerVersion,
     Rejected,
+    other_request,
 )
 from libs.eventstore import failpoints
 from libs.eventstore.ports import DuplicateMessage, VersionConflict
@@ -93,6 +94,4 @@ def same_request(earlier: Accepted | Rejected, context: Context) -> Accepted | R
     different requests."""
     asked = context.fingerprint
     first = earlier.fingerprint if isinstance(earlier, Accepted) else ""
-    if not asked or not first or asked == first:
-        return earlier
-    return KEY_REUSED
+    return KEY_REUSED if other_request(asked, first) else earlier

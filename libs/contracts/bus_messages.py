@@ -183,6 +183,16 @@ KEY_REUSED = Rejected(
     reason="This Idempotency-Key came before with another request: use a new one for a new request",
 )
 
+KEYED = "keyed:"  # how a fingerprint begins that was made with a key
+
+
+def other_request(one: str, other: str) -> bool:
+    """Whether two fingerprints are of different requests. Without one that is not known, nor where
+    an older process has made one of them, without a key."""
+    alike = one.startswith(KEYED) == other.startswith(KEYED)
+    return bool(one and other and alike and one != other)
+
+
 COMMANDS: dict[str, type[Command]] = {}
 EVENTS: dict[str, type[Event]] = {}
 

@@ -249,7 +249,7 @@ async def test_a_call_whose_service_is_killed_is_interrupted_and_the_agent_answe
 def test_a_tool_imports_the_packages_that_it_asks_for(
     letta: Letta, heeler: HeelerInstance, http: httpx.Client, new_agent: NewAgent
 ) -> None:
-    """SBX-04, TOOL-21: installed at the first call, kept for the next, made anew on demand."""
+    """TOOL-21: installed at the first call, kept for the next, made anew on demand."""
     name = unique("greets").replace("-", "_")
     source = f"def {name}(who: str):\n    import greeting\n    return greeting.hello(who)\n"
     schema = {

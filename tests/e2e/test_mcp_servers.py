@@ -363,7 +363,7 @@ def connecting(http: httpx.Client, server_id: str, *, follow: bool = True) -> li
 def test_a_person_lets_a_server_be_used(
     letta: Letta, http: httpx.Client, heeler: HeelerInstance, new_agent: NewAgent
 ) -> None:
-    """TOOL-18: OAuth with discovery, registration and PKCE; tokens are sealed, renewed when they
+    """TOOL-14: OAuth with discovery, registration and PKCE; tokens are sealed, renewed when they
     end, and sent to nobody else."""
     with authorizing_server() as server:
         server.seconds = 2

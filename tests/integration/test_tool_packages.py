@@ -67,7 +67,7 @@ async def folder_of(there: PackageEnvironments, wanted: Wanted) -> str:
 async def test_a_tool_imports_what_it_asked_for_and_cannot_change_it(
     tmp_path: Path, index: Path
 ) -> None:
-    """SBX-04: each set of packages is an environment of its own, read-only in the sandbox."""
+    """TOOL-21: each set of packages is an environment of its own, read-only in the sandbox."""
     root = tmp_path / "packages"
     there = environments(root, index)
     async with sandboxes(root) as sandbox:

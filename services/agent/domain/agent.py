@@ -20,7 +20,14 @@ from libs.contracts.agent import (
 from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.base_tools.definition import tool_ids_of
-from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    Rejected,
+    other_request,
+)
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
@@ -101,8 +108,7 @@ class Agent(Aggregate[AgentState]):
 
     def asked_otherwise(self, fingerprint: str) -> bool:
         """Whether the agent was asked for by another request that had the same key."""
-        first = self.state.fingerprint
-        return bool(first and fingerprint and first != fingerprint)
+        return other_request(self.state.fingerprint, fingerprint)
 
     def create(self, design: AgentDesign, *, at: datetime) -> Rejected | None:
         """Begin to exist; the blocks are there."""

@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from nats.errors import Error as NatsError
+from nats.errors import NoRespondersError
 
 from libs.bus.nats_bus import NatsBus
 from libs.bus.ports import BusUnavailable, Clock, Ids, outgoing
@@ -71,6 +72,13 @@ class ServiceHealth:
                 self.standing[name] = LogProgress(done, now)
             self.behind[name] = waiting
 
+    def silent(self, now: float, *, nobody: bool) -> str:
+        """The same where it did not say in time that it is there: with nobody there it is down, and
+        else only busy, as long as it answers commands."""
+        if nobody or now - self.answered_at > UNANSWERED_SECONDS_MAX:
+            return DOWN
+        return self.problem(now)
+
     def problem(self, now: float) -> str:
         """What ails it, or that nothing does."""
         if now - self.answered_at > UNANSWERED_SECONDS_MAX:
@@ -122,11 +130,14 @@ class Health:
 
     async def service(self, name: str) -> str:
         """Whether a process of a service is there, and what its answers say."""
+        known = self.services[name]
         try:
             await self.bus.client.request(f"$SRV.PING.{name}", b"", timeout=ANSWER_SECONDS_MAX)
-        except (NatsError, TimeoutError):
-            return DOWN
-        return self.services[name].problem(self.clock.monotonic())
+        except (NatsError, TimeoutError) as silent:
+            return known.silent(
+                self.clock.monotonic(), nobody=isinstance(silent, NoRespondersError)
+            )
+        return known.problem(self.clock.monotonic())
 
     async def ask(self, name: str) -> None:
         """Ask a service how it is, and rest: shortly if it did not answer. That there is no room

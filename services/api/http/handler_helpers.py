@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 
 from litestar import Response
 
 from libs.bus.ports import Bus, Clock, Ids
-from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Rejected
+from libs.contracts.bus_messages import DEFAULT_ORG, KEYED, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import errors
 from libs.encryption.sealer import Sealer
@@ -77,7 +76,9 @@ class Api:
         came before with another request a 409. A command that tells its requests apart itself is
         not `keyed`."""
         name = message_id or self.new_id(request, "cmd", request.method, request.url.path)
-        context = context_of(request, name, await fingerprint(request) if keyed else "")
+        context = context_of(
+            request, name, await fingerprint(request, self.sealer) if keyed else ""
+        )
         reply = await self.bus.request(command, context, seconds_max=seconds_max)
         if isinstance(reply, Rejected):
             raise refused(reply)
@@ -87,13 +88,13 @@ class Api:
 ORG = DEFAULT_ORG
 
 
-async def fingerprint(request: AnyRequest) -> str:
-    """What tells a request from others with the same Idempotency-Key; empty without a key."""
+async def fingerprint(request: AnyRequest, sealer: Sealer) -> str:
+    """What tells a request from others with the same Idempotency-Key; empty without a key. A body
+    may hold secrets, so nobody but who has the keys can find out what was in it."""
     if not request.headers.get("idempotency-key"):
         return ""
-    digest = sha256(f"{request.method} {request.url.path.rstrip('/')}\n".encode())
-    digest.update(await request.body())
-    return digest.hexdigest()
+    first = f"{request.method} {request.url.path.rstrip('/')}\n".encode()
+    return KEYED + sealer.keyed_digest(first, await request.body())
 
 
 def api_of(request: AnyRequest) -> Api:

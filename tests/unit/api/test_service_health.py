@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.api.adapters.service_health import (
+    DOWN,
     OK,
     STANDSTILL_SECONDS_MAX,
     UNANSWERED,
@@ -41,3 +42,12 @@ def test_a_relay_that_waits_for_work_is_well_however_long() -> None:
     service = ServiceHealth(0.0)
     for second in range(0, 600, 5):
         assert said(service, 7, 0, now=float(second)) == OK
+
+
+def test_who_is_busy_is_not_down_and_who_is_not_there_is() -> None:
+    service = ServiceHealth(0.0)
+    said(service, 5, 0, now=60.0)
+    busy = 60.0 + UNANSWERED_SECONDS_MAX
+    assert service.silent(busy, nobody=False) == OK
+    assert service.silent(busy + 0.1, nobody=False) == DOWN
+    assert service.silent(60.0, nobody=True) == DOWN

@@ -98,3 +98,13 @@ def test_a_damaged_file_of_keys_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(LaunchError, match="is damaged") as refused:
         open_encryption_keys(tmp_path)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_digest_tells_contents_apart_for_those_who_have_the_keys() -> None:
+    """S12: nobody can find a secret by trying what a request may have held."""
+    old, new = new_key(), new_key()
+    sealer = Sealer([old])
+    assert sealer.keyed_digest(b"a", b"b") == sealer.keyed_digest(b"ab")
+    assert sealer.keyed_digest(b"a") != sealer.keyed_digest(b"b")
+    assert Sealer([new, old]).keyed_digest(b"a") == sealer.keyed_digest(b"a")
+    assert Sealer([new]).keyed_digest(b"a") != sealer.keyed_digest(b"a")

@@ -14,6 +14,7 @@ from libs.eventstore.event_decoding import event_of
 from libs.eventstore.failed_messages.ports import ATTEMPTS, DEAD_LETTERS
 from libs.eventstore.in_memory_database import InMemorySchema
 from libs.eventstore.read_model_replay import Replay
+from tests.sim.archives import check_archives
 from tests.sim.clients import SHARED_BLOCK, SentMessage, agent_id, conversation_of
 from tests.sim.model import GATED, plan_in
 from tests.sim.processes import READ_MODELS
@@ -63,6 +64,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_deleted(world, agent, memory)
     yield from check_tool_runs(database.schema("tools"))
     yield from check_written(talks)
+    yield from check_archives(world.plan.chores, world.clients.chores, agent, memory)
 
 
 # The log of a service

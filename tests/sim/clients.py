@@ -40,9 +40,10 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
+from tests.sim.archives import remember
 from tests.sim.bus import SimBus
 from tests.sim.model import GATED, HANDLE, KEEP, WRITE
-from tests.sim.plan import APIS, Chore, Plan, Say
+from tests.sim.plan import APIS, REMEMBERING, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
 from tests.sim.store import UNSTORABLE
 from tests.sim.story import Story
@@ -263,6 +264,9 @@ class Clients:
         agent = agent_id(chore.agent)
         if chore.kind.startswith("press"):
             await self.press(chore, agent)
+            return
+        if chore.kind in REMEMBERING:
+            self.chores[chore.name] = await remember(chore, agent, self.send)
             return
         if chore.kind in ("attach and detach", "attach and delete"):
             await self.attach_for_a_while(chore, agent)

@@ -9,6 +9,7 @@ from random import Random
 
 from tests.sim.network import BUS, STORE
 
+REMEMBERING = ("remember", "remember and forget", "share and delete")
 AGENTS, MEMORIES, APIS = ("agent-1", "agent-2"), ("memory-1", "memory-2"), ("api-1", "api-2")
 PROCESSES = (*AGENTS, *MEMORIES, *APIS)
 TOOLS = ("tools-1", "tools-2")
@@ -298,6 +299,7 @@ def plan_of(seed: int) -> Plan:
             *pressing(seed, len(agents)),
             *meeting(seed, len(agents)),
             *stale_caches(seed, len(agents)),
+            *remembering(seed, len(agents)),
             *interrupted,
             *beside.chores,
         ),
@@ -354,6 +356,23 @@ def stale_caches(seed: int, agents: int) -> list[Chore]:
     kinds = ("attach and detach", "attach and delete") * 2
     return [
         Chore(f"a{n + 1}", kind, dice.randrange(agents), round(together + 4 * dice.random(), 3))
+        for n, kind in enumerate(kinds)
+    ]
+
+
+def remembering(seed: int, agents: int) -> list[Chore]:
+    """In every third world agents remember, some of them for the first time at the same moment, and
+    one of them may be deleted then."""
+    if seed % 3 != 1:
+        return []
+    dice = Random(f"remembering of {seed}")
+    together = 2 + 10 * dice.random()
+    kinds = [
+        *(dice.choice(REMEMBERING) for _ in range(6)),
+        dice.choice(("delete agent", "remember")),
+    ]
+    return [
+        Chore(f"k{n + 1}", kind, dice.randrange(agents), round(together + dice.random(), 3))
         for n, kind in enumerate(kinds)
     ]
 

@@ -51,6 +51,7 @@ from tests.sim.reads import (
     SimFileTexts,
     SimFolderQueries,
     SimHolders,
+    SimLargeCollections,
     SimPassageSearch,
     SimQueries,
     SimRunQueries,
@@ -326,6 +327,7 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "PostgresFolderQueries", SimFolderQueries),
             (memory_app, "PostgresFileQueries", SimFileQueries),
             (memory_app, "PostgresFileTexts", SimFileTexts),
+            (memory_app, "LargeCollections", SimLargeCollections),
             (failpoints, "reached", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few

@@ -281,10 +281,20 @@ class SimEmbedders(OneEmbedder):
         """Nothing is open."""
 
 
+class SimLargeCollections:
+    """There is no index of vectors in memory, however many there are."""
+
+    def __init__(self, database: SimDatabase, clock: object) -> None:
+        pass
+
+    async def turn(self) -> None:
+        """Nothing to look after."""
+
+
 class SimPassageSearch:
     """Keeps the contract of `PassageSearch`."""
 
-    def __init__(self, database: SimDatabase) -> None:
+    def __init__(self, database: SimDatabase, large: object) -> None:
         self.client = database.client
         self.twin = InMemoryPassageSearch(self.client.server.database)
 

@@ -17,6 +17,7 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.in_memory_database import InMemoryDatabase
+from tests.sim.archives import archives_of_nobody, left_over
 from tests.sim.bus import Broker
 from tests.sim.checks import blocks_of_nobody, judge
 from tests.sim.clients import Clients, SentMessage, agent_id, beside_id
@@ -139,6 +140,7 @@ class World:
         left += [f"{row['id']} of nobody" for row in beside if row["agent_id"] not in agents]
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
         left += [f"the block {one}, which nobody has" for one in blocks_of_nobody(agent, memory)]
+        left += [*left_over(memory), *archives_of_nobody(agent, memory)]
         tools = database.schema("tools")
         left += [
             f"{row['id']} of a tool runs"

@@ -17,8 +17,8 @@ _CHARACTERS = {"lt": "<", "amp": "&"}
 # The name of a tag of its own: no character that ends a tag, breaks a line or quotes.
 _NAME = re.compile(r"""[^\s<>&"'=/!?\x00-\x1f\x7f][^<>&"'=\x00-\x1f\x7f\x85\u2028\u2029]*""")
 _TAKEN = frozenset(
-    {"block", "description", "memory", "memory_blocks", "memory_metadata", "metadata", "system",
-     "value", "warning"}
+    {"block", "description", "directories", "memory", "memory_blocks", "memory_metadata",
+     "metadata", "system", "value", "warning"}
 )  # fmt: skip
 
 

@@ -57,10 +57,15 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 SERVICES = (
     Service(
         name="memory",
-        contracts=("libs.contracts.memory", "libs.contracts.archives", "libs.contracts.files"),
+        contracts=(
+            "libs.contracts.memory",
+            "libs.contracts.archives",
+            "libs.contracts.files",
+            "libs.contracts.agent_folders",
+        ),
         aggregates=(
             *("Block", "Archive", "Passage"),
-            *("Folder", "FolderName", "File", "FileName"),
+            *("Folder", "FolderName", "File", "FileName", "AgentFolders"),
         ),
         sends=("memory",),
         follows=("agent",),

@@ -194,7 +194,7 @@ from libs.contracts.tools import (
     tool_name_id,
 )
 from services.agent.domain.model_config import embedding_config, llm_config
-from tests.contract import file_examples
+from tests.contract import agent_folder_examples, file_examples
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
@@ -385,6 +385,7 @@ CALLING = CallingRun(
 )
 COMMANDS: list[Command] = [
     *file_examples.COMMANDS,
+    *agent_folder_examples.COMMANDS,
     CreateAgent(
         agent_id=AGENT,
         request={"model": LLM.handle, "memory_blocks": [{"label": "human", "value": "Name: Ada"}]},
@@ -620,6 +621,7 @@ def of_mcp_server_name(kind: type[Event]) -> Event:
 
 EVENTS: list[Event] = [
     *file_examples.EVENTS,
+    *agent_folder_examples.EVENTS,
     of_agent(
         AgentRequested,
         config=CONFIG,

@@ -16,6 +16,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
+from libs.contracts.agent_folders import FilesClosed, FilesOpened, FolderAttached, FolderDetached
 from libs.contracts.agent_secrets import AgentSecretsReplaced
 from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import (
@@ -128,6 +129,7 @@ from libs.contracts.tools import (
 )
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
+from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
 from services.memory.domain.file import File
@@ -351,6 +353,13 @@ FILE = [
     one(FileDeleted),
 ]
 FAILED_FILE = [one(FileAdded), one(FileFailed)]
+AGENT_FOLDERS = [
+    one(FolderAttached),
+    one(FilesOpened),
+    one(FilesClosed),
+    one(FilesOpened),
+    one(FolderDetached, closed=[]),
+]
 
 HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "Agent": (Agent, [*AGENT]),
@@ -365,6 +374,7 @@ HISTORIES: dict[str, tuple[type[Aggregate[Any]], list[Event]]] = {
     "FileName": (FileName, [*FILE_NAME]),
     "File": (File, [*FILE]),
     "File.failed": (File, [*FAILED_FILE]),
+    "AgentFolders": (AgentFolders, [*AGENT_FOLDERS]),
     "Tool": (Tool, [*TOOL]),
     "ToolName": (ToolName, [*TOOL_NAME]),
     "ToolRun": (ToolRun, [*TOOL_RUN]),

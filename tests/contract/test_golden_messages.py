@@ -20,7 +20,7 @@ from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.services import names
 from libs.contracts.tool_permissions import permissions_id
-from tests.contract import examples, file_examples
+from tests.contract import agent_folder_examples, examples, file_examples
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
@@ -35,6 +35,7 @@ CONVERSATION, BESIDE = examples.CONVERSATION, examples.BESIDE
 SCOPE = derived_id("tool_permissions", "agent", AGENT)
 SUBJECTS = {
     **file_examples.SUBJECTS,
+    **agent_folder_examples.SUBJECTS,
     "CreateAgent": f"agent.command.agent.create.org-1.{AGENT}",
     "UpdateAgent": f"agent.command.agent.update.org-1.{AGENT}",
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",

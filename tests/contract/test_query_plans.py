@@ -22,12 +22,16 @@ from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.callback_queries import PostgresCallbackQueries
 from services.agent.adapters.called_run_queries import PostgresCalledRunQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
+from services.agent.adapters.folder_queries import (
+    PostgresFolderQueries as PostgresSeenFolderQueries,
+)
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
 from services.agent.adapters.run_and_step_queries import PostgresPastRunQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries
 from services.agent.adapters.tool_queries import PostgresToolQueries
 from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
+from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
@@ -231,6 +235,22 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "labels": lambda queries: queries.labels(ORG, [BLOCK]),
         "attached_block": lambda queries: queries.attached_block(ORG, AGENT, "human"),
     },
+    PostgresSeenFolderQueries: {
+        "seen_folders": lambda queries: queries.seen_folders(ORG, AGENT, 1_000),
+        "files_named": lambda queries: queries.files_named(ORG, AGENT, ["a/b.txt"]),
+        "files_of_agent": lambda queries: queries.files_of_agent(ORG, AGENT, 10),
+        "folder_ids": lambda queries: queries.folder_ids(ORG, AGENT),
+        "file_pieces": lambda queries: queries.file_pieces(
+            ORG, FILE, first_line=1, after=-1, pieces=2
+        ),
+    },
+    AgentFolderQueries: {
+        "unknown_folders": lambda reads: reads.unknown_folders(ORG, [FOLDER]),
+        "visible_content": lambda reads: reads.visible_content(
+            ORG, {"file_id": FILE, "lines": 1, "start_line": 1, "end_line": None}, 1_000
+        ),
+        "names_of_files": lambda reads: reads.names_of_files(ORG, [FILE]),
+    },
     PostgresAgentQueries: {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),
         "lost_blocks": lambda queries: queries.lost_blocks([AGENT]),
@@ -347,6 +367,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresFolderQueries: {
         "folders_of": lambda queries: queries.folders_of(ORG),
+        "readable_files": lambda queries: queries.readable_files(ORG, FOLDER, 10),
         "files_of": lambda queries: queries.files_of(ORG, FOLDER),
         "same_name": lambda queries: queries.same_name(ORG, FOLDER, "a.txt"),
     },
@@ -361,6 +382,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresAttachedAgents: {
         "blocks_without_holder": lambda holders: holders.blocks_without_holder(ORG, [BLOCK]),
         "same_label": lambda attached: attached.same_label(ORG, BLOCK, "human"),
+        "agent_exists": lambda attached: attached.agent_exists(ORG, AGENT),
+        "has_folders": lambda attached: attached.has_folders(ORG, AGENT),
+        "agents_with_folder": lambda attached: attached.agents_with_folder(ORG, FOLDER, 10),
     },
 }
 # What goes through all that there is, on purpose: it works on what lies about, and that is little.

@@ -19,6 +19,7 @@ from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock, 
 from services.agent.adapters.tool_queries import custom_tool
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.called_runs import WaitingCall
+from services.agent.domain.directories import AttachedFile, AttachedFolder
 from services.agent.domain.model_context import AttachedBlock
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
@@ -62,6 +63,27 @@ class SimQueries:
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
         return await self.client.ask(lambda: finished(self.twin.seen_blocks(org, block_ids)))
+
+    async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
+        asked = (org, agent_id, chars_max)
+        return await self.client.ask(lambda: finished(self.twin.seen_folders(*asked)))
+
+    async def folder_ids(self, org: str, agent_id: str) -> list[str]:
+        return await self.client.ask(lambda: finished(self.twin.folder_ids(org, agent_id)))
+
+    async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
+        asked = (org, agent_id, limit)
+        return await self.client.ask(lambda: finished(self.twin.files_of_agent(*asked)))
+
+    async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
+        asked = (org, agent_id, names)
+        return await self.client.ask(lambda: finished(self.twin.files_named(*asked)))
+
+    async def file_pieces(
+        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    ) -> list[tuple[int, int, str]]:
+        asked = {"first_line": first_line, "after": after, "pieces": pieces}
+        return await self.client.ask(lambda: finished(self.twin.file_pieces(org, file_id, **asked)))
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
         return await self.client.ask(lambda: finished(self.twin.labels(org, block_ids)))

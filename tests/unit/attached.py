@@ -29,6 +29,20 @@ class InMemoryAttachedAgents:
         ]
         return min(found, key=lambda one: (one.agent_id, one.block_id), default=None)
 
+    async def agent_exists(self, org: str, agent_id: str) -> bool:
+        return any(row["id"] == agent_id for row in self.agents(org))
+
+    async def has_folders(self, org: str, agent_id: str) -> bool:
+        return any(row["agent_id"] == agent_id for row in self.folders(org))
+
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
+        found = [row for row in self.folders(org) if row["folder_id"] == folder_id]
+        return [str(row["agent_id"]) for row in found][:limit]
+
+    def folders(self, org: str) -> list[Any]:
+        rows = self.database.schema("memory").rows("agent_folders")
+        return [row for row in rows if row["org"] == org]
+
     def agents(self, org: str) -> list[Any]:
         agents = self.database.schema("agent").rows("agents")
         return [row for row in agents if row["org"] == org]

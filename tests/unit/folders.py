@@ -34,6 +34,14 @@ class InMemoryFolderQueries:
             and row["original_name"] == original_name
         )
 
+    async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
+        found = [
+            (str(row["created_at"]), str(row["id"]))
+            for row in self.schema.rows("files")
+            if (row["org"], row["folder_id"]) == (org, folder_id) and row["lines"] is not None
+        ]
+        return [file_id for _, file_id in sorted(found)][:limit]
+
 
 def embedding_config(command: CreateFolder) -> EmbeddingConfig:
     """What a folder is embedded with: what is wanted, or the server's own."""

@@ -17,6 +17,7 @@ from services.agent.adapters.conversation_queries import (
     ConversationQueries,
     PostgresConversationQueries,
 )
+from services.agent.adapters.folder_queries import FolderQueries, PostgresFolderQueries
 from services.agent.adapters.message_search import MessageSearch, PostgresMessageSearch
 from services.agent.adapters.pause_queries import PauseQueries, PostgresPauseQueries
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
@@ -33,6 +34,7 @@ class Queries(
     CallbackQueries,
     CalledRunQueries,
     ConversationQueries,
+    FolderQueries,
     MessageSearch,
     PastRunQueries,
     PauseQueries,
@@ -51,6 +53,7 @@ class PostgresQueries(
     PostgresCallbackQueries,
     PostgresCalledRunQueries,
     PostgresConversationQueries,
+    PostgresFolderQueries,
     PostgresMessageSearch,
     PostgresPastRunQueries,
     PostgresPauseQueries,

@@ -21,8 +21,9 @@ from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
-from services.agent.adapters.block_queries import BlockQueries
 from services.agent.adapters.block_texts import Text
+from services.agent.adapters.file_tools import FileTools
+from services.agent.adapters.folder_queries import MemoryQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
@@ -85,7 +86,7 @@ class RethinkUserMemory(BaseModel):
 class MemoryTools:
     """Keeps the contract of `ToolOwner`."""
 
-    def __init__(self, bus: Bus, queries: BlockQueries, clock: Clock) -> None:
+    def __init__(self, bus: Bus, queries: MemoryQueries, clock: Clock) -> None:
         self.commands = BlockCommands(bus, queries)
         files = BlockFileTools(self.commands)
         self.runners: dict[str, Runner] = {
@@ -101,6 +102,7 @@ class MemoryTools:
             "memory": files.memory,
             "memory_apply_patch": files.memory_apply_patch,
             **ArchivalMemoryTools(bus, clock).runners(),
+            **FileTools(bus, queries).runners,
         }
 
     def runner(self, tool: HeldTool) -> Runner | None:

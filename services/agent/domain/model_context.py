@@ -66,6 +66,7 @@ def system_prompt(
     previous_messages: int,
     at: datetime,
     conversation_id: str | None = None,
+    directories: str = "",
 ) -> SystemPrompt:
     """The system message of an agent, and what it was made from; without `conversation_id` for the
     agent's own conversation."""
@@ -80,16 +81,21 @@ def system_prompt(
         recompiled_at=at.astimezone(ZoneInfo(config.timezone)),
         line_numbers=numbered,
         tool_rules=rule_lines(RULES.validate_python(config.tool_rules)),
+        directories=directories,
     )
-    return SystemPrompt(content=content, shows=shown_versions(config, blocks))
+    return SystemPrompt(content=content, shows=shown_versions(config, blocks, directories))
 
 
-def shown_versions(config: AgentConfig, blocks: list[AttachedBlock]) -> dict[str, int]:
+def shown_versions(
+    config: AgentConfig, blocks: list[AttachedBlock], directories: str = ""
+) -> dict[str, int]:
     """What a system message is made from: the agent's own text and how it is put
-    together with the blocks, its tool rules, and each block's version."""
+    together with the blocks, its tool rules, what it shows of folders, and each block's version."""
     shown = {f"system-{digest(config.system.encode())}": PROMPT_VERSION}
     if config.tool_rules:
         shown[f"tool_rules-{digest(to_json(config.tool_rules))}"] = PROMPT_VERSION
+    if directories:
+        shown[f"directories-{digest(directories.encode())}"] = PROMPT_VERSION
     return {**shown, **{block.id: block.version for block in blocks}}
 
 
@@ -99,16 +105,26 @@ def digest(content: bytes) -> str:
 
 
 def rebuilt_prompt(
-    state: ConversationState, config: AgentConfig, blocks: list[AttachedBlock], *, at: datetime
+    state: ConversationState,
+    config: AgentConfig,
+    blocks: list[AttachedBlock],
+    *,
+    at: datetime,
+    directories: str = "",
 ) -> SystemPrompt | None:
     """A new system message, if something that it shows has changed since it was made."""
-    if shown_versions(config, blocks) == state.shown:
+    if shown_versions(config, blocks, directories) == state.shown:
         return None
-    return recompiled_prompt(state, config, blocks, at=at)
+    return recompiled_prompt(state, config, blocks, at=at, directories=directories)
 
 
 def recompiled_prompt(
-    state: ConversationState, config: AgentConfig, blocks: list[AttachedBlock], *, at: datetime
+    state: ConversationState,
+    config: AgentConfig,
+    blocks: list[AttachedBlock],
+    *,
+    at: datetime,
+    directories: str = "",
 ) -> SystemPrompt:
     """The system message of a conversation as it would be made now."""
     return system_prompt(
@@ -117,6 +133,7 @@ def recompiled_prompt(
         previous_messages=recall_count(state),
         at=at,
         conversation_id=state.own.id if state.own else None,
+        directories=directories,
     )
 
 

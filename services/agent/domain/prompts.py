@@ -125,6 +125,7 @@ def compile_system_prompt(
     archival_count: int = 0,
     archive_tags: Sequence[str] = (),
     tool_rules: Sequence[str] = (),
+    directories: str = "",
 ) -> str:
     """The system message: the agent's prompt with its memory in the place that it names.
 
@@ -143,6 +144,8 @@ def compile_system_prompt(
     if archive_tags:
         metadata.append(f"- Tags in archival memory: {', '.join(map(quoted, archive_tags))}")
     memory = "\n".join(["<memory_metadata>", *metadata, "</memory_metadata>"])
+    if directories:
+        memory = f"{directories}\n\n{memory}"
     if tool_rules:
         rules = "\n".join(f"- {escaped(rule)}" for rule in tool_rules)
         memory = f"<tool_usage_rules>\n{rules}\n</tool_usage_rules>\n\n{memory}"

@@ -188,7 +188,9 @@ class Compactor:
             budget=made_of.budget,
             evicted=[one.id for one in window[1 : plan.kept_from]],
             summary=summary,
-            rebuilt=recompiled_prompt(state, config, question.blocks, at=at),
+            rebuilt=recompiled_prompt(
+                state, config, question.blocks, at=at, directories=question.directories
+            ),
             timezone=config.timezone,
             context_window=config.llm_config.context_window,
         )

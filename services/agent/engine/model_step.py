@@ -57,14 +57,20 @@ class StepRequest:
     size: PromptSize
     gates: CallGates
     renamed: Mapping[str, str]
+    directories: str = ""
 
 
 def step_request(
-    conversation: Conversation, design: AgentDesign, blocks: list[AttachedBlock], *, at: datetime
+    conversation: Conversation,
+    design: AgentDesign,
+    blocks: list[AttachedBlock],
+    *,
+    at: datetime,
+    directories: str = "",
 ) -> StepRequest:
-    """What the model is asked next by an agent whose blocks are these."""
+    """What the model is asked next by an agent whose blocks and folders are these."""
     state, run = conversation.state, conversation.running()
-    rebuilt = rebuilt_prompt(state, design.config, blocks, at=at)
+    rebuilt = rebuilt_prompt(state, design.config, blocks, at=at, directories=directories)
     offered = loop_of(run.agent_type).offered_tools(design, run)
     tokens = design.config.llm_config.context_window
     shown, weight = weighed_messages(
@@ -92,7 +98,15 @@ def step_request(
         messages=weight,
     )
     return StepRequest(
-        conversation.version, request, rebuilt, offered, blocks, size, held, design.renamed
+        conversation.version,
+        request,
+        rebuilt,
+        offered,
+        blocks,
+        size,
+        held,
+        design.renamed,
+        directories,
     )
 
 

@@ -19,6 +19,7 @@ from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH
 from libs.eventstore import failpoints
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
+from services.agent.adapters.folder_queries import seen_memory
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.run_telemetry import RunSpans
 from services.agent.domain import tool_calls
@@ -384,11 +385,13 @@ class RunAttempt:
                 prepared = await early
                 if prepared.version == self.leased.conversation.version:
                     return prepared
-        org, seen_blocks = self.context.org, self.ports.queries.seen_blocks
-        blocks = await self.leased.once_answered(lambda: seen_blocks(org, design.block_ids))
+        org, queries = self.context.org, self.ports.queries
+        blocks, folders = await self.leased.once_answered(lambda: seen_memory(queries, org, design))
         if self.leased.conversation.next_action() != action:
             return None
-        return step_request(self.leased.conversation, design, blocks, at=self.now())
+        return step_request(
+            self.leased.conversation, design, blocks, at=self.now(), directories=folders
+        )
 
     async def design_of(self, agent_id: str) -> AgentDesign | None:
         """The agent as it is now in this conversation; None if it is gone."""

@@ -17,6 +17,7 @@ from libs.bus.unknown_version_backoff import LEFT_ALONE_SECONDS
 from libs.contracts.bus_messages import Context
 from libs.contracts.stream_chunks import NUMBER_MAX
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
+from services.agent.adapters.folder_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agent import AgentDesign
@@ -82,12 +83,13 @@ class RunEngine:
         Raises VersionConflict if the conversation has gone on meanwhile."""
         await asyncio.sleep(0)
         queries, org = self.ports.queries, conversation.org
-        blocks = await queries.seen_blocks(org, design.block_ids)
+        blocks, folders = await seen_memory(queries, org, design)
         design = await with_custom_tools(queries, org, design)
         design = with_forbidden(self.ports.policies(), org, design)
         if conversation.version != version:
             raise VersionConflict(conversation.id)
-        return step_request(conversation, design, blocks, at=self.ports.clock.now())
+        at = self.ports.clock.now()
+        return step_request(conversation, design, blocks, at=at, directories=folders)
 
     def forget(self, conversation_id: str, done: asyncio.Task[None]) -> None:
         """An attempt has ended."""

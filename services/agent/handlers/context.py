@@ -13,6 +13,7 @@ from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
 from libs.contracts.compaction import ClearContext, PreviewModelRequest
 from libs.contracts.conversation import Message, RunCommand
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.folder_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.active_run import ActiveRun
@@ -51,14 +52,14 @@ class ContextHandlers:
         queries, org = self.ports.queries, work.context.org
         inside = await with_custom_tools(queries, org, inside)
         inside = with_forbidden(self.ports.engine.ports.policies(), org, inside)
-        blocks = await queries.seen_blocks(org, inside.block_ids)
+        blocks, folders = await seen_memory(queries, org, inside)
         at = self.ports.clock.now()
         asked = as_if_asked(conversation, inside, command, at)
         if not conversation.state.window:
             prompt = await compiled(conversation, design, self.ports, work)
             system = Message(id="", role="system", content=prompt.content, created_at=at)
             asked.state.window.insert(0, system)
-        request = step_request(asked, inside, blocks, at=at).request
+        request = step_request(asked, inside, blocks, at=at, directories=folders).request
         payload = await self.ports.engine.ports.models.payload(request)
         if isinstance(payload, Rejected):
             return payload

@@ -24,6 +24,7 @@ from libs.contracts.letta.model_requests import LLMConfig
 from libs.contracts.memory import CreateBlocks
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.folder_queries import seen_memory
 from services.agent.domain import conversation_lifecycle
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.agent import missing as missing_agent
@@ -271,8 +272,9 @@ async def compiled(
 ) -> SystemPrompt:
     """The system message of a conversation of an agent as it would be made now."""
     inside = design_in(conversation.state, design)
-    blocks = await ports.queries.seen_blocks(work.context.org, inside.block_ids)
-    return recompiled_prompt(conversation.state, inside.config, blocks, at=ports.clock.now())
+    blocks, folders = await seen_memory(ports.queries, work.context.org, inside)
+    at = ports.clock.now()
+    return recompiled_prompt(conversation.state, inside.config, blocks, at=at, directories=folders)
 
 
 # What a fork is as its source is; what is said of it in words it has to earn itself.

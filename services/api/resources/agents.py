@@ -20,6 +20,7 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.http.client_versions import is_legacy
+from services.api.http.folder_attachments import attach, known_folders
 from services.api.http.handler_helpers import (
     ORG,
     api_of,
@@ -92,6 +93,26 @@ BODY = (
     " || ': ' || f.value::text, ', ') from json_each(('{' || v.body || '}')::json) f"
     f" where f.key not in {SECRET_FIELDS}) end)"
 )
+# Folders are few agents' own: what others' rows say of them is right already.
+HAS_FOLDERS = (
+    "coalesce((select a.org = v.org from memory.agent_folder_view a where a.agent_id = v.id"
+    " limit 1), false)"
+)
+SOURCES = (
+    "(select coalesce(jsonb_agg(f.document::jsonb order by a.created_at, f.id), '[]')"
+    " from (select folder_id, org, created_at from memory.agent_folder_view"
+    " where agent_id = v.id offset 0) a cross join lateral (select id, org, document"
+    " from memory.folder_view where id = a.folder_id limit 1) f"
+    " where a.org = v.org and f.org = v.org)"
+)
+WITHOUT_SOURCES = (
+    f"(case when not {HAS_FOLDERS} then {BODY} else (select string_agg(to_json(f.key)::text"
+    f" || ': ' || f.value::text, ', ') from json_each(('{{' || {BODY} || '}}')::json) f"
+    " where f.key <> 'sources') end)"
+)
+WITH_SOURCES = (
+    f"(case when {HAS_FOLDERS} then jsonb_build_object('sources', {SOURCES}) else '{{}}' end)"
+)
 SECRETS = (
     "coalesce((select string_agg(left(jsonb_build_object('id', s.value->'id', 'agent_id', v.id,"
     " 'key', s.value->'key', 'value_enc', null, 'description', null, 'organization_id', v.org,"
@@ -119,7 +140,7 @@ RELATIONSHIPS = {
     "agent.tools": f"'tools', {TOOLS}",
     "agent.tags": "'tags', to_jsonb(v.tags)",
 }
-ALL_RELATIONSHIPS = frozenset({"agent.blocks", "agent.secrets", *RELATIONSHIPS})
+ALL_RELATIONSHIPS = frozenset({"agent.blocks", "agent.secrets", "agent.sources", *RELATIONSHIPS})
 
 
 def document_with(relationships: Iterable[str]) -> str:
@@ -127,14 +148,17 @@ def document_with(relationships: Iterable[str]) -> str:
     wanted = frozenset(relationships)
     named = [RELATIONSHIPS[name] for name in sorted(wanted & RELATIONSHIPS.keys())]
     shown = [f"jsonb_build_object({', '.join(named)})"] if named else []
-    own, blocks = "v.doc", "''"
+    own, blocks, body = "v.doc", "''", BODY
+    if "agent.sources" in wanted:
+        body = WITHOUT_SOURCES
+        shown.append(WITH_SOURCES)
     secrets = WITH_SECRETS if "agent.secrets" in wanted else WITHOUT_SECRETS
     if "agent.blocks" in wanted:
         own, blocks = "(v.doc - '{blocks,memory}'::text[])", BLOCKS_AND_MEMORY
     rest = " || ".join([own, LAST_RUN, *shown])
     # What is large is text, so that it is neither put together nor printed.
     return (
-        f"'{{' || {BODY} || ', \"message_ids\": ' || {MESSAGE_IDS} || ', ' || {secrets} || {blocks}"
+        f"'{{' || {body} || ', \"message_ids\": ' || {MESSAGE_IDS} || ', ' || {secrets} || {blocks}"
         f" || substr(({rest})::text, 2)"
     )
 
@@ -210,7 +234,10 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
     given = body.secrets or body.tool_exec_environment_variables
     wanted = sized_creation(plain_part(body) | sealed_part(request, given))
     command = CreateAgent(agent_id=agent_id, request=wanted)
+    folders = await known_folders(request, [*(body.folder_ids or []), *(body.source_ids or [])])
     await api.send(request, command, message_id=f"create-{agent_id}")
+    for folder_id in folders:
+        await attach(request, agent_id, folder_id)
     return await retrieved(request, AGENTS, agent_id)
 
 

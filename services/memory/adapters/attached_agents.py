@@ -20,6 +20,18 @@ class AttachedAgents(Protocol):
         of this label."""
         ...
 
+    async def agent_exists(self, org: str, agent_id: str) -> bool:
+        """Whether the organisation has this agent."""
+        ...
+
+    async def has_folders(self, org: str, agent_id: str) -> bool:
+        """Whether an agent sees a folder."""
+        ...
+
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
+        """The agents that see a folder."""
+        ...
+
 
 class PostgresAttachedAgents:
     """Reads the published view."""
@@ -48,3 +60,26 @@ class PostgresAttachedAgents:
             {"org": org, "block": block_id, "label": label},
         )
         return SameLabel(*row) if row else None
+
+    async def agent_exists(self, org: str, agent_id: str) -> bool:
+        """Whether the organisation has this agent."""
+        row = await self.database.fetch_one(
+            "select true from agent.agent_view where id = %s and org = %s", [agent_id, org]
+        )
+        return row is not None
+
+    async def has_folders(self, org: str, agent_id: str) -> bool:
+        """Whether an agent sees a folder."""
+        row = await self.database.fetch_one(
+            "select true from memory.agent_folders where agent_id = %s and org = %s limit 1",
+            [agent_id, org],
+        )
+        return row is not None
+
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
+        """The agents that see a folder."""
+        rows = await self.database.fetch(
+            "select agent_id from memory.agent_folders where folder_id = %s and org = %s limit %s",
+            [folder_id, org, limit],
+        )
+        return [agent_id for (agent_id,) in rows]

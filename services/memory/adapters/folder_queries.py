@@ -22,6 +22,10 @@ class FolderQueries(Protocol):
         """How many files of a folder were uploaded by one name."""
         ...
 
+    async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
+        """The ids of files of a folder that have a text, the oldest first."""
+        ...
+
 
 class PostgresFolderQueries:
     """Keeps the contract of `FolderQueries`."""
@@ -51,6 +55,15 @@ class PostgresFolderQueries:
             ' where folder_id = %s and original_name collate "C" = %s and org = %s',
             [folder_id, original_name, org],
         )
+
+    async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
+        """The ids of files of a folder that have a text, the oldest first."""
+        rows = await self.database.fetch(
+            "select id from memory.files where folder_id = %s and org = %s and lines is not null"
+            ' order by created_at, id collate "C" limit %s',
+            [folder_id, org, limit],
+        )
+        return [file_id for (file_id,) in rows]
 
 
 async def counted(database: Database, query: str, parameters: list[str]) -> int:

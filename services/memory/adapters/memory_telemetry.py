@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
+from libs.contracts.agent_folders import (
+    AttachFolder,
+    CloseFiles,
+    DetachFolder,
+    ForgetFolders,
+    OpenFiles,
+)
 from libs.contracts.archives import (
     AttachArchive,
     CreateArchive,
@@ -56,6 +63,11 @@ OPERATIONS: Mapping[type[Command], str] = {
     InsertPassages: span_attributes.CREATE_MEMORY,
     DeletePassages: span_attributes.DELETE_MEMORY,
     SearchPassages: span_attributes.SEARCH_MEMORY,
+    AttachFolder: span_attributes.UPDATE_MEMORY,
+    DetachFolder: span_attributes.UPDATE_MEMORY,
+    OpenFiles: span_attributes.UPDATE_MEMORY,
+    CloseFiles: span_attributes.UPDATE_MEMORY,
+    ForgetFolders: span_attributes.DELETE_MEMORY,
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Command
+from services.memory.handlers.agent_folders import AgentFoldersHandlers
 from services.memory.handlers.archives import ArchiveHandlers
 from services.memory.handlers.blocks import BlockHandlers
 from services.memory.handlers.files import FileHandlers
@@ -27,6 +28,7 @@ class Handlers:
     searches: PassageSearchHandlers = field(init=False)
     folders: FolderHandlers = field(init=False)
     files: FileHandlers = field(init=False)
+    agent_folders: AgentFoldersHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.blocks = BlockHandlers(self.ports)
@@ -35,11 +37,12 @@ class Handlers:
         self.searches = PassageSearchHandlers(self.ports)
         self.folders = FolderHandlers(self.ports)
         self.files = FileHandlers(self.ports)
+        self.agent_folders = AgentFoldersHandlers(self.ports)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
         kinds = (
             *(self.blocks, self.archives, self.passages, self.searches),
-            *(self.folders, self.files),
+            *(self.folders, self.files, self.agent_folders),
         )
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
+from libs.contracts.agent_folders import agent_folders_id
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.files import (
     CreateFolder,
@@ -15,10 +16,14 @@ from libs.contracts.files import (
 )
 from libs.contracts.letta.folders import FolderState
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
 from services.memory.domain.names import FileName, FolderName
 from services.memory.handlers.ports import HandlerPorts
+
+# What others have of a folder that is gone is nothing that anybody sees.
+AGENTS_DETACHED_MAX = 200
 
 
 class FolderHandlers:
@@ -87,13 +92,23 @@ class FolderHandlers:
         return Accepted()
 
     async def delete_folder(self, command: DeleteFolder, work: UnitOfWork) -> Accepted | Rejected:
-        """Remove a folder; its files follow."""
+        """Remove a folder; its files follow. Agents see it no more, however many there are: the
+        first of them let go of it in the same commit."""
         folder = await work.load(Folder, command.folder_id)
         gone = folder.present
         refused = folder.delete(at=self.ports.clock.now())
         if gone is not None:
             await self.unnamed(gone.name, folder.id, work)
+            await self.detached(folder.id, work)
         return refused or Accepted()
+
+    async def detached(self, folder_id: str, work: UnitOfWork) -> None:
+        """Let agents see a folder no more."""
+        org, at = work.context.org, self.ports.clock.now()
+        agents = await self.ports.attached.agents_with_folder(org, folder_id, AGENTS_DETACHED_MAX)
+        for agent_id in agents:
+            agent = await work.load(AgentFolders, agent_folders_id(agent_id))
+            agent.detach(agent_id, folder_id, at=at)
 
 
 async def deleted_file(

@@ -7,6 +7,7 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import Context, Event
 from services.memory.adapters.archive_queries import ArchiveQueries
 from services.memory.adapters.attached_agents import AttachedAgents
+from services.memory.policies.agent_folders import AgentFoldersPolicies
 from services.memory.policies.archives import ArchivePolicies
 from services.memory.policies.blocks import BlockPolicies
 
@@ -19,11 +20,13 @@ class Policies:
     ) -> None:
         self.blocks = BlockPolicies(bus, attached)
         self.archives = ArchivePolicies(bus, archives, clock, ids)
+        self.agent_folders = AgentFoldersPolicies(bus, attached)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
         """What was an agent's alone goes with it."""
         await self.blocks.agent_deleted(event, context)
         await self.archives.agent_deleted(event, context)
+        await self.agent_folders.agent_deleted(event, context)
 
     async def conversation_deleted(self, event: Event, context: Context) -> None:
         """What was a conversation's alone goes with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts import files as messages
+from libs.contracts.agent_folders import AgentFoldersEvent
 from libs.contracts.archives import (
     ArchiveAttached,
     ArchiveChanged,
@@ -16,6 +17,7 @@ from libs.contracts.archives import (
 from libs.contracts.bus_messages import Event
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.eventstore.read_model_rows import RowWrites
+from services.memory.projections.agent_folders import project_agent_folders
 from services.memory.projections.archives import project_archive, project_passage
 from services.memory.projections.blocks import project_block
 from services.memory.projections.files import project_file
@@ -49,3 +51,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             | messages.FileDeleted()
         ):
             project_file(event, org, rows)
+        case AgentFoldersEvent():
+            project_agent_folders(event, org, rows)

@@ -11,7 +11,9 @@ ARCHIVE_AGENTS = Table("archive_agents", aggregate="archive_id")
 ARCHIVE_REMOVALS = Table("archive_removals")
 FOLDERS = Table("folders")
 FILES = Table("files")
+AGENT_FOLDERS = Table("agent_folders", aggregate="owner_id")
+OPEN_FILES = Table("open_files", aggregate="owner_id")
 READ_MODELS = (
     *(BLOCKS, PASSAGES, ARCHIVES, ARCHIVE_AGENTS, ARCHIVE_REMOVALS),
-    *(FOLDERS, FILES),
+    *(FOLDERS, FILES, AGENT_FOLDERS, OPEN_FILES),
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -61,6 +62,7 @@ from services.agent.domain.active_run import ModelReply, ToolResult
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.directories import AttachedFile, AttachedFolder
 from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.engine.ports import EnginePorts
@@ -177,6 +179,7 @@ class TwinQueries:
         self.tools: dict[tuple[str, str], CustomTool] = {}
         self.tools_deleted: set[tuple[str, str]] = set()
         self.tools_read = 0
+        self.texts: dict[str, str] = {}
         self.every_tool_run: ToolRunProgress | None = None
 
     def rows(self, table: str, service: str = "agent") -> list[Any]:
@@ -193,6 +196,60 @@ class TwinQueries:
             for one in block_ids
             if one in blocks
         ]
+
+    async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
+        files = [
+            replace(one, text=self.texts.get(one.id, "")) if one.is_open else one
+            for one in await self.files_of_agent(org, agent_id, 500)
+        ]
+        folders = {row["id"]: row for row in self.rows("folders", "memory")}
+        return [
+            AttachedFolder(
+                one,
+                folders[one]["name"],
+                folders[one]["doc"]["description"],
+                folders[one]["doc"]["instructions"],
+                [file for file in files if file.folder_id == one],
+            )
+            for one in await self.folder_ids(org, agent_id)
+            if one in folders
+        ]
+
+    async def folder_ids(self, org: str, agent_id: str) -> list[str]:
+        rows = self.rows("agent_folders", "memory")
+        found = [row for row in rows if (row["org"], row["agent_id"]) == (org, agent_id)]
+        return [row["folder_id"] for row in sorted(found, key=lambda row: row["created_at"])]
+
+    async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
+        names = {row["id"]: row["name"] for row in self.rows("folders", "memory")}
+        seen = await self.folder_ids(org, agent_id)
+        opened = {
+            row["file_id"]: row
+            for row in self.rows("open_files", "memory")
+            if row["agent_id"] == agent_id
+        }
+        files = [row for row in self.rows("files", "memory") if row["folder_id"] in seen]
+        files.sort(key=lambda row: (row["id"] not in opened, row["created_at"], row["id"]))
+        return [
+            AttachedFile(
+                row["id"],
+                row["folder_id"],
+                f"{names[row['folder_id']]}/{row['name']}",
+                row["lines"],
+                row["id"] in opened,
+                *(opened.get(row["id"], {}).get(name) for name in ("first_line", "last_line")),
+            )
+            for row in files
+        ][:limit]
+
+    async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
+        files = await self.files_of_agent(org, agent_id, 500)
+        return [file for file in files if file.name in names]
+
+    async def file_pieces(
+        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    ) -> list[tuple[int, int, str]]:
+        return [(0, 1, self.texts[file_id])] if after < 0 and file_id in self.texts else []
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
         self.tools_read += 1

@@ -1,0 +1,132 @@
+"""The language of the folders of agents: which an agent sees, and which of their files are open."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import Command, Event, Value
+from libs.contracts.deterministic_ids import derived_id
+
+SERVICE = "memory"
+
+FOLDERS_ATTACHED_MAX = 100
+
+
+def agent_folders_id(agent_id: str) -> str:
+    """The id of the aggregate that knows which folders an agent has."""
+    return derived_id("agent_folders", agent_id)
+
+
+class FileView(Value):
+    """A file that is open, or lines of it: from `first_line` on, which is 1 for the beginning, to
+    `last_line`, which is the end if it is left out."""
+
+    file_id: str
+    first_line: int | None = None
+    last_line: int | None = None
+
+
+class OpenedFile(FileView):
+    """A file that is open since a moment, and the folder that it is in."""
+
+    folder_id: str
+    at: datetime
+
+
+class AgentFoldersCommand(Command):
+    """A command about the folders of an agent."""
+
+    service: ClassVar[str] = SERVICE
+    agent_id: str
+
+    @property
+    def target(self) -> str:
+        return agent_folders_id(self.agent_id)
+
+
+class AttachFolder(AgentFoldersCommand):
+    """Let an agent see a folder; its files are opened, as far as `files_max` open ones allow."""
+
+    topic: ClassVar[str] = "agent_folders.attach"
+    folder_id: str
+    files_max: int = 0
+
+
+class DetachFolder(AgentFoldersCommand):
+    """Let an agent see a folder no more; the result says how many it has `left`."""
+
+    topic: ClassVar[str] = "agent_folders.detach"
+    folder_id: str
+
+
+class OpenFiles(AgentFoldersCommand):
+    """Show files to an agent, or other lines of those that it sees.
+
+    The others that are open are closed if so asked, else those used longest ago, until no more than
+    `files_max` are open. The result has the ids of the files that were `closed`.
+    """
+
+    topic: ClassVar[str] = "agent_folders.open_files"
+    files: list[FileView]
+    files_max: int
+    close_others: bool = False
+
+
+class CloseFiles(AgentFoldersCommand):
+    """Show files to an agent no more: these, or all without any.
+
+    The result has the ids of those that were `closed`.
+    """
+
+    topic: ClassVar[str] = "agent_folders.close_files"
+    file_ids: list[str] = Field(default_factory=list)
+
+
+class ForgetFolders(AgentFoldersCommand):
+    """Let go of all folders of an agent that is gone."""
+
+    topic: ClassVar[str] = "agent_folders.forget"
+
+
+class AgentFoldersEvent(Event):
+    """Something about the folders of an agent."""
+
+    service: ClassVar[str] = SERVICE
+    agent_id: str
+
+    @property
+    def about(self) -> str:
+        return self.agent_id
+
+
+class FolderAttached(AgentFoldersEvent):
+    """An agent sees a folder."""
+
+    topic: ClassVar[str] = "agent_folders.attached"
+    folder_id: str
+
+
+class FolderDetached(AgentFoldersEvent):
+    """An agent sees a folder no more, nor the files in it."""
+
+    topic: ClassVar[str] = "agent_folders.detached"
+    folder_id: str
+    closed: list[str] = Field(default_factory=list)
+
+
+class FilesOpened(AgentFoldersEvent):
+    """An agent sees files, or other lines of them; others were closed to make room."""
+
+    topic: ClassVar[str] = "agent_folders.files_opened"
+    opened: list[OpenedFile]
+    closed: list[str] = Field(default_factory=list)
+
+
+class FilesClosed(AgentFoldersEvent):
+    """Files are not shown to an agent any more."""
+
+    topic: ClassVar[str] = "agent_folders.files_closed"
+    closed: list[str]

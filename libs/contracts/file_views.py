@@ -1,0 +1,47 @@
+"""What an agent sees of a file that is open."""
+
+from __future__ import annotations
+
+PIECE_CHARS_MAX = 64 * 1024  # a text is kept in pieces of at most so many
+FILE_VIEW_CHARS_MOST = 1_000_000
+CUT = (
+    "...[TRUNCATED]\n# This is not the whole: open other lines of the file by `offset` and `length`"
+    " of `open_files`, or look for them with `grep_files`."
+)
+
+
+def pieces_for(chars_max: int) -> int:
+    """How many pieces of a text surely have so many characters, if it has them."""
+    return 2 * min(chars_max, FILE_VIEW_CHARS_MOST) // PIECE_CHARS_MAX + 2
+
+
+def from_line(pieces: list[tuple[int, int, str]], first: int) -> str:
+    """The text from a line on, of pieces with their number and their first line."""
+    text = "".join(text for _, _, text in pieces)
+    before = first - pieces[0][1] if pieces else 0
+    return text.split("\n", before)[-1] if before > 0 else text
+
+
+def visible_lines(
+    text: str, lines: int | None, first_line: int | None, last_line: int | None, chars_max: int
+) -> str:
+    """What is shown of a text that begins in its first line that is shown: which lines these are,
+    then each with its number, and no more than so many characters."""
+    if lines is None:
+        return "[The file is not read yet, or cannot be: it has no text to show]"
+    first = first_line or 1
+    if first_line is None:
+        place = "file start"
+    elif last_line is None:
+        place = f"lines {first} to end"
+    else:
+        place = f"lines {first} to {min(last_line, lines)}"
+    shown = [f"[Viewing {place} (out of {lines} lines)]"]
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=first):
+        if last_line is not None and number > last_line:
+            break
+        shown.append(f"{number}: {line}")
+    value = "\n".join(shown)
+    if len(value) <= chars_max:
+        return value
+    return value[: max(chars_max - len(CUT), 0)] + CUT

@@ -1,0 +1,145 @@
+"""Lines of files that fit a regular expression. Expressions are RE2's, whose time grows with the
+length of a text and never explodes (ADR 46)."""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import re2
+
+from services.agent.adapters.folder_queries import FolderQueries
+from services.agent.domain.directories import AttachedFile
+
+PATTERN_CHARS_MAX = 1_000
+PATTERN_BYTES_MAX = 8 << 20  # what a compiled expression may take
+FILES_SEARCHED_MAX = 1_000
+TEXT_CHARS_MAX = 20_000_000  # of one call
+MATCHES_MAX = 1_000
+PIECES_AT_ONCE = 16
+LINE_CHARS_MAX = 500
+CONTEXT_LINES_MAX = 20
+
+
+class BadPattern(Exception):
+    """The expression cannot be used; the words are for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line that fits, with the lines around it."""
+
+    file: str
+    line: int
+    shown: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search has found so far, and how much it has looked at."""
+
+    matches: list[Match] = field(default_factory=list)
+    chars: int = 0
+    files: int = 0
+    cut: bool = False
+
+    @property
+    def full(self) -> bool:
+        """Whether no more is looked for."""
+        return len(self.matches) >= MATCHES_MAX or self.chars >= TEXT_CHARS_MAX
+
+
+def expression(pattern: str) -> Any:
+    """An expression, ready to search whole texts by their lines. Raises BadPattern."""
+    if len(pattern) > PATTERN_CHARS_MAX:
+        raise BadPattern(f"it has more than {PATTERN_CHARS_MAX} characters: look for less")
+    options = re2.Options()
+    options.max_mem = PATTERN_BYTES_MAX
+    options.log_errors = False
+    options.case_sensitive = False
+    try:
+        return re2.compile(f"(?m){pattern}", options)
+    except re2.error as problem:
+        reason = problem.args[0]
+        words = reason.decode() if isinstance(reason, bytes) else str(reason)
+        raise BadPattern(
+            f"{words} (look-around and back-references are not known; put a backslash before"
+            " characters as ( [ * ? that you mean as they are)"
+        ) from None
+
+
+def chosen(files: Sequence[AttachedFile], include: str) -> list[AttachedFile]:
+    """Those files whose name fits a pattern as *.md, or an expression. Raises BadPattern."""
+    if not include:
+        return [*files]
+    if "*" in include and not set(include) & set("^$()[]{}\\+|"):
+        name = include.casefold()
+        return [
+            file
+            for file in files
+            if fnmatch.fnmatchcase(file.name.casefold(), name)
+            or fnmatch.fnmatchcase(file.name.rpartition("/")[2].casefold(), name)
+        ]
+    wanted = expression(include)
+    return [file for file in files if wanted.search(file.name)]
+
+
+async def search_files(
+    queries: FolderQueries, org: str, files: Sequence[AttachedFile], wanted: Any, around: int
+) -> Found:
+    """The lines of these files that an expression fits, up to what one call may look at. Texts are
+    searched in a thread, some pieces at a time."""
+    found = Found()
+    for file in files[:FILES_SEARCHED_MAX]:
+        after = -1
+        while not found.full:
+            pieces = await queries.file_pieces(
+                org, file.id, first_line=1, after=after, pieces=PIECES_AT_ONCE
+            )
+            if not pieces:
+                break
+            after = pieces[-1][0]
+            text = "".join(text for _, _, text in pieces)
+            found.chars += len(text)
+            room = MATCHES_MAX - len(found.matches)
+            found.matches += await asyncio.to_thread(
+                matches_in, file.name, text, pieces[0][1], wanted, around, room
+            )
+        if found.full:
+            break
+        found.files += 1
+    found.cut = found.full or len(files) > FILES_SEARCHED_MAX
+    return found
+
+
+def matches_in(
+    name: str, text: str, first_line: int, wanted: Any, around: int, matches_max: int
+) -> list[Match]:
+    """The lines of a text that an expression fits, each once."""
+    data = text.removesuffix("\n").encode()
+    lines = data.split(b"\n")
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    matches: list[Match] = []
+    place = 0
+    while place < len(lines) and len(matches) < matches_max:
+        hit = wanted.search(data, starts[place])
+        if hit is None:
+            break
+        place = bisect_right(starts, hit.start(), hi=len(lines)) - 1
+        matches.append(Match(name, first_line + place, shown(lines, place, first_line, around)))
+        place += 1
+    return matches
+
+
+def shown(lines: list[bytes], place: int, first_line: int, around: int) -> str:
+    """A line and those around it, each with its number; the one that fits has a mark."""
+    span = range(max(place - around, 0), min(place + around + 1, len(lines)))
+    return "\n".join(
+        f"{'>' if n == place else ' '} {first_line + n}: {lines[n].decode()[:LINE_CHARS_MAX]}"
+        for n in span
+    )

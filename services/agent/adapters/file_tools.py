@@ -1,0 +1,250 @@
+"""The tools for the files of an agent's folders: open them, and find lines and passages in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from libs.bus.ports import Bus, request_as_service
+from libs.contracts.agent_folders import FileView, OpenFiles
+from libs.contracts.archives import SearchPassages
+from libs.contracts.bus_messages import Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.eventstore import failpoints
+from services.agent.adapters.file_search import (
+    CONTEXT_LINES_MAX,
+    FILES_SEARCHED_MAX,
+    BadPattern,
+    Found,
+    chosen,
+    expression,
+    search_files,
+)
+from services.agent.adapters.folder_queries import FolderQueries
+from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.directories import AttachedFile, limits_of
+
+MATCHES_SHOWN = 20
+PASSAGES_MAX = 50
+PASSAGE_LINES_MAX = 20
+NAMES_TOLD_MAX = 50
+QUERY_CHARS_MAX = 2_000
+NO_FILES = "You have no files: none of your folders has one."
+
+
+def one_or_many(value: object) -> object:
+    """Models give one file where a list is asked for."""
+    return [value] if isinstance(value, dict) else value
+
+
+class FileRequest(BaseModel):
+    """A file, and which of its lines; `offset` counts from 0."""
+
+    file_name: str
+    offset: Annotated[int | None, Field(ge=0)] = None
+    length: Annotated[int | None, Field(ge=1)] = None
+
+
+class OpenFilesArguments(BaseModel):
+    """Arguments of `open_files`."""
+
+    file_requests: Annotated[
+        list[FileRequest], BeforeValidator(one_or_many), Field(min_length=1, max_length=100)
+    ]
+    close_all_others: bool = False
+
+
+class GrepFiles(BaseModel):
+    """Arguments of `grep_files`."""
+
+    pattern: str
+    include: str | None = None
+    context_lines: int | None = 1
+    offset: int | None = None
+
+
+class SemanticSearchFiles(BaseModel):
+    """Arguments of `semantic_search_files`."""
+
+    query: Annotated[str, Field(max_length=QUERY_CHARS_MAX)]
+    limit: int | None = 5
+
+
+class FileTools:
+    """Carries out their calls."""
+
+    def __init__(self, bus: Bus, queries: FolderQueries) -> None:
+        self.bus = bus
+        self.queries = queries
+        self.runners: Mapping[str, Runner] = {
+            "open_files": self.open_files,
+            "grep_files": self.grep_files,
+            "semantic_search_files": self.semantic_search_files,
+        }
+
+    async def open_files(self, calling: Calling) -> ToolResult:
+        """Show files to the agent, in its system prompt from the next step on."""
+        asked = OpenFilesArguments.model_validate_json(calling.call.arguments)
+        by_name = {one.file_name: one for one in asked.file_requests}
+        files = await self.named(calling, [*by_name])
+        if isinstance(files, ToolResult):
+            return files
+        views = []
+        for file in files:
+            view = view_of(file, by_name[file.name])
+            if isinstance(view, str):
+                return error(view)
+            views.append(view)
+        files_max, _ = limits_of(calling.design.config)
+        command = OpenFiles(
+            agent_id=calling.design.config.id,
+            files=views,
+            files_max=files_max,
+            close_others=asked.close_all_others,
+        )
+        reply = await self.send(calling, command)
+        if isinstance(reply, Rejected):
+            return error(reply.reason)
+        return ToolResult("success", await self.opened(calling, files, views, reply.result))
+
+    async def named(self, calling: Calling, names: list[str]) -> list[AttachedFile] | ToolResult:
+        """The agent's files of these names, in this order."""
+        org, agent_id = calling.context.org, calling.design.config.id
+        found = await self.queries.files_named(org, agent_id, names)
+        by_name = {file.name: file for file in reversed(found)}
+        unknown = [name for name in names if name not in by_name]
+        if not unknown:
+            return [by_name[name] for name in names]
+        files = await self.queries.files_of_agent(org, agent_id, NAMES_TOLD_MAX)
+        if not files:
+            return error(NO_FILES)
+        told = ", ".join(file.name for file in files)
+        return error(f"You have no file named '{unknown[0][:200]}'. Yours are: {told}")
+
+    async def opened(
+        self, calling: Calling, files: list[AttachedFile], views: list[FileView], result: Any
+    ) -> str:
+        """What the model is told of files that were opened, and of those closed for them."""
+        told = ", ".join(place(*one) for one in zip(files, views, strict=True))
+        words = f"Opened {told}"
+        closed = {*result["closed"]}
+        if closed:
+            org, agent_id = calling.context.org, calling.design.config.id
+            known = await self.queries.files_of_agent(org, agent_id, FILES_SEARCHED_MAX)
+            names = [file.name for file in known if file.id in closed]
+            words += f"\nClosed {len(closed)} to make room, or as you asked: {', '.join(names)}"
+        return words
+
+    async def grep_files(self, calling: Calling) -> ToolResult:
+        """Find lines of the agent's files by an expression, a page at a time."""
+        asked = GrepFiles.model_validate_json(calling.call.arguments)
+        if not asked.pattern.strip():
+            return error("`pattern` is empty: give a word or a regular expression.")
+        try:
+            wanted = expression(asked.pattern.strip())
+        except BadPattern as problem:
+            return error(f"`pattern` cannot be used: {problem}")
+        org, agent_id = calling.context.org, calling.design.config.id
+        files = await self.queries.files_of_agent(org, agent_id, FILES_SEARCHED_MAX + 1)
+        if not files:
+            return ToolResult("success", NO_FILES)
+        try:
+            fitting = chosen(files, (asked.include or "").strip())
+        except BadPattern as problem:
+            return error(f"`include` cannot be used: {problem}")
+        around = min(max(asked.context_lines or 0, 0), CONTEXT_LINES_MAX)
+        found = await search_files(self.queries, org, fitting, wanted, around)
+        return ToolResult("success", matches_page(asked, found, max(asked.offset or 0, 0)))
+
+    async def semantic_search_files(self, calling: Calling) -> ToolResult:
+        """Find passages of the agent's files by their meaning and words."""
+        asked = SemanticSearchFiles.model_validate_json(calling.call.arguments)
+        if not asked.query.strip():
+            return error("`query` is empty: say what you are looking for.")
+        org, agent_id = calling.context.org, calling.design.config.id
+        folders = await self.queries.folder_ids(org, agent_id)
+        if not folders:
+            return ToolResult("success", NO_FILES)
+        command = SearchPassages(
+            asker=agent_id,
+            query=asked.query.strip(),
+            collection_ids=folders,
+            limit=min(max(5 if asked.limit is None else asked.limit, 1), PASSAGES_MAX),
+        )
+        reply = await self.send(calling, command)
+        if isinstance(reply, Rejected):
+            return error(reply.reason)
+        passages: Any = reply.result["passages"]
+        if not passages:
+            return ToolResult("success", f"No passage was found for '{asked.query.strip()}'.")
+        names = Counter(str(one["doc"]["file_name"]) for one in passages)
+        head = f"Found {len(passages)} passages in {len(names)} files:"
+        shown = [passage(n, one) for n, one in enumerate(passages, start=1)]
+        return ToolResult("success", "\n\n".join([head, *shown]))
+
+    async def send(self, calling: Calling, command: Command) -> Any:
+        """Send a command; the same call is the same command."""
+        command_id = derived_id("cmd", calling.step_id, calling.call.id)
+        failpoints.reached("during_tool")
+        return await request_as_service(self.bus, command, calling.context.caused(command_id))
+
+
+def view_of(file: AttachedFile, asked: FileRequest) -> FileView | str:
+    """The lines that are asked for, counted from 1, or what is wrong with that."""
+    if file.lines is None:
+        return f"'{file.name}' is not read yet, or cannot be. Try it later, or open another one."
+    offset = asked.offset or 0
+    if offset >= max(file.lines, 1):
+        return f"'{file.name}' has {file.lines} lines: `offset` is at most {max(file.lines, 1) - 1}"
+    if asked.offset is None and asked.length is None:
+        return FileView(file_id=file.id)
+    last = None if asked.length is None else min(offset + asked.length, file.lines)
+    return FileView(file_id=file.id, first_line=offset + 1, last_line=last)
+
+
+def place(file: AttachedFile, view: FileView) -> str:
+    """A file that was opened, and which lines of it."""
+    if view.first_line is None:
+        return file.name
+    last = "the end" if view.last_line is None else view.last_line
+    return f"{file.name} (lines {view.first_line} to {last} of {file.lines})"
+
+
+def matches_page(asked: GrepFiles, found: Found, offset: int) -> str:
+    """What the model is told of lines that were found."""
+    total = len(found.matches)
+    if not total:
+        where = f" in files as '{asked.include}'" if asked.include else ""
+        some = " Not everything was searched: name fewer files by `include`." if found.cut else ""
+        return f"No line fits '{asked.pattern}'{where}.{some}"
+    page = found.matches[offset : offset + MATCHES_SHOWN]
+    if not page:
+        return f"There are {total} matches: `offset` is at most {total - 1}."
+    files = Counter(one.file for one in found.matches)
+    more = "+" if found.cut else ""
+    lines = [
+        f"Found {total}{more} matches in {len(files)} files "
+        f"(showing {offset + 1} to {offset + len(page)}):",
+        *(f"- {name}: {count}" for name, count in files.most_common(NAMES_TOLD_MAX)),
+    ]
+    lines += [f"\n=== {one.file}:{one.line} ===\n{one.shown}" for one in page]
+    end = offset + len(page)
+    if end < total:
+        lines.append(f"\nFor the next ones call it again with `offset` {end}.")
+    elif found.cut:
+        lines.append("\nNot everything was searched: name fewer files by `include`.")
+    return "\n".join(lines)
+
+
+def passage(number: int, found: Mapping[str, Any]) -> str:
+    """A passage that was found, as the model sees it."""
+    lines = str(found["doc"]["text"]).strip().split("\n")
+    shown = [f"  {line}" for line in lines[:PASSAGE_LINES_MAX]]
+    if len(lines) > PASSAGE_LINES_MAX:
+        shown.append(f"  ... ({len(lines) - PASSAGE_LINES_MAX} more lines)")
+    name, score = found["doc"]["file_name"], float(found["score"])
+    return "\n".join([f"=== {name} (passage #{number}, score {score:.3f}) ===", *shown])

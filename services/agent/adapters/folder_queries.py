@@ -1,0 +1,143 @@
+"""The folders of an agent and their files, from the views that the memory service publishes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from libs.contracts.file_views import from_line, pieces_for
+from libs.eventstore.connection_pool import Database
+from services.agent.adapters.block_queries import BlockQueries
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.directories import (
+    FILE_TOOL_NAMES,
+    FILES_LISTED_MAX,
+    AttachedFile,
+    AttachedFolder,
+    limits_of,
+    rendered_directories,
+)
+from services.agent.domain.model_context import AttachedBlock
+
+FOLDERS = """
+select d.id, d.name, d.doc->>'description', d.doc->>'instructions'
+from memory.agent_folder_view a
+cross join lateral (select * from memory.folder_view where id = a.folder_id limit 1) d
+where a.agent_id = %(agent)s and a.org = %(org)s and d.org = a.org
+order by a.created_at, a.folder_id"""
+FILES = """
+select id, folder_id, name, lines, is_open, first_line, last_line, count(*) over ()
+from memory.agent_file_view
+where agent_id = %(agent)s and org = %(org)s
+order by is_open desc, created_at, id limit %(limit)s"""
+NAMED = """
+select id, folder_id, name, lines, is_open, first_line, last_line
+from memory.agent_file_view
+where agent_id = %(agent)s and org = %(org)s and name = any(%(names)s)
+order by created_at, id limit %(limit)s"""
+PIECES = """
+select number, first_line, text from memory.file_text_view
+where file_id = %(file)s and org = %(org)s and last_line >= %(first)s and number > %(after)s
+order by number limit %(pieces)s"""
+
+
+class FolderQueries(Protocol):
+    """What prompts and file tools read of an agent's folders."""
+
+    async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
+        """The folders of an agent with their files, and so many characters of those it sees."""
+        ...
+
+    async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
+        """Those of an agent's files that have these names, with their folder before them."""
+        ...
+
+    async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
+        """The files of an agent without their text, those that are open first."""
+        ...
+
+    async def folder_ids(self, org: str, agent_id: str) -> list[str]:
+        """The folders that an agent sees."""
+        ...
+
+    async def file_pieces(
+        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    ) -> list[tuple[int, int, str]]:
+        """The next pieces of a file's text from a line on: their number, their first line, and
+        their text."""
+        ...
+
+
+class PostgresFolderQueries:
+    """Keeps the contract of `FolderQueries`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
+        """The folders of an agent with their files, and so many characters of those it sees."""
+        asked = {"org": org, "agent": agent_id}
+        found = await self.database.fetch(FOLDERS, asked)
+        if not found:
+            return []
+        rows = await self.database.fetch(FILES, {**asked, "limit": FILES_LISTED_MAX})
+        files: dict[str, list[AttachedFile]] = {}
+        for *columns, _ in rows:
+            file = AttachedFile(*columns)
+            if file.is_open and file.lines is not None:
+                first = file.first_line or 1
+                pieces = await self.file_pieces(
+                    org, file.id, first_line=first, after=-1, pieces=pieces_for(chars_max)
+                )
+                file = replace(file, text=from_line(pieces, first))
+            files.setdefault(file.folder_id, []).append(file)
+        unlisted = rows[0][-1] - len(rows) if rows else 0
+        folders = [
+            AttachedFolder(one, name, description, instructions, files.get(one, ()))
+            for one, name, description, instructions in found
+        ]
+        return [*folders[:-1], replace(folders[-1], unlisted=unlisted)]
+
+    async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
+        """Those of an agent's files that have these names, with their folder before them."""
+        asked = {"org": org, "agent": agent_id, "names": names, "limit": FILES_LISTED_MAX}
+        return [AttachedFile(*row) for row in await self.database.fetch(NAMED, asked)]
+
+    async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
+        """The files of an agent without their text, those that are open first."""
+        asked = {"org": org, "agent": agent_id, "limit": limit}
+        rows = await self.database.fetch(FILES, asked)
+        return [AttachedFile(*columns) for *columns, _ in rows]
+
+    async def folder_ids(self, org: str, agent_id: str) -> list[str]:
+        """The folders that an agent sees."""
+        rows = await self.database.fetch(
+            "select folder_id from memory.agent_folder_view where agent_id = %s and org = %s",
+            [agent_id, org],
+        )
+        return [folder_id for (folder_id,) in rows]
+
+    async def file_pieces(
+        self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
+    ) -> list[tuple[int, int, str]]:
+        """The next pieces of a file's text from a line on: their number, their first line, and
+        their text."""
+        asked = {"org": org, "file": file_id, "first": first_line, "after": after}
+        return await self.database.fetch(PIECES, {**asked, "pieces": pieces})
+
+
+class MemoryQueries(BlockQueries, FolderQueries, Protocol):
+    """What is read of an agent's memory for its system prompt."""
+
+
+async def seen_memory(
+    queries: MemoryQueries, org: str, design: AgentDesign
+) -> tuple[list[AttachedBlock], str]:
+    """What the system prompt of an agent shows: its blocks, and the section about its folders. An
+    agent without a tool for files has none, and nothing is asked for it."""
+    blocks = await queries.seen_blocks(org, design.block_ids)
+    if FILE_TOOL_NAMES.isdisjoint(design.tools):
+        return blocks, ""
+    _, chars_max = limits_of(design.config)
+    folders = await queries.seen_folders(org, design.config.id, chars_max)
+    return blocks, rendered_directories(folders, design.config)

@@ -1,0 +1,116 @@
+"""What an agent has of folders: those that it sees, and which of their files are open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from libs.contracts.agent_folders import (
+    FOLDERS_ATTACHED_MAX,
+    FilesClosed,
+    FilesOpened,
+    FileView,
+    FolderAttached,
+    FolderDetached,
+    OpenedFile,
+)
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
+
+
+class AgentFoldersState(BaseModel):
+    """The folders in the order in which they came; the open files, the one used last at the end."""
+
+    folders: list[str] = []
+    opened: dict[str, OpenedFile] = {}
+
+
+class AgentFolders(Aggregate[AgentFoldersState]):
+    """The folders of one agent."""
+
+    State = AgentFoldersState
+
+    def attach(self, agent_id: str, folder_id: str, *, at: datetime) -> Rejected | None:
+        """See a folder; one that is seen already is not an event."""
+        if folder_id in self.state.folders:
+            return None
+        if len(self.state.folders) >= FOLDERS_ATTACHED_MAX:
+            reason = (
+                f"Agent '{agent_id}' has {FOLDERS_ATTACHED_MAX} folders, the most that it may:"
+                " detach one first"
+            )
+            return Rejected(code=CONFLICT, reason=reason)
+        self.happened(FolderAttached, at=at, agent_id=agent_id, folder_id=folder_id)
+        return None
+
+    def detach(self, agent_id: str, folder_id: str, *, at: datetime) -> Rejected | None:
+        """See a folder no more."""
+        if folder_id not in self.state.folders:
+            reason = f"Folder with id '{folder_id}' is not attached to agent '{agent_id}'"
+            return Rejected(code=NOT_FOUND, reason=reason)
+        files = [one.file_id for one in self.state.opened.values() if one.folder_id == folder_id]
+        self.happened(FolderDetached, at=at, agent_id=agent_id, folder_id=folder_id, closed=files)
+        return None
+
+    def forget(self, agent_id: str, *, at: datetime) -> None:
+        """See no folder any more."""
+        for folder_id in [*self.state.folders]:
+            self.detach(agent_id, folder_id, at=at)
+
+    def open(
+        self,
+        agent_id: str,
+        views: Sequence[FileView],
+        folders: Mapping[str, str],
+        *,
+        files_max: int,
+        close_others: bool = False,
+        at: datetime,
+    ) -> Rejected | None:
+        """See files; `folders` says where each of those is that there are. Others are closed to
+        make room."""
+        wanted = {view.file_id: view for view in views}
+        for file_id in wanted:
+            if folders.get(file_id) not in self.state.folders:
+                reason = f"File with id '{file_id}' is in no folder of agent '{agent_id}'"
+                return Rejected(code=NOT_FOUND, reason=reason)
+        if len(wanted) > files_max:
+            reason = f"{len(wanted)} files are too many: at most {files_max} are open at a time"
+            return Rejected(code=UNPROCESSABLE, reason=reason)
+        others = [one for one in self.state.opened if one not in wanted]
+        kept = 0 if close_others else max(files_max - len(wanted), 0)
+        closed = others[: max(len(others) - kept, 0)]
+        opened = [
+            OpenedFile(**view.model_dump(), folder_id=folders[file_id], at=at)
+            for file_id, view in wanted.items()
+        ]
+        self.happened(FilesOpened, at=at, agent_id=agent_id, opened=opened, closed=closed)
+        return None
+
+    def close(self, agent_id: str, file_ids: Sequence[str], *, at: datetime) -> None:
+        """See files no more: these, or all without any."""
+        asked = file_ids or [*self.state.opened]
+        closed = [one for one in asked if one in self.state.opened]
+        if closed:
+            self.happened(FilesClosed, at=at, agent_id=agent_id, closed=closed)
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        match event:
+            case FolderAttached():
+                self.state.folders = [*self.state.folders, event.folder_id]
+            case FolderDetached():
+                self.state.folders = [one for one in self.state.folders if one != event.folder_id]
+                self.drop(event.closed)
+            case FilesOpened():
+                self.drop([*event.closed, *(one.file_id for one in event.opened)])
+                self.state.opened |= {one.file_id: one for one in event.opened}
+            case FilesClosed():
+                self.drop(event.closed)
+
+    def drop(self, file_ids: Sequence[str]) -> None:
+        """Have these files open no more."""
+        gone = {*file_ids}
+        self.state.opened = {key: one for key, one in self.state.opened.items() if key not in gone}

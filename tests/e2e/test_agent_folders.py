@@ -1,0 +1,203 @@
+"""Folders of agents through the SDK: attached and detached, files that are open, and the tools for
+them. One folder with three files, uploaded once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from letta_client import BadRequestError, Letta, NotFoundError
+from letta_client.types import Folder
+
+from tests.e2e.asking import EMBEDDING, says, unique
+from tests.e2e.conftest import NewAgent
+from tests.waiting import wait_for
+
+ATTACH = pytest.mark.operation("PATCH /v1/agents/{agent_id}/folders/attach/{folder_id}")
+DETACH = pytest.mark.operation("PATCH /v1/agents/{agent_id}/folders/detach/{folder_id}")
+LIST = pytest.mark.operation("GET /v1/agents/{agent_id}/folders")
+SOURCES = pytest.mark.operation("GET /v1/agents/{agent_id}/sources")
+ATTACH_SOURCE = pytest.mark.operation("PATCH /v1/agents/{agent_id}/sources/attach/{source_id}")
+DETACH_SOURCE = pytest.mark.operation("PATCH /v1/agents/{agent_id}/sources/detach/{source_id}")
+FILES = pytest.mark.operation("GET /v1/agents/{agent_id}/files")
+OPEN = pytest.mark.operation("PATCH /v1/agents/{agent_id}/files/{file_id}/open")
+CLOSE = pytest.mark.operation("PATCH /v1/agents/{agent_id}/files/{file_id}/close")
+CLOSE_ALL = pytest.mark.operation("PATCH /v1/agents/{agent_id}/files/close-all")
+
+TOOLS = {"open_files", "grep_files", "semantic_search_files"}
+TEXTS = {
+    "plan.txt": "\n".join(f"Step {n}: bake bread number {n}" for n in range(1, 41)),
+    "notes.md": "# Notes\nThe cat is called Mia.\nTea at four o'clock.\n",
+    "list.txt": "flour\nwater\nsalt\n",
+}
+
+
+@pytest.fixture(scope="module")
+async def folder(letta: Letta) -> AsyncIterator[Folder]:
+    """A folder whose files are read."""
+    made = letta.folders.create(
+        name=unique("kitchen"), description="How we bake", embedding=EMBEDDING
+    )
+    for name, text in TEXTS.items():
+        letta.folders.files.upload(made.id, file=(name, text.encode(), "text/plain"))
+
+    def completed() -> bool:
+        files = letta.folders.files.list(made.id).items
+        return [one.processing_status for one in files] == ["completed"] * len(TEXTS)
+
+    await wait_for("files are read", completed)
+    yield made
+    letta.folders.delete(made.id)
+
+
+def prompt(letta: Letta, agent_id: str) -> str:
+    """The newest system message of an agent."""
+    letta.agents.messages.create(agent_id, messages=says("Hi"))
+    found = letta.agents.messages.list(agent_id, order="asc", limit=1).items
+    return str(found[0].content)
+
+
+def tool(letta: Letta, agent_id: str, name: str, **arguments: Any) -> Any:
+    """What a tool gives back when the model calls it."""
+    said = says(f"CALL:{name}:{json.dumps(arguments)}")
+    messages = letta.agents.messages.create(agent_id, messages=said).messages
+    return next(one for one in messages if one.message_type == "tool_return_message")
+
+
+def names(letta: Letta, agent_id: str, **wanted: Any) -> dict[str, bool]:
+    """The files that an agent sees, and whether they are open."""
+    files = letta.agents.files.list(agent_id, **wanted).files
+    return {one.file_name.rpartition("/")[2]: one.is_open for one in files}
+
+
+@ATTACH
+@DETACH
+@LIST
+@FILES
+def test_an_agent_sees_a_folder_with_the_tools_for_its_files(
+    letta: Letta, new_agent: NewAgent, folder: Folder
+) -> None:
+    agent = new_agent()
+    before = {one.name for one in letta.agents.tools.list(agent.id).items}
+    assert letta.agents.folders.attach(folder.id, agent_id=agent.id) is None
+    assert letta.agents.folders.attach(folder.id, agent_id=agent.id) is None, "once is enough"
+    [listed] = letta.agents.folders.list(agent.id).items
+    assert (listed.id, listed.name) == (folder.id, folder.name)
+    assert {one.name for one in letta.agents.tools.list(agent.id).items} == before | TOOLS
+    shown = letta.agents.retrieve(agent.id, include=["agent.sources"])
+    assert [one.id for one in shown.sources] == [folder.id]
+    assert names(letta, agent.id) == dict.fromkeys(TEXTS, True)
+    system = prompt(letta, agent.id)
+    assert f'<directory name="{folder.name}">' in system
+    assert "<description>How we bake</description>" in system
+    assert f'<file status="open" name="{folder.name}/plan.txt">' in system
+    assert "[Viewing file start (out of 40 lines)]\n1: Step 1: bake bread number 1\n" in system
+    assert "- current_files_open=3\n" in system
+    context = letta.get(f"/v1/agents/{agent.id}/context", cast_to=object)
+    assert "bake bread" in context["directories"]
+    assert context["num_tokens_directories"] > 100
+    assert letta.agents.folders.detach(folder.id, agent_id=agent.id) is None
+    assert letta.agents.folders.list(agent.id).items == []
+    assert {one.name for one in letta.agents.tools.list(agent.id).items} == before
+    assert names(letta, agent.id) == {}
+    assert "<directories>" not in prompt(letta, agent.id)
+    with pytest.raises(NotFoundError, match="not attached"):
+        letta.agents.folders.detach(folder.id, agent_id=agent.id)
+
+
+@FILES
+@OPEN
+@CLOSE
+@CLOSE_ALL
+def test_files_are_opened_and_closed_within_a_limit(
+    letta: Letta, new_agent: NewAgent, folder: Folder
+) -> None:
+    agent = new_agent(max_files_open=2, per_file_view_window_char_limit=300)
+    letta.agents.folders.attach(folder.id, agent_id=agent.id)
+    ids = {one.file_name: one.file_id for one in letta.agents.files.list(agent.id).files}
+    ids = {name.rpartition("/")[2]: file_id for name, file_id in ids.items()}
+    opened = names(letta, agent.id, is_open=True)
+    assert len(opened) == 2, "as many as may be open"
+    last = next(iter({*TEXTS} - {*opened}))
+    [closed] = letta.agents.files.open(ids[last], agent_id=agent.id)
+    assert closed.rpartition("/")[2] in opened, "the one that was used longest ago"
+    assert names(letta, agent.id)[last]
+    shown = [one for one in letta.agents.files.list(agent.id).files if one.is_open]
+    assert all(len(one.visible_content or "") <= 300 for one in shown)
+    assert all((one.visible_content or "").startswith("[Viewing file start") for one in shown)
+    letta.agents.files.close(ids[last], agent_id=agent.id)
+    assert not names(letta, agent.id)[last]
+    rest = letta.agents.files.close_all(agent.id)
+    assert len(rest) == 1
+    assert names(letta, agent.id, is_open=True) == {}
+    pages = letta.agents.files.list(agent.id, limit=2)
+    assert (len(pages.files), pages.has_more) == (2, True)
+    assert {one.file_id for one in pages} == {*ids.values()}, "a page leads to the next"
+
+
+def test_the_model_opens_files_and_finds_lines_and_passages(
+    letta: Letta, new_agent: NewAgent, folder: Folder
+) -> None:
+    agent = new_agent()
+    letta.agents.folders.attach(folder.id, agent_id=agent.id)
+    plan = f"{folder.name}/plan.txt"
+    wanted = [{"file_name": plan, "offset": 9, "length": 2}]
+    told = tool(letta, agent.id, "open_files", file_requests=wanted, close_all_others=True)
+    assert f"Opened {plan} (lines 10 to 11 of 40)" in told.tool_return
+    assert "Closed 2" in told.tool_return
+    system = prompt(letta, agent.id)
+    shown = "[Viewing lines 10 to 11 (out of 40 lines)]\n10: Step 10: bake bread number 10\n11: "
+    assert shown in system
+    assert "12: Step 12" not in system
+    assert "- current_files_open=1\n" in system
+    told = tool(letta, agent.id, "grep_files", pattern=r"mia|tea\b", context_lines=0)
+    assert "Found 2 matches in 1 files" in told.tool_return
+    assert "> 2: The cat is called Mia." in told.tool_return
+    told = tool(letta, agent.id, "grep_files", pattern="bread", include="*.txt", offset=20)
+    assert "showing 21 to 40" in told.tool_return
+    for pattern, words in (("(", "missing )"), ("(?=a)", "look-around"), (" ", "empty")):
+        told = tool(letta, agent.id, "grep_files", pattern=pattern)
+        assert (told.status, words in told.tool_return) == ("error", True), told.tool_return
+    wanted = [{"file_name": "nope.txt"}]
+    told = tool(letta, agent.id, "open_files", file_requests=wanted)
+    assert told.status == "error"
+    assert plan in told.tool_return
+
+
+@ATTACH_SOURCE
+@DETACH_SOURCE
+@SOURCES
+def test_older_clients_attach_sources_and_get_the_agent(
+    legacy: httpx.Client, new_agent: NewAgent, folder: Folder
+) -> None:
+    agent = new_agent()
+    path = f"/v1/agents/{agent.id}/sources"
+    body = legacy.patch(f"{path}/attach/{folder.id}").json()
+    assert [one["id"] for one in body["sources"]] == [folder.id]
+    assert [one["id"] for one in legacy.get(path).json()] == [folder.id]
+    body = legacy.patch(f"{path}/detach/{folder.id}").json()
+    assert (body["id"], body["sources"]) == (agent.id, [])
+    assert legacy.get(path).json() == []
+
+
+async def test_an_agent_is_made_with_folders_and_loses_those_that_are_deleted(
+    letta: Letta, new_agent: NewAgent, folder: Folder
+) -> None:
+    other = letta.folders.create(name=unique("attic"), embedding=EMBEDDING)
+    agent = new_agent(folder_ids=[folder.id, other.id])
+    listed = letta.agents.folders.list(agent.id, order="asc").items
+    assert [one.id for one in listed] == [folder.id, other.id]
+    letta.folders.delete(other.id)
+    await wait_for(
+        "a deleted folder is gone from its agents",
+        lambda: [one.id for one in letta.agents.folders.list(agent.id).items] == [folder.id],
+    )
+    with pytest.raises(NotFoundError, match=other.id):
+        new_agent(folder_ids=[other.id])
+    with pytest.raises(NotFoundError, match=other.id):
+        letta.agents.folders.attach(other.id, agent_id=agent.id)
+    with pytest.raises(BadRequestError, match="folder_ids"):
+        letta.patch(f"/v1/agents/{agent.id}", body={"folder_ids": [folder.id]}, cast_to=object)

@@ -359,6 +359,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "collections": lambda archives: archives.collections(ORG, [ARCHIVE]),
         "passages_left": lambda archives: archives.passages_left(ORG, ARCHIVE, 10),
         "passage_count": lambda archives: archives.passage_count(ORG, ARCHIVE),
+        "archive_count": lambda archives: archives.archive_count(ORG),
         "all_collections": lambda archives: archives.all_collections(ORG),
     },
     PostgresPassageSearch: {

@@ -251,6 +251,9 @@ def test_an_agent_stores_and_finds_by_its_tools(
     [passage] = letta.agents.passages.list(agent.id)
     assert (passage.text, passage.tags) == (f"Likes {word}", ["taste", "food"])
 
+    context = http.get(f"/v1/agents/{agent.id}/context").json()
+    assert context["num_archival_memory"] == 1
+
     def found(**fields: Any) -> list[str]:
         answer = called(http, agent.id, tools[1], **fields)
         assert answer["status"] == "success", answer

@@ -286,6 +286,9 @@ class SimArchiveQueries:
     async def passage_count(self, org: str, archive_id: str) -> int:
         return await self.client.ask(lambda: finished(self.twin.passage_count(org, archive_id)))
 
+    async def archive_count(self, org: str) -> int:
+        return await self.client.ask(lambda: finished(self.twin.archive_count(org)))
+
     async def removals(self, settled_seconds: float) -> list[Removal]:
         return await self.client.ask(lambda: finished(self.twin.removals(settled_seconds)))
 

@@ -58,6 +58,9 @@ class InMemoryArchiveQueries:
     async def passage_count(self, org: str, archive_id: str) -> int:
         return len(await self.passages_left(org, archive_id, 1_000_000))
 
+    async def archive_count(self, org: str) -> int:
+        return len(await self.all_collections(org))
+
     async def removals(self, settled_seconds: float) -> list[Removal]:
         left = {row["collection_id"] for row in self.rows("passages")}
         return [

@@ -23,6 +23,7 @@ def context_window(
     shown: Sequence[ShownMessage],
     *,
     messages_count: int,
+    passages_count: int,
 ) -> JsonObject:
     """The context window of an agent; tokens are estimates of our own."""
     llm: Any = agent["llm_config"]
@@ -48,7 +49,7 @@ def context_window(
         "context_window_size_max": llm["context_window"],
         "context_window_size_current": sum(tokens.values()),
         "num_messages": len(shown),
-        "num_archival_memory": 0,
+        "num_archival_memory": passages_count,
         "num_recall_memory": messages_count,
         "num_tokens_external_memory_summary": tokens["external_memory_summary"],
         "external_memory_summary": sections[METADATA] or "",

@@ -14,6 +14,7 @@ from libs.contracts.conversation import main_conversation
 from libs.contracts.conversation_lifecycle import PreviewSystemPrompt, RecompileConversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
+from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.context_window import context_window
 from services.api.http.error_responses import Problem
@@ -22,6 +23,7 @@ from services.api.http.message_request import Addressee, MessageRequest, read_re
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
 from services.api.resources.agents import AGENTS, TOOLS
+from services.api.resources.passages import OF_AGENT, PASSAGES
 
 IMMUTABLE = (
     "Messages cannot be changed: the history of a conversation stays as it was, and other "
@@ -61,7 +63,12 @@ async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Respons
     if not shown:
         raise Problem(404, {"detail": f"Conversation with ID {asked} not found"})
     count = await api.context.message_count(ORG, agent_id, conversation)
-    return raw(to_json(context_window(agent, agent["tools"], shown, messages_count=count)))
+    remembered = filter_of(Query(), ORG).by_key(OF_AGENT, agent=agent_id)
+    passages = await api.reads.count(PASSAGES, remembered)
+    window = context_window(
+        agent, agent["tools"], shown, messages_count=count, passages_count=passages
+    )
+    return raw(to_json(window))
 
 
 @post(

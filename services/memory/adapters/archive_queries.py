@@ -111,6 +111,10 @@ class ArchiveQueries(Protocol):
         """How many passages an archive has."""
         ...
 
+    async def archive_count(self, org: str) -> int:
+        """How many archives the organisation has."""
+        ...
+
     async def removals(self, settled_seconds: float) -> list[Removal]:
         """Deleted archives that have passages left, and those that were deleted so long ago that
         no passage can be on its way to them; `SWEPT_MAX` at most."""
@@ -154,6 +158,13 @@ class PostgresArchiveQueries:
         row = await self.database.fetch_one(
             "select count(*) from memory.passages where collection_id = %s and org = %s",
             [archive_id, org],
+        )
+        return int(row[0]) if row else 0
+
+    async def archive_count(self, org: str) -> int:
+        """How many archives the organisation has."""
+        row = await self.database.fetch_one(
+            'select count(*) from memory.archives where org collate "C" = %s', [org]
         )
         return int(row[0]) if row else 0
 

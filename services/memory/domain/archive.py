@@ -28,6 +28,7 @@ from libs.contracts.bus_messages import (
 from libs.contracts.letta.model_requests import EmbeddingConfig
 
 AGENTS_MAX = 1_000
+ARCHIVES_MAX = 100_000  # of an organisation: an agent may have one of its own
 # An agent's own archive may be deleted or detached; then its next insert makes another.
 OWN_ARCHIVES_MAX = 50
 # No insert takes as long: after it no passage is on its way to a deleted archive.
@@ -188,6 +189,17 @@ class Archive(Aggregate[ArchiveState]):
 def own_archive_ids(agent_id: str) -> list[str]:
     """The ids that an agent's own archives may have, one after the other."""
     return [own_archive_id(agent_id, number) for number in range(OWN_ARCHIVES_MAX)]
+
+
+def too_many_archives(count: int) -> Rejected | None:
+    """The refusal of one more archive, if an organisation has as many as it may."""
+    if count < ARCHIVES_MAX:
+        return None
+    reason = (
+        f"This organisation has {count} archives, and may have at most {ARCHIVES_MAX}: delete some,"
+        " or attach one to several agents"
+    )
+    return Rejected(code=UNPROCESSABLE, reason=reason)
 
 
 def missing_archive(archive_id: str) -> Rejected:

@@ -15,7 +15,7 @@ from libs.contracts.archives import (
 )
 from libs.contracts.bus_messages import CONFLICT, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.memory.domain.archive import Archive, missing_agent
+from services.memory.domain.archive import Archive, missing_agent, too_many_archives
 from services.memory.domain.passage import Passage
 from services.memory.handlers.ports import HandlerPorts
 
@@ -45,7 +45,8 @@ class ArchiveHandlers:
         """Make an archive."""
         archive = await work.load_new(Archive, command.archive_id)
         actor = work.context.actor
-        return archive.create(command, at=self.clock.now(), actor=actor) or Accepted()
+        full = too_many_archives(await self.archives.archive_count(work.context.org))
+        return full or archive.create(command, at=self.clock.now(), actor=actor) or Accepted()
 
     async def update_archive(self, command: UpdateArchive, work: UnitOfWork) -> Accepted | Rejected:
         """Change the given fields of an archive."""

@@ -24,6 +24,7 @@ from services.memory.domain.archive import (
     missing_agent,
     missing_archive,
     own_archive_ids,
+    too_many_archives,
 )
 from services.memory.domain.passage import Passage, missing_passage, unfit_passages
 from services.memory.handlers.embedding_refusals import not_embedded
@@ -125,6 +126,9 @@ class PassageHandlers:
             if archive.present and place.agent_id in archive.state.agent_ids:
                 return archive
             if not archive.exists:
+                full = too_many_archives(await self.archives.archive_count(work.context.org))
+                if full:
+                    return full
                 archive.create_for(
                     place.agent_id,
                     place.agent_name,

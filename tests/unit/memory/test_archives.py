@@ -23,6 +23,7 @@ from libs.contracts.archives import (
 from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Context, Rejected
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
+from services.memory.domain import archive as archive_domain
 from services.memory.domain.archive import SETTLED_SECONDS
 from services.memory.handlers.archives import PASSAGES_REMOVED_AT_ONCE
 from tests.contract.examples import AGENT
@@ -227,3 +228,17 @@ async def test_two_agents_never_see_each_others_passages() -> None:
         assert all(one["doc"]["text"].startswith(asking) for one in passages)
         seen += len(passages)
     assert seen > 5_000
+
+
+async def test_an_organisation_has_a_bounded_number_of_archives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(archive_domain, "ARCHIVES_MAX", 1)
+    memory = await started()
+    assert isinstance(
+        await memory.ask(CreateArchive(archive_id="archive-1", name="a"), "m-1"), Accepted
+    )
+    for command in (CreateArchive(archive_id="archive-2", name="b"), insert("x", agent_id=AGENT)):
+        refused = await memory.ask(command, f"m-{command.topic}")
+        assert isinstance(refused, Rejected)
+        assert "at most 1: delete some" in refused.reason

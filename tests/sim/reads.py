@@ -258,6 +258,16 @@ class SimHolders:
             lambda: finished(self.attached.same_label(org, block_id, label))
         )
 
+    async def agent_exists(self, org: str, agent_id: str) -> bool:
+        return await self.client.ask(lambda: finished(self.attached.agent_exists(org, agent_id)))
+
+    async def has_folders(self, org: str, agent_id: str) -> bool:
+        return await self.client.ask(lambda: finished(self.attached.has_folders(org, agent_id)))
+
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
+        asked = (org, folder_id, limit)
+        return await self.client.ask(lambda: finished(self.attached.agents_with_folder(*asked)))
+
 
 class SimArchiveQueries:
     """Keeps the contract of `ArchiveQueries`."""

@@ -60,6 +60,7 @@ SERVICES = (
         contracts=(
             "libs.contracts.memory",
             "libs.contracts.archives",
+            "libs.contracts.reembedding",
             "libs.contracts.files",
             "libs.contracts.agent_folders",
         ),

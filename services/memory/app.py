@@ -67,7 +67,10 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     )
     for event in (files.FileDeleted, files.FolderDeleted):
         await runtime.bus.hear_events("memory", event.topic, processing.deleted_somewhere)
-    runtime.service.sweepers += [policies.archives.sweep, large.turn, processing.sweep]
+    runtime.service.sweepers += [
+        *(policies.archives.sweep, policies.reembedding.sweep),
+        *(large.turn, processing.sweep),
+    ]
 
     async def drain() -> None:
         await processing.drain()

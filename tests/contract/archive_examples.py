@@ -29,6 +29,13 @@ from libs.contracts.archives import (
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.contracts.memory import Cause
+from libs.contracts.reembedding import (
+    ArchiveEmbeddingChanged,
+    ArchiveReembedded,
+    ChangeArchiveEmbedding,
+    PassageEmbedded,
+    ReembedPassages,
+)
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 AGENT = "agent-11111111-1111-4111-8111-111111111111"
@@ -62,6 +69,8 @@ ARCHIVE_COMMANDS: list[Command] = [
         passages=[NewPassage(id=PASSAGE, text=TEXT, tags=["hobby"])], agent_id=AGENT, cause=CAUSE
     ),
     DeletePassages(passage_ids=[PASSAGE], archive_id=ARCHIVE),
+    ChangeArchiveEmbedding(archive_id=ARCHIVE, embedding_config=CONFIG),
+    ReembedPassages(archive_id=ARCHIVE),
     SearchPassages(asker=SEARCH, query="mountains", agent_id=AGENT, tags=["hobby"], limit=5),
 ]
 
@@ -87,6 +96,14 @@ ARCHIVE_EVENTS: list[Event] = [
     of_archive(ArchiveChanged, changes={"name": "More facts"}, changed_by_id="user-1"),
     of_archive(ArchiveAttached, agent_id="agent-2"),
     of_archive(ArchiveDetached, agent_id=AGENT),
+    of_archive(
+        ArchiveEmbeddingChanged,
+        embedding_config=CONFIG,
+        model="openai/text-embedding-3-small",
+        dimensions=4,
+        changed_by_id="user-1",
+    ),
+    of_archive(ArchiveReembedded),
     of_archive(ArchiveDeleted),
     of_archive(ArchiveEmptied),
     of_passage(
@@ -100,5 +117,6 @@ ARCHIVE_EVENTS: list[Event] = [
         embedding=VECTOR,
         cause=CAUSE,
     ),
+    of_passage(PassageEmbedded, embedding=VECTOR),
     of_passage(PassageDeleted),
 ]

@@ -103,6 +103,11 @@ from libs.contracts.mcp_servers import (
     McpToolsDiscovered,
 )
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.reembedding import (
+    ArchiveEmbeddingChanged,
+    ArchiveReembedded,
+    PassageEmbedded,
+)
 from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.sandbox_configs import (
     PackagesRecreated,
@@ -336,10 +341,12 @@ ARCHIVE = [
     one(ArchiveChanged),
     one(ArchiveAttached),
     one(ArchiveDetached),
+    one(ArchiveEmbeddingChanged),
+    one(ArchiveReembedded),
     one(ArchiveDeleted),
     one(ArchiveEmptied),
 ]
-PASSAGE = [one(PassageCreated), one(PassageDeleted)]
+PASSAGE = [one(PassageCreated), one(PassageEmbedded), one(PassageDeleted)]
 
 FOLDER = [one(FolderCreated), one(FolderChanged), one(FolderDeleted)]
 FOLDER_NAME = [one(FolderNameTaken), one(FolderNameFreed)]

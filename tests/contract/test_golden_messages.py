@@ -75,6 +75,11 @@ SUBJECTS = {
     },
     "InsertPassages": f"memory.command.passages.insert.org-1.{PASSAGE}",
     "DeletePassages": f"memory.command.passages.delete.org-1.{PASSAGE}",
+    "ChangeArchiveEmbedding": f"memory.command.archive.change_embedding.org-1.{ARCHIVE}",
+    "ReembedPassages": f"memory.command.passages.reembed.org-1.reembedding{ARCHIVE[7:]}",
+    "ArchiveEmbeddingChanged": f"memory.event.archive.embedding_changed.org-1.{ARCHIVE}",
+    "ArchiveReembedded": f"memory.event.archive.reembedded.org-1.{ARCHIVE}",
+    "PassageEmbedded": f"memory.event.passage.embedded.org-1.{PASSAGE}",
     "SearchPassages": f"memory.command.passages.search.org-1.{SEARCH}",
     **{
         f"Archive{verb}": f"memory.event.archive.{verb.lower()}.org-1.{ARCHIVE}"

@@ -124,6 +124,7 @@ TABLES = {
     "memory.archive_agents": "'archive-' || n || ' agent-' || n, 'archive-' || n, 'agent-' || n,"
     " '{org}', now()",
     "memory.archive_removals": "'archive-gone-' || n, '{org}', now()",
+    "memory.archive_reembeddings": "'archive-' || n, '{org}', 'words', 2, null, now()",
     "memory.passages": "'passage-' || n, '{org}', 'archive-' || n % 50, 'passage-' || n, null,"
     " now(), 1, 'Likes tea', '{{}}', '{{}}', null, 'words', '[1,0]'",
     "memory.folders": "'source-' || n, '{org}', now(), now(), 'folder-' || n, '{{}}', null",
@@ -361,6 +362,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "passage_count": lambda archives: archives.passage_count(ORG, ARCHIVE),
         "archive_count": lambda archives: archives.archive_count(ORG),
         "all_collections": lambda archives: archives.all_collections(ORG),
+        "passages_to_embed": lambda archives: archives.passages_to_embed(
+            ORG, ARCHIVE, "words", 2, 10
+        ),
     },
     PostgresPassageSearch: {
         "search": lambda passages: passages.search(NEAREST),
@@ -395,9 +399,9 @@ WHOLE: dict[type, set[str]] = {
     PostgresRunQueries: {"orphaned_turns"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},
-    PostgresArchiveQueries: {"removals", "orphaned"},
     PostgresFileQueries: {"due_files", "orphans"},
     PostgresFileTexts: {"unnamed", "remove", "write", "with_chunk"},
+    PostgresArchiveQueries: {"removals", "orphaned", "reembeddings"},
 }
 # Resources are read in these ways, each by its key.
 RESOURCES: dict[str, tuple[Resource, str]] = {

@@ -55,6 +55,11 @@ from libs.contracts.files import (
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.mcp_servers import McpServerCreated, McpToolsDiscovered
 from libs.contracts.memory import BlockChanged, BlockCreated
+from libs.contracts.reembedding import (
+    ArchiveEmbeddingChanged,
+    ArchiveReembedded,
+    PassageEmbedded,
+)
 from libs.contracts.sandbox_configs import (
     PackagesRecreated,
     SandboxConfigChanged,
@@ -96,7 +101,10 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [BlockCreated],
         [ArchiveCreated, ArchiveChanged, ArchiveAttached, ArchiveDetached],
         [ArchiveCreated, ArchiveDeleted],
+        [ArchiveCreated, ArchiveEmbeddingChanged],
+        [ArchiveCreated, ArchiveEmbeddingChanged, ArchiveReembedded],
         [PassageCreated],
+        [PassageCreated, PassageEmbedded],
         [PassageCreated, PassageDeleted],
         [FolderCreated, FolderChanged],
         [FolderCreated, FolderDeleted],

@@ -65,6 +65,45 @@ def test_an_archive_is_made_read_changed_listed_and_deleted(letta: Letta) -> Non
     assert [one.id for one in letta.archives.list(name=f"{name}-2").items] == [other.id]
 
 
+def embedding(http: httpx.Client, archive_id: str, wanted: str = "") -> httpx.Response:
+    """What embeds an archive, or from now on."""
+    path = f"/v1/archives/{archive_id}/embedding"
+    return http.put(path, json={"embedding": wanted}) if wanted else http.get(path)
+
+
+def searched(http: httpx.Client, archive_id: str, query: str) -> list[str]:
+    """The texts that a search finds, the best first."""
+    body = {"archive_id": archive_id, "query": query}
+    return [one["passage"]["text"] for one in http.post("/v1/passages/search", json=body).json()]
+
+
+async def test_an_archive_gets_another_model_and_its_passages_follow(
+    letta: Letta, http: httpx.Client
+) -> None:
+    """MEM-15: it says how far it is, and finds everything meanwhile and afterwards."""
+    archive = letta.archives.create(name=unique("facts"))
+    for text in ("Ada walks in the Alps", "Bob grows tomatoes", "Eve plays chess"):
+        letta.archives.passages.create(archive.id, text=text)
+    before = embedding(http, archive.id).json()
+    assert (before["status"], before["passages"], before["embedded"]) == ("completed", 3, 3)
+    wanted = "openai/text-embedding-3-small"
+    changed = embedding(http, archive.id, wanted)
+    assert changed.status_code == 200, changed.text
+    assert changed.json()["embedding_config"]["handle"] == wanted
+    assert len(searched(http, archive.id, "tomatoes")) == 3
+    await wait_for(
+        "it is embedded", lambda: embedding(http, archive.id).json()["status"] == "completed"
+    )
+    assert embedding(http, archive.id).json()["embedded"] == 3
+    found = searched(http, archive.id, "who has tomatoes")
+    assert (found[0], len(found)) == ("Bob grows tomatoes", 3)
+    read = letta.archives.retrieve(archive.id).embedding_config
+    assert read
+    assert read.handle == wanted
+    unknown = embedding(http, archive.id, "openai/nothing")
+    assert (unknown.status_code, "openai/nothing" in unknown.text) == (404, True)
+
+
 @pytest.mark.operation("POST /v1/archives/{archive_id}/passages")
 @pytest.mark.operation("POST /v1/archives/{archive_id}/passages/batch")
 @pytest.mark.operation("DELETE /v1/archives/{archive_id}/passages/{passage_id}")

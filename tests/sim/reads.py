@@ -26,6 +26,7 @@ from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.adapters.archive_queries import (
     Attachment,
     Collection,
+    Reembedding,
     RememberingAgent,
     Removal,
 )
@@ -287,6 +288,16 @@ class SimArchiveQueries:
 
     async def all_collections(self, org: str) -> list[Collection]:
         return await self.client.ask(lambda: finished(self.twin.all_collections(org)))
+
+    async def passages_to_embed(
+        self, org: str, archive_id: str, model: str, dimensions: int, limit: int
+    ) -> list[tuple[str, str]]:
+        return await self.client.ask(
+            lambda: finished(self.twin.passages_to_embed(org, archive_id, model, dimensions, limit))
+        )
+
+    async def reembeddings(self) -> list[Reembedding]:
+        return await self.client.ask(lambda: finished(self.twin.reembeddings()))
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         return await self.client.ask(

@@ -11,6 +11,7 @@ from services.memory.adapters.archive_queries import (
     SWEPT_MAX,
     Attachment,
     Collection,
+    Reembedding,
     RememberingAgent,
     Removal,
 )
@@ -49,7 +50,30 @@ class InMemoryArchiveQueries:
 
     async def all_collections(self, org: str) -> list[Collection]:
         rows = [row for row in self.rows("archives") if row["org"] == org]
-        return [Collection(row["id"], config_of(row["doc"]["embedding_config"])) for row in rows]
+        before = {row["id"]: row for row in self.rows("archive_reembeddings")}
+        return [
+            Collection(
+                row["id"],
+                config_of(row["doc"]["embedding_config"]),
+                (config_of(before[row["id"]]["previous_config"]),) if row["id"] in before else (),
+            )
+            for row in rows
+        ]
+
+    async def passages_to_embed(
+        self, org: str, archive_id: str, model: str, dimensions: int, limit: int
+    ) -> list[tuple[str, str]]:
+        return sorted(
+            (row["id"], row["text"])
+            for row in self.rows("passages")
+            if row["org"] == org
+            and row["collection_id"] == archive_id
+            and (row["embedding_model"] != model or row["embedding"].count(",") != dimensions - 1)
+        )[:limit]
+
+    async def reembeddings(self) -> list[Reembedding]:
+        rows = sorted(self.rows("archive_reembeddings"), key=lambda row: row["id"])
+        return [Reembedding(row["id"], row["org"]) for row in rows][:SWEPT_MAX]
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         rows = [row for row in self.rows("passages") if row["collection_id"] == archive_id]

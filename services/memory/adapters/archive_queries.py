@@ -17,25 +17,38 @@ select a.name, (('{' || a.body || '}')::json->'embedding_config')::text,
              where aa.agent_id = a.id and aa.org = a.org order by aa.attached_at, aa.archive_id)
 from agent.agent_view a where a.id = %(agent)s and a.org = %(org)s"""
 
-OF_AGENT = """
-select v.id, (v.doc->'embedding_config')::text
+# What embedded an archive before, as long as passages have vectors of that.
+PREVIOUS = """(select coalesce(r.previous_config::text, 'null')
+    from memory.archive_reembeddings r where r.id = v.id)"""
+
+OF_AGENT = f"""
+select v.id, (v.doc->'embedding_config')::text, {PREVIOUS}
 from (select archive_id from memory.archive_agents
       where agent_id = %(agent)s and org = %(org)s limit 1000) aa
 join memory.archives v on v.id = aa.archive_id and v.org = %(org)s"""
 
-NAMED = """
-select v.id, (v.doc->'embedding_config')::text
+NAMED = f"""
+select v.id, (v.doc->'embedding_config')::text, {PREVIOUS}
 from unnest(%(ids)s::text[]) as wanted(id)
 cross join lateral (select id, org, doc from memory.archives where id = wanted.id limit 1) v
 where v.org = %(org)s"""
 
-NEWEST = """
-select v.id, (v.doc->'embedding_config')::text from memory.archives v
+NEWEST = f"""
+select v.id, (v.doc->'embedding_config')::text, {PREVIOUS} from memory.archives v
 where v.org collate "C" = %(org)s order by v.created_at desc, v.id collate "C" desc limit 1000"""
 
 LEFT_OVER = """
 select id from memory.passages where collection_id = %(archive)s and org = %(org)s
 order by created_at, id collate "C" limit %(limit)s"""
+
+TO_EMBED = """
+select id, text from memory.passages
+where collection_id = %(archive)s and org = %(org)s
+  and (embedding_model is distinct from %(model)s or vector_dims(embedding) <> %(dimensions)s)
+order by created_at, id collate "C" limit %(limit)s"""
+
+REEMBEDDINGS = """
+select id, org from memory.archive_reembeddings order by started_at, id limit 100"""
 
 REMOVALS = """
 select r.id, r.org from memory.archive_removals r
@@ -61,10 +74,12 @@ class RememberingAgent:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is searched together, and what embeds it; without a config, the default does."""
+    """What is searched together, and what embeds it; without a config, the default does. `previous`
+    is what embedded it before, as long as that has embedded some of it."""
 
     id: str
     embedding_config: EmbeddingConfig | None = None
+    previous: tuple[EmbeddingConfig | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +88,14 @@ class Attachment:
 
     archive_id: str
     agent_id: str
+    org: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reembedding:
+    """An archive whose passages get the vectors of another model."""
+
+    archive_id: str
     org: str
 
 
@@ -113,6 +136,16 @@ class ArchiveQueries(Protocol):
 
     async def archive_count(self, org: str) -> int:
         """How many archives the organisation has."""
+        ...
+
+    async def passages_to_embed(
+        self, org: str, archive_id: str, model: str, dimensions: int, limit: int
+    ) -> list[tuple[str, str]]:
+        """The first passages that this model has not embedded, with their texts."""
+        ...
+
+    async def reembeddings(self) -> list[Reembedding]:
+        """Archives whose passages get the vectors of another model, `SWEPT_MAX` at most."""
         ...
 
     async def removals(self, settled_seconds: float) -> list[Removal]:
@@ -168,6 +201,23 @@ class PostgresArchiveQueries:
         )
         return int(row[0]) if row else 0
 
+    async def passages_to_embed(
+        self, org: str, archive_id: str, model: str, dimensions: int, limit: int
+    ) -> list[tuple[str, str]]:
+        """The first passages that this model has not embedded, with their texts."""
+        values = {
+            "org": org,
+            "archive": archive_id,
+            "model": model,
+            "dimensions": dimensions,
+            "limit": limit,
+        }
+        return [(row[0], row[1]) for row in await self.database.fetch(TO_EMBED, values)]
+
+    async def reembeddings(self) -> list[Reembedding]:
+        """Archives whose passages get the vectors of another model, `SWEPT_MAX` at most."""
+        return [Reembedding(*row) for row in await self.database.fetch(REEMBEDDINGS)]
+
     async def removals(self, settled_seconds: float) -> list[Removal]:
         """Deleted archives that have passages left, or were deleted so long ago."""
         return [Removal(*row) for row in await self.database.fetch(REMOVALS, [settled_seconds])]
@@ -180,7 +230,10 @@ class PostgresArchiveQueries:
 async def found(database: Database, query: str, values: dict[str, object]) -> list[Collection]:
     """The collections that a query finds."""
     rows = await database.fetch(query, values)
-    return [Collection(archive_id, config_of(config)) for archive_id, config in rows]
+    return [
+        Collection(archive_id, config_of(config), () if before is None else (config_of(before),))
+        for archive_id, config, before in rows
+    ]
 
 
 def config_of(text: str | None) -> EmbeddingConfig | None:

@@ -35,6 +35,7 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.telemetry import span_attributes, tracing
 
@@ -68,6 +69,8 @@ OPERATIONS: Mapping[type[Command], str] = {
     OpenFiles: span_attributes.UPDATE_MEMORY,
     CloseFiles: span_attributes.UPDATE_MEMORY,
     ForgetFolders: span_attributes.DELETE_MEMORY,
+    ChangeArchiveEmbedding: span_attributes.UPDATE_MEMORY,
+    ReembedPassages: span_attributes.UPDATE_MEMORY,
 }
 
 

@@ -26,6 +26,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.reembedding import ArchiveEmbeddingChanged, ArchiveReembedded
 
 AGENTS_MAX = 1_000
 ARCHIVES_MAX = 100_000  # of an organisation: an agent may have one of its own
@@ -47,6 +48,7 @@ class ArchiveState(BaseModel):
     agent_ids: list[str] = []
     deleted_at: datetime | None = None
     emptied: bool = False
+    reembedding: bool = False
 
 
 class Archive(Aggregate[ArchiveState]):
@@ -184,6 +186,11 @@ class Archive(Aggregate[ArchiveState]):
                 self.state.agent_ids = []
             case ArchiveEmptied():
                 self.state.emptied = True
+            case ArchiveEmbeddingChanged():
+                self.state.embedding_config = event.embedding_config
+                self.state.reembedding = True
+            case ArchiveReembedded():
+                self.state.reembedding = False
 
 
 def own_archive_ids(agent_id: str) -> list[str]:

@@ -15,6 +15,7 @@ from services.memory.handlers.folders import FolderHandlers
 from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.handlers.passages import PassageHandlers
 from services.memory.handlers.ports import HandlerPorts
+from services.memory.handlers.reembedding import ReembeddingHandlers
 
 
 @dataclass(slots=True)
@@ -29,12 +30,14 @@ class Handlers:
     folders: FolderHandlers = field(init=False)
     files: FileHandlers = field(init=False)
     agent_folders: AgentFoldersHandlers = field(init=False)
+    reembedding: ReembeddingHandlers = field(init=False)
 
     def __post_init__(self) -> None:
         self.blocks = BlockHandlers(self.ports)
         self.archives = ArchiveHandlers(self.ports)
         self.passages = PassageHandlers(self.ports)
         self.searches = PassageSearchHandlers(self.ports)
+        self.reembedding = ReembeddingHandlers(self.ports)
         self.folders = FolderHandlers(self.ports)
         self.files = FileHandlers(self.ports)
         self.agent_folders = AgentFoldersHandlers(self.ports)
@@ -43,6 +46,6 @@ class Handlers:
         """Which command goes where."""
         kinds = (
             *(self.blocks, self.archives, self.passages, self.searches),
-            *(self.folders, self.files, self.agent_folders),
+            *(self.reembedding, self.folders, self.files, self.agent_folders),
         )
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

@@ -7,6 +7,7 @@ organisation. The names of collections that are somebody else's are dropped befo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.archives import PASSAGES_FOUND_MAX, SearchPassages
@@ -85,7 +86,22 @@ class PassageSearchHandlers:
             embedder = self.embedders.for_config(one.embedding_config)
             embedders.setdefault(embedder.model, embedder)
         wanted = list(embedders.values())[:MODELS_MAX]
-        return tuple([QueryVector(one.model, (await one.embed([query]))[0]) for one in wanted])
+        found = [QueryVector(one.model, (await one.embed([query]))[0]) for one in wanted]
+        return (*found, *await self.previous_vectors(query, visible, {*embedders}))
+
+    async def previous_vectors(
+        self, query: str, visible: Sequence[Collection], known: set[str]
+    ) -> list[QueryVector]:
+        """The same by what embedded a collection before, as far as it still answers: what has no
+        new vector yet is found by its old one."""
+        found: list[QueryVector] = []
+        for config in [config for one in visible for config in one.previous][:MODELS_MAX]:
+            with suppress(EmbeddingFailed):
+                embedder = self.embedders.for_config(config)
+                if embedder.model not in known:
+                    known.add(embedder.model)
+                    found.append(QueryVector(embedder.model, (await embedder.embed([query]))[0]))
+        return found
 
 
 def unfit_search(command: SearchPassages) -> Rejected | None:

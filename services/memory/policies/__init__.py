@@ -10,6 +10,7 @@ from services.memory.adapters.attached_agents import AttachedAgents
 from services.memory.policies.agent_folders import AgentFoldersPolicies
 from services.memory.policies.archives import ArchivePolicies
 from services.memory.policies.blocks import BlockPolicies
+from services.memory.policies.reembedding import ReembeddingPolicies
 
 
 class Policies:
@@ -21,6 +22,7 @@ class Policies:
         self.blocks = BlockPolicies(bus, attached)
         self.archives = ArchivePolicies(bus, archives, clock, ids)
         self.agent_folders = AgentFoldersPolicies(bus, attached)
+        self.reembedding = ReembeddingPolicies(bus, archives, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
         """What was an agent's alone goes with it."""

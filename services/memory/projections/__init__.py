@@ -16,12 +16,18 @@ from libs.contracts.archives import (
 )
 from libs.contracts.bus_messages import Event
 from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.reembedding import (
+    ArchiveEmbeddingChanged,
+    ArchiveReembedded,
+    PassageEmbedded,
+)
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.agent_folders import project_agent_folders
 from services.memory.projections.archives import project_archive, project_passage
 from services.memory.projections.blocks import project_block
 from services.memory.projections.files import project_file
 from services.memory.projections.folders import project_folder
+from services.memory.projections.reembedding import project_reembedding
 from services.memory.projections.tables import READ_MODELS
 
 __all__ = ["READ_MODELS", "project"]
@@ -53,3 +59,5 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_file(event, org, rows)
         case AgentFoldersEvent():
             project_agent_folders(event, org, rows)
+        case ArchiveEmbeddingChanged() | ArchiveReembedded() | PassageEmbedded():
+            project_reembedding(event, org, rows)

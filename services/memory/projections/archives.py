@@ -18,6 +18,7 @@ from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import (
     ARCHIVE_AGENTS,
+    ARCHIVE_REEMBEDDINGS,
     ARCHIVE_REMOVALS,
     ARCHIVES,
     PASSAGES,
@@ -50,6 +51,7 @@ def project_archive(event: Event, org: str, rows: RowWrites) -> None:
         case ArchiveDeleted():
             rows.delete(ARCHIVES, "id", archive_id)
             rows.delete(ARCHIVE_AGENTS, "archive_id", archive_id)
+            rows.delete(ARCHIVE_REEMBEDDINGS, "id", archive_id)
             rows.upsert(ARCHIVE_REMOVALS, {"id": archive_id, "org": org, "deleted_at": at})
         case ArchiveEmptied():
             rows.delete(ARCHIVE_REMOVALS, "id", archive_id)

@@ -9,11 +9,12 @@ PASSAGES = Table("passages", aggregate="owner_id", kept=("large",))
 ARCHIVES = Table("archives")
 ARCHIVE_AGENTS = Table("archive_agents", aggregate="archive_id")
 ARCHIVE_REMOVALS = Table("archive_removals")
+ARCHIVE_REEMBEDDINGS = Table("archive_reembeddings")
 FOLDERS = Table("folders")
 FILES = Table("files")
 AGENT_FOLDERS = Table("agent_folders", aggregate="owner_id")
 OPEN_FILES = Table("open_files", aggregate="owner_id")
 READ_MODELS = (
-    *(BLOCKS, PASSAGES, ARCHIVES, ARCHIVE_AGENTS, ARCHIVE_REMOVALS),
+    *(BLOCKS, PASSAGES, ARCHIVES, ARCHIVE_AGENTS, ARCHIVE_REMOVALS, ARCHIVE_REEMBEDDINGS),
     *(FOLDERS, FILES, AGENT_FOLDERS, OPEN_FILES),
 )

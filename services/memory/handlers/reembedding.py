@@ -1,0 +1,83 @@
+"""Commands that embed an archive by another model: a few passages at a time, each time durable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from libs.bus.command_dispatcher import Handler
+from libs.contracts.archives import Embedding
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
+from libs.embeddings.ports import EmbeddingFailed
+from libs.embeddings.vector_text import packed
+from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.domain.archive import Archive, missing_archive
+from services.memory.domain.passage import Passage
+from services.memory.domain.reembedding import change_embedding, embed_passage, end_reembedding
+from services.memory.handlers.embedding_refusals import not_embedded
+from services.memory.handlers.ports import HandlerPorts
+
+PASSAGES_REEMBEDDED_AT_ONCE = 100
+PROBE = "Does this model answer?"
+
+
+class ReembeddingHandlers:
+    """What becomes of an archive that gets another model."""
+
+    def __init__(self, ports: HandlerPorts) -> None:
+        self.clock = ports.clock
+        self.archives = ports.archives
+        self.embedders = ports.embedders
+
+    def table(self) -> Mapping[type[Command], Handler]:
+        """Which command goes where."""
+        return {
+            ChangeArchiveEmbedding: self.change_embedding,
+            ReembedPassages: self.reembed_passages,
+        }
+
+    async def change_embedding(
+        self, command: ChangeArchiveEmbedding, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Embed an archive by another model from now on, if that answers."""
+        try:
+            embedder = self.embedders.for_config(command.embedding_config)
+            await embedder.embed([PROBE])
+        except EmbeddingFailed as failed:
+            return not_embedded(failed)
+        archive = await work.load(Archive, command.archive_id)
+        refused = change_embedding(
+            archive,
+            command.embedding_config,
+            model=embedder.model,
+            dimensions=embedder.dimensions,
+            at=self.clock.now(),
+            actor=work.context.actor,
+        )
+        return refused or Accepted()
+
+    async def reembed_passages(
+        self, command: ReembedPassages, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Embed the next passages that have another model's vector; none is left at the end."""
+        org, archive_id = work.context.org, command.archive_id
+        found = await self.archives.collections(org, [archive_id])
+        if not found:
+            return missing_archive(archive_id)
+        try:
+            embedder = self.embedders.for_config(found[0].embedding_config)
+            waiting = await self.archives.passages_to_embed(
+                org, archive_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
+            )
+            vectors = await embedder.embed([text for _, text in waiting]) if waiting else []
+        except EmbeddingFailed as failed:
+            return not_embedded(failed)
+        at = self.clock.now()
+        if not waiting:
+            end_reembedding(await work.load(Archive, archive_id), at=at)
+        for (passage_id, _), vector in zip(waiting, vectors, strict=True):
+            embedding = Embedding(
+                model=embedder.model, dimensions=len(vector), vector=packed(vector)
+            )
+            embed_passage(await work.load(Passage, passage_id), embedding, at=at)
+        return Accepted(result={"embedded": len(waiting)})

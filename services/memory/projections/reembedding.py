@@ -1,0 +1,50 @@
+"""Archives that are embedded by another model, and their passages, as rows."""
+
+from __future__ import annotations
+
+from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.letta.agent_state import timestamp
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.reembedding import (
+    ArchiveEmbeddingChanged,
+    ArchiveReembedded,
+    PassageEmbedded,
+)
+from libs.eventstore.read_model_rows import RowWrites
+from services.memory.projections.passages import embedding_columns
+from services.memory.projections.tables import ARCHIVE_REEMBEDDINGS, ARCHIVES, PASSAGES
+
+
+def project_reembedding(event: Event, org: str, rows: RowWrites) -> None:
+    """What an event does to them."""
+    known: JsonObject = {"id": event.originator_id, "version": event.originator_version}
+    match event:
+        case ArchiveEmbeddingChanged():
+            doc: JsonObject = {
+                "embedding_config": plain(event.embedding_config),
+                "last_updated_by_id": event.changed_by_id,
+                "updated_at": timestamp(event.timestamp),
+            }
+            rows.patch(ARCHIVES, {**known, "doc": doc})
+            rows.upsert(
+                ARCHIVE_REEMBEDDINGS,
+                {
+                    "id": event.originator_id,
+                    "org": org,
+                    "model": event.model,
+                    "dimensions": event.dimensions,
+                    "previous_config": plain(event.previous_config),
+                    "started_at": event.timestamp.isoformat(),
+                },
+            )
+        case ArchiveReembedded():
+            rows.patch(ARCHIVES, known)
+            rows.delete(ARCHIVE_REEMBEDDINGS, "id", event.originator_id)
+        case PassageEmbedded():
+            one = event.embedding
+            rows.patch(PASSAGES, {**known, **embedding_columns(one.model, one.vector)})
+
+
+def plain(config: EmbeddingConfig | None) -> JsonObject | None:
+    """A config as rows have it."""
+    return None if config is None else config.model_dump(mode="json")

@@ -1,0 +1,140 @@
+"""An archive gets another embedding model: bit by bit, and nothing twice (MEM-15)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from libs.contracts.archives import (
+    CreateArchive,
+    DeletePassages,
+    InsertPassages,
+    NewPassage,
+    SearchPassages,
+)
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Rejected
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
+from libs.embeddings.hash_embedder import MODEL, HashEmbedder
+from libs.embeddings.ports import Embedder, EmbeddingUnavailable, Vector
+from libs.eventstore.event_decoding import event_of
+from libs.eventstore.read_model_rows import RowWrites
+from services.memory.handlers import reembedding
+from services.memory.projections import project
+from tests.unit.memory.test_memory_service import Memory
+
+ARCHIVE = "archive-1"
+OTHER = EmbeddingConfig(
+    embedding_endpoint_type="openai",
+    embedding_model="other",
+    embedding_dim=32,
+    handle="other/words",
+)
+TEXTS = [f"fact{n} about mountains" for n in range(10)]
+
+
+class Away(HashEmbedder):
+    """A model that may not answer."""
+
+    away = False
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        if self.away:
+            raise EmbeddingUnavailable("the model is away: try again")
+        return await super().embed(texts)
+
+
+class Both:
+    """Keeps the contract of `Embedders`: the default, and another of other vectors."""
+
+    def __init__(self) -> None:
+        self.old = Away()
+        self.new = Away("other/words", 32)
+
+    def for_config(self, config: EmbeddingConfig | None) -> Embedder:
+        return self.new if config else self.old
+
+
+async def begun(embedders: Both) -> Memory:
+    memory = await Memory(embedders).start()
+    await memory.ask(CreateArchive(archive_id=ARCHIVE, name="Facts"), "m-1")
+    passages = [NewPassage(id=f"passage-{n}", text=text) for n, text in enumerate(TEXTS)]
+    await memory.ask(InsertPassages(archive_id=ARCHIVE, passages=passages), "m-2")
+    return memory
+
+
+def models(memory: Memory) -> list[str]:
+    rows = memory.rows("passages")
+    return [rows[f"passage-{n}"]["embedding_model"] for n in range(len(TEXTS))]
+
+
+async def found(memory: Memory, query: str) -> set[str]:
+    search = SearchPassages(asker=f"search-{query}", query=query, collection_ids=[ARCHIVE])
+    reply = await memory.ask(search, f"m-{query}")
+    assert isinstance(reply, Accepted), reply
+    passages: Any = reply.result["passages"]
+    return {one["doc"]["text"] for one in passages}
+
+
+async def test_after_a_crash_it_goes_on_where_it_was_and_searches_find_everything_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reembedding, "PASSAGES_REEMBEDDED_AT_ONCE", 3)
+    embedders = Both()
+    memory = await begun(embedders)
+    change = ChangeArchiveEmbedding(archive_id=ARCHIVE, embedding_config=OTHER)
+    assert isinstance(await memory.ask(change, "m-3"), Accepted)
+    assert isinstance(await memory.ask(change, "m-4"), Accepted), "twice is once"
+    assert len(memory.rows("archive_reembeddings")) == 1
+    step = ReembedPassages(archive_id=ARCHIVE)
+    assert await memory.ask(step, "m-5") == Accepted(result={"embedded": 3})
+    embedders.new.away = True  # as is whoever did it
+    refused = await memory.ask(step, "m-6")
+    assert isinstance(refused, Rejected)
+    assert "try again" in refused.reason
+    assert models(memory) == ["other/words"] * 3 + [MODEL] * 7, "what is done stays done"
+
+    embedders.new.away = False
+    assert await found(memory, "mountains") == {*TEXTS}, "by the old vector or the new one"
+    embedders.old.away = True
+    assert {*TEXTS[:3]} <= await found(memory, "about mountains"), "the old model may be gone"
+    deleted = DeletePassages(archive_id=ARCHIVE, passage_ids=["passage-9"])
+    assert isinstance(await memory.ask(deleted, "m-7"), Accepted)
+
+    embedders.new.texts = 0
+    await memory.policies().reembedding.sweep()
+    assert embedders.new.texts == 6, "nothing is embedded twice"
+    assert {row["embedding_model"] for row in memory.rows("passages").values()} == {"other/words"}
+    assert memory.rows("archive_reembeddings") == {}
+    archive = memory.rows("archives")[ARCHIVE]
+    assert archive["doc"]["embedding_config"]["handle"] == "other/words"
+    await memory.policies().reembedding.sweep()
+    assert await found(memory, "the mountains") == {*TEXTS[:9]}
+
+
+async def test_a_model_that_does_not_answer_is_not_chosen() -> None:
+    embedders = Both()
+    memory = await begun(embedders)
+    embedders.new.away = True
+    change = ChangeArchiveEmbedding(archive_id=ARCHIVE, embedding_config=OTHER)
+    assert isinstance(await memory.ask(change, "m-3"), Rejected)
+    assert memory.rows("archive_reembeddings") == {}
+    missing = ChangeArchiveEmbedding(archive_id="archive-2")
+    assert isinstance(await memory.ask(missing, "m-4"), Rejected)
+
+
+async def test_rows_are_made_again_from_events_and_nothing_is_embedded() -> None:
+    embedders = Both()
+    memory = await begun(embedders)
+    await memory.ask(ChangeArchiveEmbedding(archive_id=ARCHIVE, embedding_config=OTHER), "m-3")
+    await memory.policies().reembedding.sweep()
+    before, calls = memory.rows("passages"), (embedders.old.calls, embedders.new.calls)
+    tables: Any = {}
+    for stored in memory.schema.committed:
+        rows = RowWrites()
+        project(event_of("memory", stored), DEFAULT_ORG, rows)
+        rows.apply(tables)
+    assert {row["id"]: row for row in tables["passages"].values()} == before
+    assert (embedders.old.calls, embedders.new.calls) == calls

@@ -244,6 +244,7 @@ async def things(base_url: str) -> dict[str, str]:
         "passage_id": passage["id"],
         "memory_id": passage["id"],
         "folder_id": folder["id"],
+        "source_id": folder["id"],
         "folder_name": folder["name"],
         "file_id": "file-00000000-0000-4000-8000-000000000000",  # it would need a form
         "run_id": run["id"],

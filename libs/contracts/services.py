@@ -129,7 +129,10 @@ SERVICES = (
     ),
     Service(
         name="api",
-        environment=("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS),
+        environment=(
+            *("HEELER_PASSWORD", "LETTA_SERVER_PASSWORD", ENCRYPTION_KEYS),
+            *("HEELER_FILE_MIB_MAX", "HEELER_FILES_MIB_MAX"),
+        ),
         serves_clients=True,
     ),
 )

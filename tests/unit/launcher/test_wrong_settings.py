@@ -61,6 +61,8 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service_and_api, "HEELER_PING_SECONDS", SECONDS, "a number of seconds above 0"),
     (service_and_api, "HEELER_LISTEN_DESCRIPTOR", NUMBERS, "a number from 0 to"),
     (service_and_api, "HEELER_HTTP_CONNECTIONS_MAX", [*NUMBERS, "0"], "a number from 1 to"),
+    (service_and_api, "HEELER_FILE_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
+    (service_and_api, "HEELER_FILES_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
     *(
         (deadlines, f"HEELER_{what}_SECONDS_MAX", SECONDS, "a number of seconds above 0")
         for what in ("RUN", "STEP", "TOOL", "APPROVAL")

@@ -1,0 +1,296 @@
+"""Files on the way from upload to search: after crashes, in outages, beside others."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator
+from typing import IO, Any
+
+import pytest
+
+from libs.bus.command_dispatcher import CommandDispatcher
+from libs.bus.ports import IncomingCommand
+from libs.contracts.bus_messages import Accepted, Command, Context
+from libs.contracts.files import AddFile, CreateFolder, DeleteFolder
+from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
+from libs.embeddings.ports import EmbeddingUnavailable, Vector
+from libs.eventstore.in_memory import InMemoryEventStore
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.unit_of_work import Repository
+from services.memory.adapters.file_parsing.parser import Unparsable
+from services.memory.adapters.file_queries import DueFile
+from services.memory.adapters.file_texts import lines_of
+from services.memory.adapters.uploaded_files import UploadGone
+from services.memory.domain.text_segments import Segment
+from services.memory.engine.file_processing import (
+    FILES_OF_ORG_AT_ONCE_MAX,
+    FileProcessing,
+    FileProcessingPorts,
+)
+from services.memory.handlers.files import FileHandlers
+from services.memory.handlers.folders import FolderHandlers
+from services.memory.handlers.ports import FolderPorts
+from services.memory.projections import project
+from tests.contract.file_examples import FILE, FOLDER, SHA256
+from tests.unit.agent.world import CountingIds, FakeClock
+from tests.unit.folders import InMemoryFolderQueries, embedding_config, not_processed
+
+LONG = "".join(f"Line {number} says what it says.\n" for number in range(4_000)).encode()
+
+
+class Texts:
+    """Keeps the contract of `FileTexts`, in memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, int], tuple[Segment, int, int]] = {}
+
+    async def write(
+        self, org: str, file_id: str, text_id: str, segment: Segment, first: int, chunks: int
+    ) -> None:
+        key = (text_id, segment.number)
+        assert key not in self.rows, "a segment is written once"
+        self.rows[key] = (segment, first, chunks)
+
+    async def with_chunk(self, org: str, text_id: str, chunk: int) -> tuple[Segment, int]:
+        found = [
+            (segment, first)
+            for (text, _), (segment, first, chunks) in self.rows.items()
+            if text == text_id and first <= chunk < first + chunks
+        ]
+        return found[0]
+
+    async def lines(self, org: str, file_id: str, first: int, last: int) -> list[str]:
+        return lines_of([(one.first_line, one.text) for one, *_ in self.rows.values()], first, last)
+
+    async def remove(self, text_id: str) -> None:
+        self.rows = {key: row for key, row in self.rows.items() if key[0] != text_id}
+
+    async def unnamed(self, limit: int) -> list[str]:
+        return []
+
+
+class Parser:
+    """Reads nothing but plain text."""
+
+    async def parse(self, kind: str, file: IO[bytes]) -> AsyncGenerator[str]:
+        text = file.read().decode()
+        if text.startswith("bad"):
+            raise Unparsable("It is bad: make it good")
+        yield text
+
+
+class Flaky(HashEmbedder):
+    """Does not answer while it is `down`; a process may die in the midst of it."""
+
+    down = False
+    dies_at = -1
+
+    async def embed(self, texts: Any) -> list[Vector]:
+        if self.down:
+            raise EmbeddingUnavailable("The model does not answer: is it started?")
+        if self.calls == self.dies_at:
+            self.dies_at = -1
+            raise asyncio.CancelledError
+        return await super().embed(texts)
+
+
+class World:
+    """The memory service as far as files go."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.database = InMemoryDatabase(lambda: self.clock.seconds)
+        self.schema = self.database.schema("memory")
+        self.embedder = Flaky()
+        self.texts = Texts()
+        self.uploads: dict[str, bytes] = {}
+        self.starts = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin as a new process, of which nobody knows anything any more."""
+        self.starts += 1
+        store = InMemoryEventStore(self.database, "memory", f"memory-{self.starts}")
+        self.repository = Repository(store, "memory", project)
+        queries = InMemoryFolderQueries(self.database)
+        ports: Any = type("Ports", (), {})()
+        ports.clock = self.clock
+        ports.folders = FolderPorts(queries, embedding_config, not_processed)
+        handlers = {**FolderHandlers(ports).table(), **FileHandlers(ports).table()}
+        self.shell = CommandDispatcher(self.repository, handlers)
+        self.processing = FileProcessing(
+            FileProcessingPorts(
+                repository=self.repository,
+                queries=self,
+                uploads=self,
+                texts=self.texts,
+                parser=Parser(),
+                embedders=OneEmbedder(self.embedder),
+                clock=self.clock,
+                ids=CountingIds(),
+                committed=lambda: None,
+            )
+        )
+
+    async def opened(self, org: str, file_id: str, size: int) -> IO[bytes]:
+        if file_id not in self.uploads:
+            raise UploadGone(f"0 of {size} bytes are there")
+        return io.BytesIO(self.uploads[file_id])
+
+    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
+        now = self.clock.now().isoformat()
+        return [
+            DueFile(str(row["id"]), str(row["org"]))
+            for row in self.schema.rows("files")
+            if row["status"] not in ("completed", "error") and str(row["due_at"]) <= now
+        ][:limit]
+
+    async def orphans(self, limit: int) -> list[DueFile]:
+        known = {row["id"] for row in self.schema.rows("folders")}
+        return [
+            DueFile(str(row["id"]), str(row["org"]))
+            for row in self.schema.rows("files")
+            if row["folder_id"] not in known
+        ][:limit]
+
+    async def tell(self, command: Command, org: str = "org-1") -> Accepted:
+        name = f"{command.topic}-{command.target}-{getattr(command, 'file_id', '')}"
+        incoming = IncomingCommand(
+            name=f"memory.{command.topic}",
+            schema_version=1,
+            payload=command.model_dump_json().encode(),
+            context=Context(name, org=org),
+        )
+        reply = await self.shell.answer(incoming)
+        assert isinstance(reply, Accepted), reply
+        return reply
+
+    async def upload(self, data: bytes, file_id: str = FILE, org: str = "org-1") -> None:
+        folder = f"{FOLDER}{org}"
+        if folder not in {row["id"] for row in self.schema.rows("folders")}:
+            await self.tell(CreateFolder(folder_id=folder, name="f"), org)
+        self.uploads[file_id] = data
+        await self.tell(
+            AddFile(
+                file_id=file_id,
+                folder_id=folder,
+                name=f"{file_id}.txt",
+                file_type="text/plain",
+                file_size=len(data),
+                sha256=SHA256,
+            ),
+            org,
+        )
+
+    async def sweep(self) -> None:
+        """One sweep, and all that it begins."""
+        await self.processing.sweep()
+        await asyncio.gather(*self.processing.tasks.values(), return_exceptions=True)
+        await asyncio.sleep(0)
+
+    def file(self, file_id: str = FILE) -> Any:
+        [row] = [row for row in self.schema.rows("files") if row["id"] == file_id]
+        return row
+
+    def passages(self) -> list[Any]:
+        return sorted(self.schema.rows("passages"), key=lambda row: str(row["created_at"]))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_file_becomes_chunks_in_its_order(world: World) -> None:
+    await world.upload(LONG)
+    await world.sweep()
+
+    row = world.file()
+    assert (row["status"], row["lines"], row["chars"]) == ("completed", 4_000, len(LONG))
+    assert row["total_chunks"] == row["chunks_embedded"] == len(world.passages()) > 100
+    shown = "\n".join(str(one["text"]) for one in world.passages())
+    assert all(f"Line {number} " in shown for number in range(4_000))
+    assert await world.texts.lines("org-1", FILE, 3_000, 3_001) == [
+        "Line 2999 says what it says.",
+        "Line 3000 says what it says.",
+    ]
+
+
+async def test_a_process_that_dies_embeds_nothing_twice(world: World) -> None:
+    """After each batch the next process goes on where the last one stood."""
+    await world.upload(LONG)
+    deaths = 0
+    while world.file()["status"] not in ("completed", "error"):
+        world.embedder.dies_at = world.embedder.calls + 1
+        await world.sweep()
+        world.clock.seconds += 60
+        world.start()
+        deaths += 1
+
+    row = world.file()
+    assert row["status"] == "completed"
+    assert deaths > 3
+    assert world.embedder.texts == row["total_chunks"] == len(world.passages())
+
+
+async def test_a_model_that_is_down_is_waited_for(world: World) -> None:
+    world.embedder.down = True
+    await world.upload(b"some words\n")
+    for _ in range(3):
+        await world.sweep()
+        world.clock.seconds += 1
+    row = world.file()
+    assert row["status"] == "pending"
+    assert row["error_message"] == "The model does not answer: is it started?"
+
+    world.embedder.down = False
+    world.clock.seconds += 60
+    await world.sweep()
+    assert (world.file()["status"], world.file()["error_message"]) == ("completed", None)
+
+
+async def test_a_model_that_stays_down_is_given_up(world: World) -> None:
+    world.embedder.down = True
+    await world.upload(b"some words\n")
+    for _ in range(100):
+        await world.sweep()
+        world.clock.seconds += 700
+
+    assert world.file()["status"] == "error"
+    assert "upload it again" in world.file()["error_message"]
+
+
+@pytest.mark.parametrize(("data", "words"), [(b"bad", "make it good"), (None, "upload it again")])
+async def test_what_cannot_be_read_ends_with_a_reason(
+    world: World, data: bytes | None, words: str
+) -> None:
+    await world.upload(data or b"good")
+    if data is None:
+        del world.uploads[FILE]
+    await world.sweep()
+
+    assert world.file()["status"] == "error"
+    assert words in world.file()["error_message"]
+
+
+async def test_an_organisation_with_many_files_leaves_room_for_others(world: World) -> None:
+    for number in range(FILES_OF_ORG_AT_ONCE_MAX + 3):
+        await world.upload(b"words", f"{FILE}{number}")
+    await world.processing.sweep()
+    assert len(world.processing.tasks) == FILES_OF_ORG_AT_ONCE_MAX
+    assert world.processing.room("org-2")
+    assert not world.processing.room("org-1")
+    await asyncio.gather(*world.processing.tasks.values())
+
+
+async def test_the_files_of_a_deleted_folder_go_with_it(world: World) -> None:
+    await world.upload(LONG)
+    await world.upload(b"words", f"{FILE}2")
+    await world.sweep()
+    await world.tell(DeleteFolder(folder_id=f"{FOLDER}org-1"))
+    world.processing.deleted_somewhere()
+    await world.sweep()
+
+    assert world.schema.rows("files") == []
+    assert world.passages() == []

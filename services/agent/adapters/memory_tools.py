@@ -4,6 +4,7 @@ to it."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from pydantic import BaseModel
 
@@ -24,7 +25,9 @@ from services.agent.adapters.block_file_tools import BlockFileTools
 from services.agent.adapters.block_texts import Text
 from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.folder_queries import MemoryQueries
+from services.agent.adapters.message_search import MessageSearch
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
+from services.agent.adapters.voice_memory_tools import VoiceMemoryTools
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 
@@ -83,10 +86,14 @@ class RethinkUserMemory(BaseModel):
     new_memory: Text
 
 
+class MemoryToolQueries(MemoryQueries, MessageSearch, Protocol):
+    """What memory tools read."""
+
+
 class MemoryTools:
     """Keeps the contract of `ToolOwner`."""
 
-    def __init__(self, bus: Bus, queries: MemoryQueries, clock: Clock) -> None:
+    def __init__(self, bus: Bus, queries: MemoryToolQueries, clock: Clock) -> None:
         self.commands = BlockCommands(bus, queries)
         files = BlockFileTools(self.commands)
         self.runners: dict[str, Runner] = {
@@ -102,6 +109,7 @@ class MemoryTools:
             "memory": files.memory,
             "memory_apply_patch": files.memory_apply_patch,
             **ArchivalMemoryTools(bus, clock).runners(),
+            **VoiceMemoryTools(bus, queries, clock).runners(),
             **FileTools(bus, queries).runners,
         }
 

@@ -26,7 +26,7 @@ from services.agent.domain.agent import AgentDesign
 from services.agent.settings import TOOL_SECONDS_MAX
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 
-UNBUILT = "store_memories"  # and it may not run twice
+TAKEN_AWAY = "store_memories"  # it may not run twice
 OLDER_TOOLS = [
     "conversation_search_date",
     "core_memory_append",
@@ -38,7 +38,7 @@ OLDER_TOOLS = [
 ]
 DESIGN = AgentDesign(
     config=CONFIG.model_copy(update={"timezone": "Europe/Berlin"}),
-    tools=[*TOOLS, UNBUILT, *OLDER_TOOLS],
+    tools=[*TOOLS, TAKEN_AWAY, *OLDER_TOOLS],
     tags=[],
     block_ids=[BLOCK, SHARED_BLOCK],
 )
@@ -95,6 +95,13 @@ def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> ToolRoute
     return tool_router(
         bus, queries or ToldQueries(), clock or TickingClock(), policies=ToolPolicies
     )
+
+
+def without(tools: ToolRouter, name: str) -> None:
+    """Let nobody carry out calls of a tool of the memory service."""
+    memory = tools.owners["memory"]
+    assert isinstance(memory, MemoryTools)
+    del memory.runners[name]
 
 
 async def run(tools: ToolRouter, name: str, arguments: Any) -> ToolResult:
@@ -244,7 +251,9 @@ class TestCalls:
         assert "memory_insert" in result.text
 
     async def test_a_tool_that_is_not_built_says_so(self) -> None:
-        result = await run(runner(), UNBUILT, {"chunks": []})
+        tools = runner()
+        without(tools, TAKEN_AWAY)
+        result = await run(tools, TAKEN_AWAY, {"chunks": []})
         assert result.status == "error"
         assert "not built yet" in result.text
 
@@ -286,12 +295,9 @@ class TestCalls:
     def test_only_what_does_something_twice_may_not_run_twice(self) -> None:
         tools = runner()
         assert all(tools.idempotent(name, DESIGN) for name in TOOLS)
-        unbuilt = UNBUILT
-        assert tools.idempotent(unbuilt, DESIGN), "it is not built, so it does nothing"
-        memory = tools.owners["memory"]
-        assert isinstance(memory, MemoryTools)
-        memory.runners[unbuilt] = memory.memory_insert
-        assert not tools.idempotent(unbuilt, DESIGN)
+        assert not tools.idempotent(TAKEN_AWAY, DESIGN)
+        without(tools, TAKEN_AWAY)
+        assert tools.idempotent(TAKEN_AWAY, DESIGN), "nobody carries it out, so it does nothing"
 
 
 class TestSearch:

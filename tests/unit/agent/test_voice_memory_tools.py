@@ -1,0 +1,84 @@
+"""The tools of agents for voice: what is kept of a transcript, and what is found again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from libs.contracts.archives import InsertPassages, SearchPassages
+from libs.contracts.bus_messages import Accepted
+from libs.contracts.conversation import ToolCall
+from services.agent.adapters.message_search import FoundMessage
+from services.agent.domain.active_run import ToolResult
+from services.agent.domain.agent import AgentDesign
+from tests.contract.examples import AGENT, CONFIG, RUN, STEP
+from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner
+
+AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
+TRANSCRIPT = "Transcript:\n0. user: I sing.\n1. assistant: Nice.\n2. user: In Bern.\nThe end"
+DESIGN = AgentDesign(
+    config=CONFIG, tools=["search_memory", "store_memories"], tags=[], block_ids=[]
+)
+
+
+async def run(name: str, arguments: Any, said: str, **answer: Any) -> tuple[ToolResult, ToldBus]:
+    bus = ToldBus(Accepted(result=answer))
+    tools = runner(bus, ToldQueries([FoundMessage("user", AT, said)] if said else []))
+    call = ToolCall(id="call_1", name=name, arguments=json.dumps(arguments))
+    return await tools.run(call, DESIGN, RUN, STEP, CONTEXT), bus
+
+
+async def test_ranges_of_a_transcript_are_stored_with_what_they_say() -> None:
+    chunks = [
+        {"start_index": 0, "end_index": 1, "context": "She sings."},
+        {"start_index": 2, "end_index": 99, "context": "She lives in Bern."},
+    ]
+    result, bus = await run("store_memories", {"chunks": chunks}, TRANSCRIPT)
+    assert result == ToolResult("success", "2 memories are stored.")
+    [(command, _)] = bus.sent
+    assert isinstance(command, InsertPassages)
+    assert command.agent_id == AGENT
+    assert [one.text for one in command.passages] == [
+        "She sings.\nuser: I sing.\nassistant: Nice.",
+        "She lives in Bern.\nuser: In Bern.",
+    ]
+    again, same = await run("store_memories", {"chunks": chunks}, TRANSCRIPT)
+    assert (again, same.sent) == (result, bus.sent), "the same call is the same command"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "said", "words"),
+    [
+        ([{"start_index": 7, "end_index": 9, "context": ""}], TRANSCRIPT, "the lines are 0 to 2"),
+        ([{"start_index": 0, "end_index": 1, "context": ""}], "Hello", "no transcript"),
+        ([{"start_index": 0, "end_index": 1, "context": ""}], "", "no transcript"),
+        ([], TRANSCRIPT, "chunks"),
+        ([{"start_index": -1, "end_index": 1, "context": ""}], TRANSCRIPT, "start_index"),
+    ],
+    ids=["beyond", "no lines", "nothing", "none", "negative"],
+)
+async def test_what_cannot_be_stored_says_why(chunks: Any, said: str, words: str) -> None:
+    result, bus = await run("store_memories", {"chunks": chunks}, said)
+    assert (result.status, bus.sent) == ("error", [])
+    assert words in result.text
+
+
+async def test_a_search_is_by_the_last_words_of_the_user_and_by_keywords() -> None:
+    passage = {"doc": {"created_at": "2026-05-01T12:00:00Z", "text": "She sings."}}
+    asked = {"convo_keyword_queries": ["sing"], "start_minutes_ago": 60, "end_minutes_ago": 5}
+    result, bus = await run("search_memory", asked, "What do I do?", passages=[passage])
+    [(command, _)] = bus.sent
+    assert isinstance(command, SearchPassages)
+    assert (command.query, command.agent_id) == ("What do I do?", AGENT)
+    after, before = (
+        datetime(2026, 5, 17, 11, 30, tzinfo=UTC),
+        datetime(2026, 5, 17, 12, 25, tzinfo=UTC),
+    )
+    assert (command.after, command.before) == (after, before), "also the wrong way round"
+    assert json.loads(result.text) == {
+        "archival_search_results": [{"timestamp": "2026-05-01T12:00:00Z", "content": "She sings."}],
+        "convo_keyword_search_results": {"sing": ["What do I do?"]},
+    }

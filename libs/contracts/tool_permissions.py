@@ -147,6 +147,22 @@ def forbidden(policies: ToolPolicies | None, caller: Caller, tool: CalledTool) -
     return ""
 
 
+def withheld(policies: ToolPolicies | None, caller: Caller, capability: Capability) -> bool:
+    """Whether some list leaves a capability out; as long as the lists are not known, all are."""
+    if policies is None:
+        return True
+    scopes = (
+        ("organisation", caller.org),
+        ("project", caller.project_id),
+        ("agent", caller.agent_id),
+    )
+    found = [policies.scopes.get((caller.org, *scope)) for scope in scopes]
+    return any(
+        one is not None and one.capabilities is not None and capability not in one.capabilities
+        for one in (policies.system, *found)
+    )
+
+
 def refused_by(allowed: CompiledList, tool: CalledTool, needs: frozenset[str]) -> str:
     """Why one list does not have a tool; empty if it does."""
     names = allowed.tools

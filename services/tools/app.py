@@ -111,7 +111,11 @@ async def wire(
     workspaces.own_users = sandbox.has_own_users
     variables = Variables(sealer, PostgresSandboxSettings(runtime.database))
     queries = PostgresToolRunQueries(runtime.database)
-    agents = AgentStates(PostgresAgentStates(runtime.database), bus)
+    permissions = PostgresToolPermissionQueries(runtime.database)
+    view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
+    policies = CachedView(view, partial(policies_of, allowed))
+    states = PostgresAgentStates(runtime.database)
+    agents = AgentStates(states, bus, lambda: policies.value)
     builtins = built_in(
         sandbox,
         sessions,
@@ -141,9 +145,6 @@ async def wire(
             committed=service.relay.notification.notify,
         )
     )
-    permissions = PostgresToolPermissionQueries(runtime.database)
-    view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
-    policies = CachedView(view, partial(policies_of, allowed))
     await policies.look()
     await service.handle(
         {

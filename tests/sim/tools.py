@@ -15,7 +15,12 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.mcp_servers import DiscoveryReport, KnownMcpTool, SealedMcpConfig
-from libs.contracts.tool_permissions import NO_LIMIT, ToolPermissionsChanged, policies_of
+from libs.contracts.tool_permissions import (
+    NO_LIMIT,
+    ToolPermissionsChanged,
+    ToolPolicies,
+    policies_of,
+)
 from libs.contracts.tool_runs import ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore import failpoints
@@ -181,7 +186,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
                     lambda _: "",
                     Variables(SEALER, NoSandboxSettings()),
                     NoPackages(),
-                    AgentStates(NoAgents(), bus),
+                    AgentStates(NoAgents(), bus, ToolPolicies),
                 ),
                 ToolType.external_mcp: McpRunner(mcp),
             },

@@ -3,7 +3,7 @@ memory blocks is changed there, by the commands that everybody sends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
@@ -16,6 +16,7 @@ from libs.contracts.bus_messages import BUSY, Context, Json, JsonObject, Rejecte
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.memory import Cause, RewriteBlock
+from libs.contracts.tool_permissions import Caller, ToolPolicies, withheld
 from libs.contracts.tool_runs import RunTool
 from services.tools.domain.tool_definition import AGENT_STATE, PYTHON, takes_agent_state
 from services.tools.sandbox.ports import Outcome, Program
@@ -40,9 +41,12 @@ class AgentQueries(Protocol):
 class AgentStates:
     """Gives tools their agents, and writes back what they change."""
 
-    def __init__(self, queries: AgentQueries, bus: Bus) -> None:
+    def __init__(
+        self, queries: AgentQueries, bus: Bus, policies: Callable[[], ToolPolicies | None]
+    ) -> None:
         self.queries = queries
         self.bus = bus
+        self.policies = policies
 
     def wanted(self, tool: ToolState) -> bool:
         """Whether a tool takes its agent."""
@@ -50,10 +54,14 @@ class AgentStates:
         return tool.source_type == PYTHON and AGENT_STATE in source and takes(source)
 
     async def given(self, program: Program, command: RunTool, org: str) -> Program:
-        """The program with its agent, which is None where no agent calls it."""
+        """The program with its agent, which is None where no agent calls it, and has no blocks
+        where a list withholds memory."""
         agent = None
         if command.agent_id:
             agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
+        caller = Caller(org, command.project_id, command.agent_id)
+        if agent and withheld(self.policies(), caller, "memory"):
+            agent = {**agent, "blocks": []}
         own = {name: value for name, value in program.arguments.items() if name != AGENT_STATE}
         source = program.source
         if "from __future__" not in source:  # there annotations are not looked at
@@ -91,6 +99,9 @@ class AgentStates:
     ) -> str:
         """Give blocks their values; returns which did not get theirs and why, empty if all did."""
         agent = await self.queries.agent_state(org, command.agent_id, command.block_ids)
+        caller = Caller(org, command.project_id, command.agent_id)
+        if changed and withheld(self.policies(), caller, "memory"):
+            return "a list of capabilities leaves out `memory`"
         blocks = agent["blocks"] if agent else []
         assert isinstance(blocks, list)
         known = {str(one["id"]): one for one in blocks if isinstance(one, dict)}

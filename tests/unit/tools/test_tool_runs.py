@@ -194,7 +194,7 @@ class Process:
                         self.sandbox.refused,
                         Variables(SEALER, NoSandboxSettings()),
                         NoPackages(),
-                        AgentStates(NoAgents(), InMemoryBus(world.network)),
+                        AgentStates(NoAgents(), InMemoryBus(world.network), ToolPolicies),
                     )
                 },
                 queries=Queries(world.database),

@@ -27,7 +27,7 @@ WORDED_MAX = 2_000
 GRAPH_DIMENSIONS = (384, 768, 1_024, 1_536, 3_072)
 # Where a filter leaves so few, these are compared one by one: a graph would be walked for long
 # until enough of its nodes pass the filter.
-FILTERED_MAX = 4_000
+FILTERED_MAX = 15_000
 SLOW_SECONDS = 0.02  # then it is looked at whether a collection is large
 
 
@@ -184,7 +184,9 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
     if text.strip():
         parameters["text"] = text
         lists += [
-            WORDED.format(words=words, filters=filters, most=WORDED_MAX)
+            WORDED.format(
+                words=words, filters=f"{filters} and {by_word_or_tag(query)}", most=WORDED_MAX
+            )
             for words in ((ALL_WORDS,) if query.vectors else (ALL_WORDS, ANY_WORD))
         ]
     if not lists:
@@ -200,13 +202,11 @@ def filters_of(query: PassageQuery, opaque: bool = False) -> tuple[str, dict[str
     tags = "(p.tags || '{}'::text[])" if opaque else "p.tags"
     created = "(p.created_at + interval '0')" if opaque else "p.created_at"
     parameters: dict[str, Any] = {"org": query.org}
-    conditions = ["p.org = %(org)s"]
-    if len(query.collection_ids) == 1:  # in the order of an index of one collection
-        conditions.append(f"{collection} = %(collection)s")
-        parameters["collection"] = query.collection_ids[0]
-    else:
-        conditions.append(f"{collection} = any(%(collections)s)")
-        parameters["collections"] = query.collection_ids
+    same, named = of_collections(query)
+    parameters |= named
+    conditions = ["p.org = %(org)s", f"{collection} {same}"]
+    if query.tags and not opaque:
+        conditions.append(by_word_or_tag(query))
     for name, condition, value in (
         ("tags", f"{tags} {'@>' if query.tag_match == 'all' else '&&'} %(tags)s", query.tags),
         ("after", f"{created} >= %(after)s", query.after),
@@ -217,3 +217,15 @@ def filters_of(query: PassageQuery, opaque: bool = False) -> tuple[str, dict[str
             conditions.append(condition)
             parameters[name] = value
     return " and ".join(conditions), parameters
+
+
+def of_collections(query: PassageQuery) -> tuple[str, dict[str, Any]]:
+    """What the collection of a passage has to be: one is read in the order of an index."""
+    if len(query.collection_ids) == 1:
+        return "= %(collection)s", {"collection": query.collection_ids[0]}
+    return "= any(%(collections)s)", {"collections": query.collection_ids}
+
+
+def by_word_or_tag(query: PassageQuery) -> str:
+    """The same condition for the indexes of words and of tags, which are used by it alone."""
+    return f'p.collection_id collate "C" {of_collections(query)[0]}'

@@ -10,6 +10,7 @@ import pytest
 from letta_client import APIStatusError, ConflictError, Letta, NotFoundError
 
 from tests.e2e.asking import NOBODY, SECONDS_MAX, is_id, unique
+from tests.e2e.conftest import NewAgent
 from tests.servers import wait_until
 
 TEXT = b"hello file contents\nsecond line\n"
@@ -129,6 +130,20 @@ def test_a_file_is_uploaded_read_and_deleted(kind: str, letta: Letta, http: http
     assert http.get(f"{path}/files").json() == []
     assert http.get(f"{path}/passages").json() == []
     assert http.get(f"{path}/files/{file.id}").status_code == 404
+
+
+@pytest.mark.operation("GET /v1/folders/{folder_id}/agents")
+@pytest.mark.operation("GET /v1/sources/{source_id}/agents")
+def test_a_folder_knows_its_agents(letta: Letta, http: httpx.Client, new_agent: NewAgent) -> None:
+    folder, agent = letta.folders.create(name=unique("folder")), new_agent()
+    assert letta.folders.agents.list(folder.id) == []
+
+    letta.agents.folders.attach(folder.id, agent_id=agent.id)
+    assert letta.folders.agents.list(folder.id) == [agent.id]
+    assert http.get(f"/v1/sources/{folder.id}/agents").json() == [agent.id]
+
+    letta.agents.folders.detach(folder.id, agent_id=agent.id)
+    assert http.get(f"/v1/folders/{folder.id}/agents").json() == []
 
 
 def absent(listed: dict[str, Any]) -> dict[str, Any]:

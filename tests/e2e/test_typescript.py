@@ -58,6 +58,18 @@ ARCHIVES = [
     "PATCH /v1/agents/{agent_id}/archives/attach/{archive_id}",
     "PATCH /v1/agents/{agent_id}/archives/detach/{archive_id}",
 ]
+FOLDERS = [
+    "POST /v1/folders/",
+    "GET /v1/folders/",
+    "GET /v1/folders/{folder_id}",
+    "PATCH /v1/folders/{folder_id}",
+    "DELETE /v1/folders/{folder_id}",
+    "POST /v1/folders/{folder_id}/upload",
+    "GET /v1/folders/{folder_id}/files",
+    "GET /v1/folders/{folder_id}/files/{file_id}",
+    "DELETE /v1/folders/{folder_id}/{file_id}",
+    "GET /v1/folders/{folder_id}/agents",
+]
 RUNS = ["GET /v1/runs/", "GET /v1/runs/{run_id}", "GET /v1/models/", "GET /v1/health/"]
 
 
@@ -71,6 +83,7 @@ FILES = [
     proves("agents.test.mjs", AGENTS, MODERN),
     proves("blocks.test.mjs", [*BLOCKS, "GET /v1/blocks/{block_id}/agents"], MODERN),
     proves("archives.test.mjs", ARCHIVES, MODERN),
+    proves("folders.test.mjs", FOLDERS, MODERN),
     proves("messages.test.mjs", MESSAGES, MODERN),
     proves(
         "runs.test.mjs",

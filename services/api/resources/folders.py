@@ -23,6 +23,7 @@ from services.api.http.handler_helpers import (
 )
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.resources.agents import AGENTS
 from services.api.resources.archives import embedding_config
 
 FOLDERS = Resource(
@@ -37,6 +38,12 @@ PASSAGES_OF_FOLDER = Resource(
     document="""left(v.document, -1) || ', "embedding": null, "embedding_config": ' || coalesce(
         (select d.doc->>'embedding_config' from memory.folder_view d
          where d.id = v.collection_id and d.org = v.org), 'null') || '}'""",
+)
+
+
+OF_FOLDER = (
+    "v.id = any(array(select a.agent_id from memory.agent_folder_view a"
+    " where a.folder_id = %(folder)s and a.org = %(org)s))"
 )
 
 
@@ -164,3 +171,15 @@ async def list_folder_passages(request: AnyRequest, folder_id: str) -> Response[
     page = query_of(request, PassagePage)
     found = filter_of(page, ORG).by_key("v.collection_id = %(folder)s", folder=folder_id)
     return await listed(request, PASSAGES_OF_FOLDER, page, found)
+
+
+@get(
+    ["/v1/folders/{folder_id:str}/agents", "/v1/sources/{folder_id:str}/agents"],
+    opt=returns("ids of agents", query=PassagePage),
+)
+async def list_folder_agents(request: AnyRequest, folder_id: str) -> Response[bytes]:
+    """List the ids of the agents that a folder is attached to, the newest first."""
+    await document_of(request, FOLDERS, folder_id)
+    page = query_of(request, PassagePage)
+    found = filter_of(page, ORG).by_key(OF_FOLDER, folder=folder_id)
+    return await listed(request, AGENTS, page, found, document="to_json(v.id)")

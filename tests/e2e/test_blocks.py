@@ -407,3 +407,21 @@ def test_blocks_renamed_in_one_moment_leave_one_that_the_label_means(
         letta.agents.messages.create(agent.id, messages=says(f"CALL:memory_insert:{insert}"))
         values = [http.get(f"/v1/blocks/{one}").json()["value"] for one in ids]
         assert ["told" in value for value in values] == [one == meant["id"] for one in ids]
+
+
+@pytest.mark.operation("POST /v1/_internal_blocks/")
+@pytest.mark.operation("GET /v1/_internal_blocks/")
+@pytest.mark.operation("DELETE /v1/_internal_blocks/{block_id}")
+@pytest.mark.operation("GET /v1/_internal_blocks/{block_id}/agents")
+def test_internal_blocks_are_blocks_by_another_path(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    label, path = unique("internal"), "/v1/_internal_blocks"
+    made = http.post(f"{path}/", json={"label": label, "value": "x"}).json()
+    assert letta.blocks.retrieve(made["id"]).value == "x"
+    assert http.get(f"{path}/", params={"label": label}).json() == [made]
+    agent = new_agent(block_ids=[made["id"]])
+    attached = http.get(f"{path}/{made['id']}/agents").json()
+    assert [one["id"] for one in attached] == [agent.id]
+    assert http.delete(f"{path}/{made['id']}").json() is None
+    assert http.get(f"{path}/", params={"label": label}).json() == []

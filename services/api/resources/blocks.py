@@ -32,6 +32,8 @@ BLOCKS = Resource(
     document="v.document",
     created_view="memory.created_block_view",
 )
+# V1 has both, and does the same.
+PATHS = ["/v1/blocks", "/v1/_internal_blocks"]
 AGENT_COUNT = (
     "(select count(*) from agent.agent_view a where a.block_ids @> array[v.id] and a.org = v.org)"
 )
@@ -73,7 +75,7 @@ class AttachedAgentPage(Page, Including):
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 50
 
 
-@post("/v1/blocks", status_code=200, opt=returns("block", body=all_request_bodies.CreateBlock))
+@post(PATHS, status_code=200, opt=returns("block", body=all_request_bodies.CreateBlock))
 async def create_block(request: AnyRequest) -> Response[bytes]:
     """Create a memory block."""
     api = api_of(request)
@@ -85,7 +87,7 @@ async def create_block(request: AnyRequest) -> Response[bytes]:
     return await retrieved(request, BLOCKS, block_id)
 
 
-@get("/v1/blocks", opt=returns("blocks", query=BlockPage))
+@get(PATHS, opt=returns("blocks", query=BlockPage))
 async def list_blocks(request: AnyRequest) -> Response[bytes]:
     """List memory blocks, the newest first."""
     return await listed(request, BLOCKS, query_of(request, BlockPage))
@@ -113,14 +115,17 @@ async def update_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     return await retrieved(request, BLOCKS, block_id)
 
 
-@delete("/v1/blocks/{block_id:str}", status_code=200, opt=returns("nothing"))
+@delete([f"{path}/{{block_id:str}}" for path in PATHS], status_code=200, opt=returns("nothing"))
 async def delete_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """Delete a memory block; no agent sees it any more."""
     await api_of(request).send(request, DeleteBlock(block_id=valid_id("block", block_id)))
     return raw(b"null")
 
 
-@get("/v1/blocks/{block_id:str}/agents", opt=returns("agents", query=AttachedAgentPage))
+@get(
+    [f"{path}/{{block_id:str}}/agents" for path in PATHS],
+    opt=returns("agents", query=AttachedAgentPage),
+)
 async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     """List the agents that a block is attached to."""
     await document_of(request, BLOCKS, block_id)

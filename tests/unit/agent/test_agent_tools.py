@@ -356,6 +356,16 @@ class TestSearch:
             assert refused.status == "error"
             assert words in refused.text
 
+    async def test_a_search_has_pages(self) -> None:
+        """MEM-16: of the size that is asked for."""
+        at = datetime(2026, 5, 1, 12, tzinfo=UTC)
+        queries = ToldQueries([FoundMessage("user", at, str(n)) for n in range(7)])
+        wanted = {"query": "tea", "limit": 3, "page": 2}
+        result = await run(runner(queries=queries), "conversation_search", wanted)
+        assert [one["content"] for one in json.loads(result.text.partition(": ")[2])] == ["6"]
+        [search] = queries.searches
+        assert (search.text, search.limit) == ("tea", 9)
+
     async def test_a_search_waits_for_the_store(self) -> None:
         queries = ToldQueries(StoreUnavailable("away"))
         result = await run(runner(queries=queries), "conversation_search", {})

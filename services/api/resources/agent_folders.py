@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.agent_folders import CloseFiles, FileView, OpenFiles
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource, Slice, Where, filter_of
 from services.api.http.client_versions import is_legacy
@@ -59,7 +60,7 @@ class AgentFolderPage(Page):
 class AgentFilePage(Page):
     """A page of the files that an agent sees; `cursor` is the older name of `after`."""
 
-    cursor: str | None = None
+    cursor: Name | None = None
     is_open: Annotated[bool | None, Where("v.is_open = {}")] = None
     limit: Annotated[int | None, Field(ge=0, le=1_000)] = 100
     order_by: Literal["created_at"] = "created_at"

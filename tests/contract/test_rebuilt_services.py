@@ -17,6 +17,12 @@ import pytest
 from deploy.migrate import migrate_all
 from deploy.rebuild import owners, read_models
 from libs.contracts.agent import AgentCreated, AgentRequested
+from libs.contracts.agent_folders import (
+    FilesOpened,
+    FolderAttached,
+    FolderDetached,
+    agent_folders_id,
+)
 from libs.contracts.approvals import ApprovalRequested
 from libs.contracts.archives import (
     ArchiveAttached,
@@ -94,6 +100,7 @@ from tests.servers import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PASSWORDS = {"memory": "m", "tools": "t", "agent": "a", "api": "p"}
+AGENT_FOLDERS = agent_folders_id(AGENT)
 # What happens to one aggregate after the other, by the examples of the events.
 STORIES: dict[str, list[list[type[Event]]]] = {
     "memory": [
@@ -111,6 +118,8 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [FileAdded, FileParsed, FileChunksEmbedded, FileCompleted],
         [FileAdded, FileDelayed, FileFailed],
         [FileAdded, FileDeleted],
+        [FolderAttached, FilesOpened],
+        [FolderAttached, FilesOpened, FolderDetached],
     ],
     "tools": [
         [ToolCreated, ToolChanged],
@@ -169,6 +178,7 @@ def story(number: int, kinds: list[type[Event]]) -> Iterator[Event]:
             PASSAGE,
             FOLDER,
             FILE,
+            AGENT_FOLDERS,
         ):
             text = text.replace(known, f"{known[:-1]}{number}")
         event = kind.model_validate_json(text).model_copy(

@@ -69,6 +69,13 @@ FOLDERS = [
     "GET /v1/folders/{folder_id}/files/{file_id}",
     "DELETE /v1/folders/{folder_id}/{file_id}",
     "GET /v1/folders/{folder_id}/agents",
+    "GET /v1/agents/{agent_id}/folders",
+    "PATCH /v1/agents/{agent_id}/folders/attach/{folder_id}",
+    "PATCH /v1/agents/{agent_id}/folders/detach/{folder_id}",
+    "GET /v1/agents/{agent_id}/files",
+    "PATCH /v1/agents/{agent_id}/files/close-all",
+    "PATCH /v1/agents/{agent_id}/files/{file_id}/open",
+    "PATCH /v1/agents/{agent_id}/files/{file_id}/close",
 ]
 RUNS = ["GET /v1/runs/", "GET /v1/runs/{run_id}", "GET /v1/models/", "GET /v1/health/"]
 

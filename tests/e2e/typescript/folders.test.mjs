@@ -38,6 +38,18 @@ test("a folder and its files come, change and go", async () => {
   await modern.agents.folders.attach(made.id, { agent_id: agent.id });
   assert.deepEqual(await modern.folders.agents.list(made.id), [agent.id]);
 
+  const where_agent = { agent_id: agent.id };
+  assert.deepEqual(
+    (await all(modern.agents.folders.list(agent.id))).map((one) => one.id), [made.id]);
+  const seen = await modern.agents.files.list(agent.id);
+  assert.deepEqual(seen.files.map((one) => [one.file_name, one.is_open]), [[`${name}/n.txt`, true]]);
+  assert.match(seen.files[0].visible_content, /1: hello file contents/);
+  await modern.agents.files.close(file.id, where_agent);
+  assert.deepEqual(await modern.agents.files.open(file.id, where_agent), []);
+  assert.deepEqual(await modern.agents.files.closeAll(agent.id), [`${name}/n.txt`]);
+  await modern.agents.folders.detach(made.id, where_agent);
+  assert.deepEqual(await all(modern.agents.folders.list(agent.id)), []);
+
   await files.delete(file.id, { folder_id: made.id });
   await assert.rejects(files.retrieve(file.id, where), NotFoundError);
   assert.deepEqual(await all(files.list(made.id)), []);

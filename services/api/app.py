@@ -26,14 +26,14 @@ from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
 from services.api import http, resources
 from services.api.adapters.block_history_queries import BlockHistoryQueries
+from services.api.adapters.client_retry_matching import ClientRetries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
-from services.api.adapters.mcp_endpoint import McpEndpoint
+from services.api.adapters.heeler_mcp_server import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search import MessageSearchQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
-from services.api.adapters.retry_exclusions import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health

@@ -26,7 +26,7 @@ from services.agent import app as agent_app
 from services.agent import projections as agent_projections
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.agent import AgentDesign
-from services.api.adapters.retry_exclusions import ClientRetries
+from services.api.adapters.client_retry_matching import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.http.error_responses import as_problem
 from services.api.http.handler_helpers import Api

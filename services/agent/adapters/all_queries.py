@@ -18,8 +18,8 @@ from services.agent.adapters.conversation_queries import (
     PostgresConversationQueries,
 )
 from services.agent.adapters.folder_queries import FolderQueries, PostgresFolderQueries
+from services.agent.adapters.heartbeat_pause_queries import PauseQueries, PostgresPauseQueries
 from services.agent.adapters.message_search import MessageSearch, PostgresMessageSearch
-from services.agent.adapters.pause_queries import PauseQueries, PostgresPauseQueries
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
 from services.agent.adapters.run_and_step_queries import PastRunQueries, PostgresPastRunQueries
 from services.agent.adapters.run_recovery_queries import PostgresRunQueries, RunQueries

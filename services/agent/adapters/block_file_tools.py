@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from libs.contracts.memory import InsertText, ReplaceText
 from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands
-from services.agent.adapters.block_texts import OptionalText
+from services.agent.adapters.block_text_arguments import OptionalText
 from services.agent.adapters.tool_owner_port import Calling, error
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches

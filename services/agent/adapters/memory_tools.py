@@ -22,7 +22,7 @@ from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
-from services.agent.adapters.block_texts import Text
+from services.agent.adapters.block_text_arguments import Text
 from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.folder_queries import MemoryQueries
 from services.agent.adapters.message_search import MessageSearch

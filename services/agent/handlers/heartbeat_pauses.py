@@ -7,7 +7,7 @@ import logging
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import VersionConflict
-from services.agent.adapters.pause_queries import PAUSES_SEEN_MAX, PausedConversation
+from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.domain import heartbeat_pauses
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation

@@ -12,6 +12,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import errors
 from libs.encryption.sealer import Sealer
 from services.api.adapters.block_history_queries import BlockHistoryQueries
+from services.api.adapters.client_retry_matching import ClientRetries
 from services.api.adapters.context_queries import ContextQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
@@ -25,7 +26,6 @@ from services.api.adapters.resource_query_builder import (
     UnknownCursor,
     filter_of,
 )
-from services.api.adapters.retry_exclusions import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import RunQueries
 from services.api.adapters.tag_queries import TagQueries

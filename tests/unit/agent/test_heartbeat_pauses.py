@@ -16,7 +16,7 @@ from libs.contracts.conversation import CancelRuns, ToolCall
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import RequiredBeforeExitToolRule
-from services.agent.adapters.pause_queries import PAUSES_SEEN_MAX, PausedConversation
+from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.domain.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
 from services.agent.handlers.watched_deadlines import LOOKED_SECONDS_MAX, WatchedDeadlines
 from tests.contract.examples import AGENT

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.environment import WrongSetting
+from libs.contracts.environment_values import WrongSetting
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.egress.failures import Forbidden, TooLate
 from libs.egress.guarded_http import Answer, OutgoingRequest
-from libs.egress.provider_endpoints import Endpoint
+from libs.egress.provider_base_urls import Endpoint
 from libs.embeddings.embedded_model import HANDLE, LETTA_FREE, embedded_models
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable
 from services.memory.adapters.embedders import remote_embedder

@@ -9,7 +9,7 @@ from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import Forbidden
 from libs.egress.guarded_http import Bounds, GuardedHttp
-from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
+from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.embedded_model import DIMENSIONS, HANDLE, LETTA_FREE
 from libs.embeddings.ports import Embedder, EmbeddingRefused
 from services.memory.adapters.embedders.local_embedder import LocalEmbedder

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from libs.egress.failures import EgressFailed, Forbidden
 from libs.egress.guarded_http import Answer, OutgoingRequest
-from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
+from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.ports import (
     TEXTS_MAX,
     EmbeddingFailed,

@@ -311,8 +311,6 @@ def test_an_agent_may_begin_with_messages(letta: Letta, new_agent: NewAgent) -> 
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("folder_ids", [f"source-{NOBODY}"]),
-        ("source_ids", [f"source-{NOBODY}"]),
         ("identity_ids", [f"identity-{NOBODY}"]),
         ("from_template", "a-template"),
         ("include_default_source", True),
@@ -343,6 +341,8 @@ def test_an_agent_that_cannot_be_leaves_nothing_behind(letta: Letta, http: httpx
         ({"model": "nope/nope"}, 404, "Handle nope/nope not found"),
         ({"model": "no-slash"}, 400, "no-slash"),
         ({"embedding": "openai/nope"}, 404, "openai/nope"),
+        ({"folder_ids": [f"source-{NOBODY}"]}, 404, f"source-{NOBODY}"),
+        ({"source_ids": [f"source-{NOBODY}"]}, 404, f"source-{NOBODY}"),
         ({"tools": ["nope"]}, 404, "nope"),
         ({"tool_ids": [f"tool-{NOBODY}"]}, 404, f"tool-{NOBODY}"),
         ({"block_ids": [f"block-{NOBODY}"]}, 404, f"block-{NOBODY}"),

@@ -88,7 +88,7 @@ def test_strangers_are_refused(heeler: HeelerInstance) -> None:
 
 
 SECRETS_OF = {
-    "OPENAI_API_KEY": {"agent"},
+    "OPENAI_API_KEY": {"agent", "memory"},  # which embeds
     "ANTHROPIC_API_KEY": {"agent"},
     "https_proxy": {"agent"},
     "HEELER_PASSWORD": {"api"},

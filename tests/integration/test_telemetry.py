@@ -25,6 +25,7 @@ from tests.servers import HeelerInstance, wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
 SEEN_SECONDS_MAX = 60.0
+ANSWER_SECONDS_MAX = 10.0
 
 # What one message with a call of `memory_insert` looks like: of each span its name and its kind,
 # and what is below it. Statements that only read are left out.
@@ -444,15 +445,23 @@ async def test_every_service_answers_the_micro_protocol(heeler: HeelerInstance) 
     client = await nats.connect(heeler.nats_url)
     try:
         for service in names():
-            pong = json.loads((await client.request(f"$SRV.PING.{service}")).data)
+            pong = json.loads(
+                (await client.request(f"$SRV.PING.{service}", timeout=ANSWER_SECONDS_MAX)).data
+            )
             assert (pong["name"], pong["type"]) == (service, "io.nats.micro.v1.ping_response")
-            info = json.loads((await client.request(f"$SRV.INFO.{service}")).data)
+            info = json.loads(
+                (await client.request(f"$SRV.INFO.{service}", timeout=ANSWER_SECONDS_MAX)).data
+            )
             assert [(one["name"], one["subject"]) for one in info["endpoints"]] == [
                 ("metrics", f"{service}.metrics")
             ]
-            text = (await client.request(f"{service}.metrics")).data.decode()
+            text = (
+                await client.request(f"{service}.metrics", timeout=ANSWER_SECONDS_MAX)
+            ).data.decode()
             assert f'service="{service}"' in text
-            stats = json.loads((await client.request(f"$SRV.STATS.{service}")).data)
+            stats = json.loads(
+                (await client.request(f"$SRV.STATS.{service}", timeout=ANSWER_SECONDS_MAX)).data
+            )
             [endpoint] = stats["endpoints"]
             assert endpoint["num_requests"] >= 1
             assert all(name.startswith(service) for name in endpoint["data"]["commands"])

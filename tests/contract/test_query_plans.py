@@ -358,6 +358,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "agent": lambda archives: archives.agent(ORG, AGENT),
         "collections_of": lambda archives: archives.collections_of(ORG, AGENT),
         "collections": lambda archives: archives.collections(ORG, [ARCHIVE]),
+        "named_collections": lambda archives: archives.named_collections(ORG, [ARCHIVE, FOLDER]),
         "passages_left": lambda archives: archives.passages_left(ORG, ARCHIVE, 10),
         "passage_count": lambda archives: archives.passage_count(ORG, ARCHIVE),
         "archive_count": lambda archives: archives.archive_count(ORG),

@@ -161,6 +161,13 @@ def test_the_model_opens_files_and_finds_lines_and_passages(
     for pattern, words in (("(", "missing )"), ("(?=a)", "look-around"), (" ", "empty")):
         told = tool(letta, agent.id, "grep_files", pattern=pattern)
         assert (told.status, words in told.tool_return) == ("error", True), told.tool_return
+    told = tool(letta, agent.id, "semantic_search_files", query="What is the pet named?", limit=1)
+    assert told.status == "success", told.tool_return
+    assert "The cat is called Mia." in told.tool_return
+    assert "notes.md" in told.tool_return
+    assert "Step 1:" not in told.tool_return
+    told = tool(letta, agent.id, "semantic_search_files", query=" ")
+    assert (told.status, "query" in told.tool_return) == ("error", True), told.tool_return
     wanted = [{"file_name": "nope.txt"}]
     told = tool(letta, agent.id, "open_files", file_requests=wanted)
     assert told.status == "error"

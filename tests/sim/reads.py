@@ -286,6 +286,9 @@ class SimArchiveQueries:
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
         return await self.client.ask(lambda: finished(self.twin.collections(org, ids)))
 
+    async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
+        return await self.client.ask(lambda: finished(self.twin.named_collections(org, ids)))
+
     async def all_collections(self, org: str) -> list[Collection]:
         return await self.client.ask(lambda: finished(self.twin.all_collections(org)))
 

@@ -48,6 +48,14 @@ class InMemoryArchiveQueries:
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
         return [one for one in await self.all_collections(org) if one.id in ids]
 
+    async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
+        folders = [
+            Collection(row["id"], config_of(row["doc"]["embedding_config"]))
+            for row in self.rows("folders")
+            if row["org"] == org and row["id"] in ids
+        ]
+        return await self.collections(org, ids) + folders
+
     async def all_collections(self, org: str) -> list[Collection]:
         rows = [row for row in self.rows("archives") if row["org"] == org]
         before = {row["id"]: row for row in self.rows("archive_reembeddings")}

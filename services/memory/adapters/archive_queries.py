@@ -33,6 +33,12 @@ from unnest(%(ids)s::text[]) as wanted(id)
 cross join lateral (select id, org, doc from memory.archives where id = wanted.id limit 1) v
 where v.org = %(org)s"""
 
+NAMED_FOLDERS = """
+select v.id, (v.doc->'embedding_config')::text, null::text
+from unnest(%(ids)s::text[]) as wanted(id)
+cross join lateral (select id, org, doc from memory.folders where id = wanted.id limit 1) v
+where v.org = %(org)s"""
+
 NEWEST = f"""
 select v.id, (v.doc->'embedding_config')::text, {PREVIOUS} from memory.archives v
 where v.org collate "C" = %(org)s order by v.created_at desc, v.id collate "C" desc limit 1000"""
@@ -122,6 +128,10 @@ class ArchiveQueries(Protocol):
         """Those of these archives that the organisation has."""
         ...
 
+    async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
+        """Those of these archives and folders that the organisation has."""
+        ...
+
     async def all_collections(self, org: str) -> list[Collection]:
         """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""
         ...
@@ -176,6 +186,11 @@ class PostgresArchiveQueries:
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
         """Those of these archives that the organisation has."""
         return await found(self.database, NAMED, {"org": org, "ids": ids})
+
+    async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
+        """Those of these archives and folders that the organisation has."""
+        query = f"{NAMED} union all {NAMED_FOLDERS}"
+        return await found(self.database, query, {"org": org, "ids": ids})
 
     async def all_collections(self, org: str) -> list[Collection]:
         """The newest archives of the organisation, `COLLECTIONS_MAX` at most."""

@@ -70,7 +70,7 @@ class PassageSearchHandlers:
     async def visible(self, command: SearchPassages, org: str) -> list[Collection] | Rejected:
         """The collections that a search may look into."""
         if command.collection_ids:
-            return await self.archives.collections(org, command.collection_ids)
+            return await self.archives.named_collections(org, command.collection_ids)
         if not command.agent_id:
             return await self.archives.all_collections(org)
         if await self.archives.agent(org, command.agent_id) is None:

@@ -134,6 +134,7 @@ async def test_a_call_that_goes_wrong_ends_in_its_time_and_the_server_is_asked_a
 ) -> None:
     """R30: crash in a call, hang, garbage, 100 MB, notifications without end."""
     seconds = CALL_SECONDS if "timeout" in kinds else ANSWER_SECONDS
+    assert await said(connections, server, "echo", "hello") == "hello"  # the deadline is the call's
     failed = await failure(connections, server, tool, seconds=seconds)
     assert failed.kind in kinds
     assert failed.may_have_taken_effect
@@ -144,6 +145,7 @@ async def test_a_call_that_goes_wrong_ends_in_its_time_and_the_server_is_asked_a
 async def test_a_call_that_hangs_does_not_hold_up_another(
     connections: SdkConnections, server: McpServerConfig
 ) -> None:
+    assert await said(connections, server, "echo", "hello") == "hello"
     hanging = asyncio.create_task(failure(connections, server, "hang", seconds=CALL_SECONDS))
     began = time.monotonic()
     for number in range(20):

@@ -15,7 +15,7 @@ import yaml
 from deploy import nats_configuration
 from deploy.containers.engine import images
 from deploy.containers.project import read_containers
-from deploy.embedded import postgres_server
+from deploy.embedded import nats_server, postgres_server
 from deploy.embedded.settings import SERVICES
 from deploy.nats_configuration import password_variable
 from libs.bus.service_settings import ServiceSettings
@@ -90,6 +90,7 @@ def test_nats_in_a_container_is_configured_as_the_embedded_one() -> None:
     assert text == nats_configuration.rendered(), "run `python -m deploy.nats_configuration`"
     assert "sync_interval: always" in text
     given = PARTS["nats"]["environment"]
+    assert nats_server.GARBAGE_COLLECTION.items() <= given.items()
     assert {password_variable(user) for user in users()} <= given.keys()
     for service in SERVICES:
         url = PARTS[service]["environment"]["HEELER_NATS_URL"]

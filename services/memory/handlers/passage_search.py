@@ -73,9 +73,10 @@ class PassageSearchHandlers:
             return await self.archives.named_collections(org, command.collection_ids)
         if not command.agent_id:
             return await self.archives.all_collections(org)
-        if await self.archives.agent(org, command.agent_id) is None:
+        found = await self.archives.collections_of(org, command.agent_id)
+        if not found and await self.archives.agent(org, command.agent_id) is None:
             return missing_agent(command.agent_id)
-        return await self.archives.collections_of(org, command.agent_id)
+        return found
 
     async def vectors(self, query: str, visible: Sequence[Collection]) -> tuple[QueryVector, ...]:
         """The query as each model embeds it that a collection is embedded by."""

@@ -16,6 +16,8 @@ from libs.contracts.stream_definitions import store_bytes_max
 PAGE = Path(__file__).resolve().parent / "nats.conf"
 PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
 ANSWER_SECONDS_MAX = 10
+# From the connection to the name and the password: a process on a busy machine may pause there.
+LOGIN_SECONDS_MAX = 10
 HEADER = """\
 # NATS in a container, written by `python -m deploy.nats_configuration`: do not edit it by hand.
 # What it stores is on disk before it is acknowledged, here as in production.
@@ -42,6 +44,7 @@ accounts {{
   $SYS {{ users: [ {user(SYSTEM, passwords)} }} ] }}
 }}
 authorization {{
+  timeout: {LOGIN_SECONDS_MAX}
   users: [
     {user(ADMIN, passwords)} }}
 {"".join(restricted(name, passwords, each) for name, each in permissions().items())}\

@@ -11,12 +11,24 @@ from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parents[1]
 NETWORK = "network_proves"  # the fixture of tests whose Heeler has two processes of each service
+# What takes longest begins first, so that no worker is busy with it when the others are done.
+LONGEST = (
+    "tests/e2e",
+    NETWORK,
+    "tests/integration/test_launcher.py",
+    "tests/sim/test_simulator.py",
+    "tests/integration/test_containers.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/e2e/test_compose.py",
+    "tests/e2e/test_one_process.py",
+    "tests/contract/test_postgres_store.py",
+)
 OF_THEIR_OWN = ("new_heeler(", "HeelerInstance(", "Composed(")
 
 
 class SharedHeelers(LoadFileScheduling):
-    """The files in the order of `testpaths`, which has the longest first: so no worker begins a
-    long one when the others are done. The Heelers that many files share are started once."""
+    """The files in the order in which they were collected. The Heelers that many of them share are
+    started once."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
@@ -24,6 +36,16 @@ class SharedHeelers(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return together(super()._split_scope(nodeid))
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """The others stay in the order of `testpaths`."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> int:
+        return places.get(together(item.nodeid.partition("::")[0]), len(LONGEST))
+
+    items.sort(key=place)
 
 
 @cache

@@ -365,7 +365,7 @@ class HeelerInstance:
         os.kill(pid, signal.SIGKILL)
         return pid
 
-    def wait_restarted(self, name: str, old_pid: int, seconds_max: float = 10.0) -> int:
+    def wait_restarted(self, name: str, old_pid: int, seconds_max: float = 30.0) -> int:
         """The pid of the process that took the place of the killed one."""
 
         def replaced() -> bool:

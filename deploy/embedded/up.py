@@ -13,7 +13,6 @@ import time
 import psutil
 
 from deploy.embedded.api_health import read_health
-from deploy.embedded.service_settings import require_service_settings
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
@@ -40,6 +39,8 @@ DOWN_SECONDS_MAX = 45.0
 
 
 def up(settings: Settings) -> int:
+    from deploy.embedded.service_settings import require_service_settings  # slow to import
+
     started = time.monotonic()
     require_password(settings)
     require_service_settings()

@@ -8,4 +8,4 @@ from tests.chaos.conftest import Proves
 async def test_waiting_runs_are_cancelled_and_deleted_at_once(proves: Proves) -> None:
     verdict = await proves("QUEUE")
 
-    assert verdict.messages == 600
+    assert verdict.messages == 300

@@ -1,4 +1,4 @@
-"""R17: the disk full for half a minute, then room again: all is well within half a minute."""
+"""R17: the disk full for a quarter of a minute, then room again: all is well within half one."""
 
 from __future__ import annotations
 

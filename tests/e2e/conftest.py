@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from letta_client import AsyncLetta, Letta
 from letta_client.types import AgentState
 
 from tests.chosen import in_containers, new_heeler
-from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, unique
+from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, says, unique
 from tests.e2e.node import Node, installed
 from tests.e2e.web import Web, serving
 from tests.mcp_servers.listed import write_list
@@ -151,3 +152,25 @@ def new_agent(letta: Letta) -> NewAgent:
         return letta.agents.create(**{**wanted, **fields})
 
     return make
+
+
+PAUSING: dict[str, Any] = {
+    "agent_type": "memgpt_agent",
+    "tools": ["send_message", "pause_heartbeats"],
+    "include_base_tools": False,
+}
+PAUSE = 'CALL:pause_heartbeats:{"minutes": 0}'  # is clamped to one
+
+
+@pytest.fixture(scope="session")
+def paused(letta: Letta, new_agent: NewAgent) -> tuple[str, datetime]:
+    """An agent that pauses, and since when: the minute passes while other tests run."""
+    agent = new_agent(**PAUSING)
+    since = datetime.now(UTC)
+    answer = letta.agents.messages.create(agent.id, messages=says(PAUSE))
+    called, returned = answer.messages[-2:]
+    assert called.message_type == "tool_call_message"
+    assert returned.message_type == "tool_return_message"
+    assert "pause for 1 min" in str(returned.tool_return)
+    assert answer.stop_reason.stop_reason == "end_turn", "a pause ends the run at once"
+    return agent.id, since

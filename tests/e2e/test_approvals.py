@@ -15,7 +15,7 @@ from tests.chosen import new_heeler
 from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, kinds, lines_of, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess
-from tests.servers import wait_until
+from tests.servers import HeelerInstance, wait_until
 
 SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
@@ -268,28 +268,35 @@ def test_r23_a_cancel_frees_the_conversation_at_once(letta: Letta, new_agent: Ne
 
 @SEND
 @RETRIEVE
-def test_r23_an_approval_outlives_a_restart_and_ends_at_its_deadline(
+def test_r23_an_approval_outlives_a_restart(
+    heeler: HeelerInstance, letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent(**GATED)
+    asked = letta.agents.messages.create(agent.id, messages=says(ASK))
+    heeler.kill9("agent")
+    answer = letta.agents.messages.create(agent.id, messages=[approval(*calls_of(asked))])
+    assert answer.stop_reason.stop_reason == "end_turn"
+    assert human(letta, agent.id).endswith("Likes tea")
+
+
+@SEND
+@RETRIEVE
+def test_r23_an_approval_ends_at_its_deadline_also_after_a_restart(
     model: ScriptedModelProcess,
 ) -> None:
     env = {
         "OPENAI_API_BASE": model.base_url,
         "OPENAI_API_KEY": "any",
-        "HEELER_APPROVAL_SECONDS_MAX": "12",
+        "HEELER_APPROVAL_SECONDS_MAX": "4",
     }
     with (
         new_heeler(env=env) as heeler,
         Letta(base_url=heeler.base_url, api_key="none", timeout=SECONDS_MAX) as letta,
     ):
         blocks = [{"label": "human", "value": "Name: Ada"}]
-        kept, left = (
-            letta.agents.create(model=MODEL, memory_blocks=blocks, **GATED) for _ in range(2)
-        )
-        asked = letta.agents.messages.create(kept.id, messages=says(ASK))
+        left = letta.agents.create(model=MODEL, memory_blocks=blocks, **GATED)
         letta.agents.messages.create(left.id, messages=says(ASK))
         heeler.kill9("agent")
-        answer = letta.agents.messages.create(kept.id, messages=[approval(*calls_of(asked))])
-        assert answer.stop_reason.stop_reason == "end_turn"
-        assert human(letta, kept.id).endswith("Likes tea")
 
         def ended() -> bool:
             history = letta.agents.messages.list(left.id).items

@@ -1,10 +1,10 @@
-"""Base tools through the SDK: words by `send_message`, calls side by side, and a pause that ends
-by itself. The pause begins with the first test and lasts as long as the rest of this file runs."""
+"""Base tools through the SDK: words by `send_message`, calls side by side, and the beginning of a
+pause. Its end is in `test_pauses.py`: the files between the two take longer than it lasts."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -13,15 +13,11 @@ from letta_client import Letta
 
 from tests.e2e.asking import kinds, says, stream
 from tests.e2e.conftest import NewAgent
-from tests.waiting import wait_for
 
 SEND = pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
 STREAM = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/stream")
-CANCEL = pytest.mark.operation("POST /v1/agents/{agent_id}/messages/cancel")
-RUNS = pytest.mark.operation("GET /v1/runs/")
 
-PAUSING = ["send_message", "pause_heartbeats"]
-PAUSE = 'CALL:pause_heartbeats:{"minutes": 0}'  # is clamped to one
+pytestmark = pytest.mark.usefixtures("paused")
 HELLO = "Hello from the scripted model."
 LONG = "words " * 2_000  # 12,000 characters
 
@@ -44,18 +40,6 @@ def answer(letta: Letta, agent_id: str, text: str, **fields: Any) -> tuple[list[
 def told(messages: list[Any]) -> list[str]:
     """What the assistant says."""
     return [one.content for one in messages if one.message_type == "assistant_message"]
-
-
-@pytest.fixture(scope="module")
-def paused(letta: Letta, new_agent: NewAgent) -> tuple[str, datetime]:
-    """An agent that pauses, and since when."""
-    agent = new_agent(agent_type="memgpt_agent", tools=PAUSING, include_base_tools=False)
-    since = datetime.now(UTC)
-    messages, reason = answer(letta, agent.id, PAUSE)
-    assert [one.message_type for one in messages] == ["tool_call_message", "tool_return_message"]
-    assert "pause for 1 min" in messages[1].tool_return
-    assert reason == "end_turn", "a pause ends the run at once"
-    return agent.id, since
 
 
 class TestSendMessage:
@@ -90,7 +74,6 @@ class TestSendMessage:
     )
     def test_is_what_the_assistant_says(
         self,
-        paused: object,
         letta: Letta,
         new_agent: NewAgent,
         agent_type: str,
@@ -111,7 +94,7 @@ class TestSendMessage:
     @SEND
     @pytest.mark.parametrize("arguments", ["{}", '{"message": 7}', '{"text": "Hi"}'])
     def test_a_call_that_says_nothing_is_an_error_that_the_model_sees(
-        self, paused: object, letta: Letta, new_agent: NewAgent, arguments: str
+        self, letta: Letta, new_agent: NewAgent, arguments: str
     ) -> None:
         agent = new_agent(agent_type="memgpt_agent", tools=["send_message"])
         messages, reason = answer(letta, agent.id, f"CALL:send_message:{arguments}")
@@ -127,7 +110,7 @@ class TestSendMessage:
 class TestSideBySide:
     @STREAM
     def test_results_of_several_calls_come_in_the_order_of_the_calls(
-        self, paused: object, http: httpx.Client, letta: Letta, new_agent: NewAgent
+        self, http: httpx.Client, letta: Letta, new_agent: NewAgent
     ) -> None:
         agent = new_agent(parallel_tool_calls=True)
         calls = [
@@ -168,7 +151,7 @@ class TestMemoryAsFiles:
     @pytest.mark.operation("GET /v1/agents/{agent_id}/core-memory/blocks")
     @pytest.mark.operation("GET /v1/blocks/{block_id}")
     def test_blocks_are_made_edited_renamed_and_taken_out(
-        self, paused: object, letta: Letta, http: httpx.Client, new_agent: NewAgent
+        self, letta: Letta, http: httpx.Client, new_agent: NewAgent
     ) -> None:
         agent = new_agent(tools=["memory"], include_base_tools=False)
         plans = {"path": "/memories/plans"}
@@ -207,7 +190,7 @@ class TestMemoryAsFiles:
 
     @SEND
     def test_a_patch_changes_whole_lines_of_a_shared_block(
-        self, paused: object, letta: Letta, new_agent: NewAgent
+        self, letta: Letta, new_agent: NewAgent
     ) -> None:
         shared = letta.blocks.create(label="shared", value="I like tea\ntea\nmilk")
         agents = [new_agent(tools=["memory_apply_patch"], block_ids=[shared.id]) for _ in range(2)]
@@ -238,9 +221,7 @@ class TestMemoryAsFiles:
         }
 
     @SEND
-    def test_messages_are_listed_by_their_days(
-        self, paused: object, letta: Letta, new_agent: NewAgent
-    ) -> None:
+    def test_messages_are_listed_by_their_days(self, letta: Letta, new_agent: NewAgent) -> None:
         agent = new_agent(tools=["conversation_search_date"])
         answer(letta, agent.id, "SAY:Green tea.")
         wanted = [
@@ -253,45 +234,10 @@ class TestMemoryAsFiles:
         assert "Green tea." in found
 
 
-class TestPauses:
+@SEND
+def test_a_message_in_a_pause_is_answered_as_usual(
+    paused: tuple[str, datetime], letta: Letta
+) -> None:
     """LOOP-12"""
-
-    @SEND
-    def test_a_message_meanwhile_is_answered_as_usual(
-        self, paused: tuple[str, datetime], letta: Letta
-    ) -> None:
-        messages, reason = answer(letta, paused[0], say("Yes?"))
-        assert (told(messages), reason) == (["Yes?"], "end_turn")
-
-    @CANCEL
-    @RUNS
-    def test_the_cancellation_of_all_runs_ends_a_pause(
-        self, paused: object, letta: Letta, new_agent: NewAgent, http: httpx.Client
-    ) -> None:
-        agent = new_agent(agent_type="memgpt_agent", tools=PAUSING, include_base_tools=False)
-        answer(letta, agent.id, PAUSE)
-        path = f"/v1/agents/{agent.id}/messages/cancel"
-        first, second = http.post(path), http.post(path)
-        assert (first.status_code, first.json()) == (200, {})
-        assert second.status_code == 409, "there is nothing left to cancel"
-
-    @RUNS
-    async def test_when_it_is_over_a_run_begins_by_itself(
-        self, paused: tuple[str, datetime], letta: Letta
-    ) -> None:
-        agent_id, since = paused
-
-        def follows() -> Any:
-            runs = letta.runs.list(agent_id=agent_id).items
-            later = [one for one in runs if one.metadata == {"run_type": "heartbeat"}]
-            return later[0] if later and later[0].status == "completed" else None
-
-        run = await wait_for("the run that follows the pause", follows, 75.0)
-        waited = (run.created_at - since).total_seconds()
-        assert 59 <= waited <= 70
-        listed = letta.agents.messages.list(agent_id, order="asc", limit=100).items
-        mine = [one for one in listed if one.run_id == run.id]
-        assert mine[0].message_type == "user_message"
-        assert mine[0].content == "[Automatic message] Your pause of 1 min is over."
-        assert len(mine) > 1, "the agent answers itself"
-        letta.agents.messages.cancel(agent_id)  # it may have paused again
+    messages, reason = answer(letta, paused[0], say("Yes?"))
+    assert (told(messages), reason) == (["Yes?"], "end_turn")

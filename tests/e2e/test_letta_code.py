@@ -146,6 +146,7 @@ def test_an_api_that_is_killed_in_mid_stream_costs_no_turn(
     wait_until("the turn runs", lambda: running(letta, agent_id), TURN_SECONDS_MAX)
     heeler.wait_restarted("api", heeler.kill9("api"))
     turn.communicate(timeout=TURN_SECONDS_MAX)
+    heeler.wait_healthy(TURN_SECONDS_MAX)
     wait_until("the turn ends", lambda: not running(letta, agent_id), TURN_SECONDS_MAX)
     again = code.turn("SAY:Still here.", "--conversation", conversation_id)
     assert again["result"] == "Still here."

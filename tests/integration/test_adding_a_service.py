@@ -67,7 +67,7 @@ def test_an_existing_home_runs_a_service_that_was_added(tmp_path: Path) -> None:
         assert counted.stdout == "2\n"
         assert heeler.psql("select id, total from counter.counters") == [("counter-1", 2)]
 
-        assert asyncio.run(micro_services(url)) == {*names(), "counter"}
+        assert asyncio.run(micro_services(url, len(names()) + 1)) == {*names(), "counter"}
         heeler.wait_healthy()
         assert read_health("127.0.0.1", heeler.port).parts["counter"] == "ok"
         with urlopen(f"{heeler.base_url}/asyncapi.json") as answer:
@@ -82,8 +82,8 @@ def test_an_existing_home_runs_a_service_that_was_added(tmp_path: Path) -> None:
     assert changed == ["libs/contracts/services.py"]
 
 
-async def micro_services(url: str) -> set[str]:
-    """The services that `nats micro ls` shows."""
+async def micro_services(url: str, least: int) -> set[str]:
+    """The services that `nats micro ls` shows, of which there are so many at least."""
     client = await nats.connect(url, inbox_prefix=inbox_prefix(ADMIN))
     try:
         inbox = client.new_inbox()
@@ -92,7 +92,8 @@ async def micro_services(url: str) -> set[str]:
         names: set[str] = set()
         try:
             while True:
-                names.add(json.loads((await heard.next_msg(timeout=1)).data)["name"])
+                timeout = 30.0 if len(names) < least else 1.0
+                names.add(json.loads((await heard.next_msg(timeout=timeout)).data)["name"])
         except TimeoutError:
             return names
     finally:
@@ -103,7 +104,7 @@ def copied_project(folder: Path) -> Path:
     """The project with one more service: a folder, and a declaration."""
     copy = folder / "project"
     for name in ("libs", "services", "deploy"):
-        ignored = shutil.ignore_patterns("__pycache__", ".venv")
+        ignored = shutil.ignore_patterns(".venv")
         shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     (copy / ".venv").symlink_to(CHECKOUT / ".venv")
     shutil.copytree(ADDED, copy / "services" / "counter")

@@ -37,6 +37,12 @@ async def exit_code(name: str) -> int:
 @pytest.fixture(autouse=True)
 def _environment(nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEELER_NATS_URL", nats_server.url)
+    monkeypatch.setattr(container_health, "ANSWER_SECONDS_MAX", 20.0)
+
+
+@pytest.fixture
+def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It need not be waited for long."""
     monkeypatch.setattr(container_health, "ANSWER_SECONDS_MAX", 0.5)
 
 
@@ -49,7 +55,7 @@ async def test_a_process_that_answers_on_the_bus_is_healthy(nats_server: NatsSer
 
 
 async def test_a_replica_elsewhere_does_not_make_this_process_healthy(
-    nats_server: NatsServer, capsys: pytest.CaptureFixture[str]
+    nats_server: NatsServer, nobody_answers: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with serving(nats_server, "healthy-2", "another-host"):
         assert await exit_code("healthy-2") == 1
@@ -75,17 +81,21 @@ async def test_without_nats_nothing_is_healthy(
 
 
 async def test_nats_is_healthy_when_it_can_write_and_is_the_one_that_is_meant(
-    nats_server: NatsServer,
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, name = nats_server.server.url_of("system"), nats_server.server.server_name
     assert await asyncio.to_thread(container_health.nats_problem, url, name) is None
     other = await asyncio.to_thread(container_health.nats_problem, url, "another")
     assert other == f"another server answers: {name}"
+    monkeypatch.setattr(container_health, "ANSWER_SECONDS_MAX", 0.5)
     with pytest.raises(TimeoutError):  # only the user of the system account is answered
         await asyncio.to_thread(container_health.nats_problem, nats_server.url)
 
 
-async def test_who_asks_at_once_hears_only_the_own_answer(nats_server: NatsServer) -> None:
+async def test_who_asks_at_once_hears_only_the_own_answer(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container_health, "ANSWER_SECONDS_MAX", 3.0)
     url = nats_server.server.url_of("system")
     subjects = (container_health.SERVER_HEALTH, "$SYS.REQ.SERVER.PING.CONNZ")
 

@@ -41,6 +41,8 @@ TWO_CALLS = json.dumps(
 )
 THINKING = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 LONG = "this text is long enough to be sent in several pieces"
+# Who never answers need not be waited for long; after the second, an answer has to come in time.
+SILENT_SECONDS_MAX = {"HANG": 0.5, "HANG:1": 2.0}
 
 
 @pytest.fixture
@@ -51,24 +53,29 @@ async def scripted() -> AsyncIterator[ScriptedModel]:
 
 @pytest.fixture
 async def provider(
-    wire: str, scripted: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+    wire: str,
+    scripted: ScriptedModel,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> AsyncIterator[HttpProvider]:
     base_url = scripted.base_url if wire == "openai" else scripted.anthropic_base_url
-    provider = provider_at(wire, base_url)
+    fault = request.node.callspec.params.get("fault", "")
+    provider = provider_at(wire, base_url, SILENT_SECONDS_MAX.get(fault, 20.0))
     monkeypatch.setattr(providers, "PAUSE_SECONDS", [0.0])
     yield provider
     await provider.close()
 
 
-def provider_at(wire: str, base_url: str) -> HttpProvider:
-    """A provider that has little retries."""
+def provider_at(wire: str, base_url: str, silent_seconds_max: float = 20.0) -> HttpProvider:
+    """A provider that is waited for so long."""
     provider: HttpProvider
     if wire == "openai":
         provider = OpenAIProvider("sk-test", base_url)
-        provider.wire = HttpWire(base_url, {"Authorization": "Bearer sk-test"}, seconds_max=0.5)
+        headers = {"Authorization": "Bearer sk-test"}
+        provider.wire = HttpWire(base_url, headers, seconds_max=silent_seconds_max)
     else:
         provider = AnthropicProvider("sk-test", base_url)
-        provider.wire = AnthropicWire(base_url, "sk-test", seconds_max=0.5)
+        provider.wire = AnthropicWire(base_url, "sk-test", seconds_max=silent_seconds_max)
     return provider
 
 
@@ -200,11 +207,11 @@ class TestTheConnection:
         opened = provider.wire.opened
 
         def slowly() -> Any:
-            time.sleep(0.6)
+            time.sleep(2.2)
             return opened()
 
         monkeypatch.setattr(provider.wire, "opened", slowly)
-        monkeypatch.setattr(transport, "LIST_SECONDS_MAX", 0.5)
+        monkeypatch.setattr(transport, "LIST_SECONDS_MAX", 2.0)
         models, _ = await provider.models()
         assert models
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -23,6 +25,15 @@ from tests.unit.agent.world import FakeClock
 
 CLIENT = f"00-{'1' * 32}-{'2' * 16}-01"
 NOBODY = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_on_afterwards() -> Iterator[None]:
+    """What still tries to export draws random numbers, which Hypothesis takes for those of a test
+    of its own."""
+    before = set(threading.enumerate())
+    yield
+    wait_until("its threads end", lambda: set(threading.enumerate()) <= before, 60)
 
 
 def test_without_an_exporter_nobody_is_asked_for_spans() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 
 POLL_SECONDS = 0.01
 POLL_SECONDS_MAX = 0.1
 POLL_SHARE = 0.05  # of what was waited: to look is work for those who are waited for
-TRIES_MAX = 5
+TRIES_MAX = 3
+OVERLOADED = 4.0  # processes that want to run, for each processor
 
 
 def pause(waited: float) -> float:
@@ -35,9 +37,17 @@ async def wait_for[T](
 
 async def in_time(what: str, measure: Callable[[], Awaitable[float] | float], most: float) -> None:
     """Something takes less than so many seconds: `measure` does it and says how long it took. What
-    took longer is done again: a busy machine makes one of a few slow, what is wrong makes all."""
+    took longer is done again: a busy machine makes one of a few slow, what is wrong makes all. On
+    one that is overloaded nothing is said."""
     took: list[float] = []
-    while not took or took[-1] >= most:
-        assert len(took) < TRIES_MAX, f"{what}: took {took}, not less than {most} s"
+    while len(took) < TRIES_MAX:
         measured = measure()
         took.append(await measured if isinstance(measured, Awaitable) else measured)
+        if took[-1] < most:
+            return
+    assert overloaded(), f"{what}: took {took}, not less than {most} s"
+
+
+def overloaded() -> bool:
+    """Whether many processes wait for each processor, as beside another test run."""
+    return os.getloadavg()[0] > OVERLOADED * (os.cpu_count() or 1)

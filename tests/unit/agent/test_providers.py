@@ -42,7 +42,7 @@ TWO_CALLS = json.dumps(
 THINKING = {"model": "claude-sonnet-4-5", "max_reasoning_tokens": 1024}
 LONG = "this text is long enough to be sent in several pieces"
 # Who never answers need not be waited for long; after the second, an answer has to come in time.
-SILENT_SECONDS_MAX = {"HANG": 0.5, "HANG:1": 2.0}
+SILENT_SECONDS_MAX = {"HANG": 0.5, "DRIP:60000": 0.5, "HANG:1": 2.0}
 
 
 @pytest.fixture
@@ -268,11 +268,12 @@ class TestPieces:
             await streamed(provider, script("CUT EMPTY"))
         assert await scripted.asked("CUT EMPTY") == {0: 3}
 
+    @pytest.mark.parametrize("fault", ["DRIP:60000"])
     async def test_a_silence_in_the_middle_of_an_answer_is_a_timeout(
-        self, provider: Provider, scripted: ScriptedModel
+        self, provider: Provider, scripted: ScriptedModel, fault: str
     ) -> None:
         with pytest.raises(ModelFailed, match="in time") as raised:
-            await streamed(provider, script(f"DRIP:60000 SAY:{LONG}"))
+            await streamed(provider, script(f"{fault} SAY:{LONG}"))
         assert raised.value.failure.error_type == "llm_timeout"
         await scripted.wait_for_count("abandoned")
 

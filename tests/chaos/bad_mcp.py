@@ -145,7 +145,7 @@ async def call(world: World, victim: Victim, behaviour: str, verdict: Verdict) -
     answer = await client.send("POST", path, {"input": text})
     took = time.monotonic() - began
     most = CALL_SECONDS_MAX + LATE_SECONDS_MAX + TURN_SECONDS_MAX
-    verdict.check(took <= most, f"{behaviour}: {took:.1f} s, over {most}")
+    verdict.in_time(took, most, behaviour)
     verdict.check(answer.ok and b"going on" in answer.body, f"{behaviour}: {answer}")
     figure = f"{behaviour}_seconds_max"
     verdict.figures[figure] = max(took, verdict.figures.get(figure, 0.0))
@@ -157,7 +157,7 @@ def check_others(workload: Workload, verdict: Verdict) -> None:
     for share, most in ((0.50, OTHERS_P50_SECONDS_MAX), (0.99, OTHERS_P99_SECONDS_MAX)):
         waited = percentile(seconds, share)
         verdict.figures[f"others_p{share * 100:.0f}_seconds"] = waited
-        verdict.check(waited <= most, f"others: p{share * 100:.0f} is {waited:.1f} s, over {most}")
+        verdict.in_time(waited, most, f"others: p{share * 100:.0f}")
 
 
 async def service_dies(world: World, found: list[Victim], verdict: Verdict) -> None:

@@ -16,7 +16,7 @@ from deploy.embedded.settings import service_of
 from tests.chaos.client import Client
 from tests.chaos.workload import Request, Workload
 from tests.chaos.world import Kill, World
-from tests.waiting import wait_for
+from tests.waiting import overloaded, wait_for
 
 READING_AT_ONCE = 4
 PAGE_MESSAGES = 1_000
@@ -50,6 +50,10 @@ class Verdict:
         """Note a problem of the scenario's own unless something holds."""
         if not holds:
             self.wrong.append(problem)
+
+    def in_time(self, seconds: float, most: float, what: str) -> None:
+        """Note what took longer than it may, unless the machine has too much to do just now."""
+        self.check(seconds <= most or overloaded(), f"{what}: {seconds:.2f} s, over {most:.2f}")
 
     def report(self) -> str:
         """All that is needed to look into a failure."""

@@ -129,7 +129,7 @@ def check_others(seconds: list[float], attempt_seconds: float, verdict: Verdict)
     for share, most in ((0.50, OTHERS_P50_SECONDS_MAX), (0.99, p99_seconds_max)):
         waited = percentile(sorted(seconds), share)
         verdict.figures[f"others_p{share * 100:.0f}_seconds"] = waited
-        verdict.check(waited <= most, f"others: p{share * 100:.0f} is {waited:.1f} s, over {most}")
+        verdict.in_time(waited, most, f"others: p{share * 100:.0f}")
 
 
 def poisoned(workload: Workload) -> list[tuple[Request, Poison]]:

@@ -57,7 +57,7 @@ SCENARIOS = {
     "R17": Scenario("the disk is full", full_disk.r17_disk_full, Dose(1, 60, agents=8)),
     "R22": Scenario("orphaned tool calls", crash_points.r22_orphaned_tool_calls, Dose(2, 100)),
     "R25": Scenario("streams are dropped", resumed.r25_streams_are_resumed, Dose(20, 5, agents=5)),
-    "R27": Scenario("poison", poison.r27_poison, Dose(1, 200, agents=20)),
+    "R27": Scenario("poison", poison.r27_poison, Dose(1, 300, agents=20)),
     "R28": Scenario("one agent is pressed", hot_agents.r28_one_agent_is_pressed, Dose(8, 0)),
     "S15": Scenario("hostile clients", hostile_clients.s15_hostile_clients, Dose(1, 60, agents=10)),
     "HOPELESS": Scenario("hopeless requests", hopeless.hopeless, Dose(1, 40, agents=8)),

@@ -59,7 +59,7 @@ class SlowTurns:
             took, figures = time.monotonic() - began, verdict.figures
             slowest = max(figures.get("take_over_seconds_max", 0.0), took)
             figures["take_over_seconds_max"] = slowest
-            verdict.check(slowest <= TAKE_OVER_SECONDS_MAX, f"taken over after {slowest:.1f} s")
+            verdict.in_time(slowest, TAKE_OVER_SECONDS_MAX, "taken over")
 
     async def end(self, verdict: Verdict) -> None:
         """Wait for the answers, and count the turns that two processes drove."""

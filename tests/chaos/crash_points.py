@@ -153,7 +153,7 @@ async def check_crash(world: World, crash: Crash, verdict: Verdict) -> None:
     slowest = verdict.figures.get("take_over_seconds_max", 0.0)
     verdict.figures["take_over_seconds_max"] = max(slowest, seconds)
     name = f"{'late ' if crash.point.late else ''}{crash.point.name}"
-    verdict.in_time(seconds, END_SECONDS_MAX, f"{name} ended")
+    verdict.in_time(seconds, END_SECONDS_MAX, f"{name}: to end")
     asked = await world.model.asked(crash.request.text)
     expected = dict(enumerate(crash.point.asked))
     verdict.check(asked == expected, f"{name}: asked {asked}, not {expected}")

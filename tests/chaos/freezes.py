@@ -63,7 +63,7 @@ async def freeze_some(world: World, workload: Workload, verdict: Verdict, wanted
     slowest = max(verdict.figures.get("take_over_seconds_max", 0.0), *takeovers)
     verdict.figures["take_over_seconds_max"] = slowest
     verdict.check(len(frozen) == wanted, f"only {len(frozen)} processes drove a slow call")
-    verdict.in_time(slowest, TAKE_OVER_SECONDS_MAX, "taken over")
+    verdict.in_time(slowest, TAKE_OVER_SECONDS_MAX, "to take over")
     await asyncio.gather(*sending)
     await settled(world, set(frozen))
 

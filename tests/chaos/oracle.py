@@ -53,7 +53,7 @@ class Verdict:
 
     def in_time(self, seconds: float, most: float, what: str) -> None:
         """Note what took longer than it may, unless the machine has too much to do just now."""
-        self.check(seconds <= most or overloaded(), f"{what}: {seconds:.2f} s, over {most:.2f}")
+        self.check(seconds <= most or overloaded(), f"{what} took {seconds:.2f} s, over {most:.2f}")
 
     def report(self) -> str:
         """All that is needed to look into a failure."""

@@ -59,7 +59,7 @@ class SlowTurns:
             took, figures = time.monotonic() - began, verdict.figures
             slowest = max(figures.get("take_over_seconds_max", 0.0), took)
             figures["take_over_seconds_max"] = slowest
-            verdict.in_time(slowest, TAKE_OVER_SECONDS_MAX, "taken over")
+            verdict.in_time(slowest, TAKE_OVER_SECONDS_MAX, "to take over")
 
     async def end(self, verdict: Verdict) -> None:
         """Wait for the answers, and count the turns that two processes drove."""

@@ -31,7 +31,6 @@ from libs.eventstore.ports import (
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent import projections
-from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain import conversation_state, tool_calls
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.conversation import Conversation
@@ -43,6 +42,7 @@ from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, 
 from services.agent.policies.detach_deleted import DetachDeleted
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from tests.sim import bus as sim_bus
+from tests.sim import processes
 from tests.sim.processes import PROCESS_OF
 from tests.sim.reads import SimQueries
 from tests.sim.store import Server
@@ -292,7 +292,7 @@ def unpaired_call() -> list[Patch]:
 
 @mutant("A tool that may not run twice is run again after a crash.")
 def tool_runs_twice() -> list[Patch]:
-    return [(ToolRouter, "idempotent", lambda self, name, design: True)]
+    return [(processes, "but_keeping", lambda idempotent: lambda router, name, design: True)]
 
 
 @mutant("Whoever takes a turn over trusts its cache instead of reading what was recorded.")

@@ -29,7 +29,6 @@ RARELY_FOUND = {  # it may take hundreds: `make sim-score`
     "lease-only-forgotten",
     "moves-first",
     "numbers-used-twice",
-    "tool-runs-twice",
 }
 DOSE = range(1, 41)
 TRACES = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,12 +30,15 @@ for process in /proc/[0-9]*; do
     test "$(cat $process/comm 2>/dev/null)" = postgres && stat -c %U $process
 done; true
 """
-IMPORT_ALL = """
+# They run inside of sandboxes, by themselves.
+PROGRAMS = [f"services.tools.sandbox.{name}" for name in ("container_init", "inside", "spawner")]
+IMPORT_ALL = f"""
 import importlib, pkgutil, sys
 for name in sys.argv[1:]:
     package = importlib.import_module(name)
-    for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-        importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(package.__path__, f"{{name}}."):
+        if found.name not in {PROGRAMS}:
+            importlib.import_module(found.name)
 """
 
 
@@ -195,8 +199,16 @@ def test_an_image_has_every_package_that_its_service_imports(
     running: Composed, service: str
 ) -> None:
     image = f"heeler-{service}:{HEELER_VERSION}"
-    packages = (f"services.{service}", "libs")
+    packages = [f"services.{service}", *libraries_of(CHECKOUT / "services" / service)]
     docker("run", "--rm", "--network=none", image, "python", "-c", IMPORT_ALL, *packages)
+
+
+def libraries_of(member: Path) -> list[str]:
+    """The packages of libs that a member of the workspace depends on, directly or not."""
+    declared = tomllib.loads((member / "pyproject.toml").read_text())["project"]["dependencies"]
+    own = [CHECKOUT / "libs" / name for name in declared if (CHECKOUT / "libs" / name).is_dir()]
+    found = {f"libs.{path.name}" for path in own}
+    return sorted(found.union(*(libraries_of(path) for path in own)))
 
 
 def test_an_open_address_without_a_password_is_refused(composed: Composed) -> None:

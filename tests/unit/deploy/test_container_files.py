@@ -179,3 +179,13 @@ def test_the_list_of_compose_is_read_in_both_of_its_forms(text: str) -> None:
 def test_a_migration_that_failed_is_not_well() -> None:
     [one] = read_containers(MIGRATE.replace('"ExitCode": 0', '"ExitCode": 1'))
     assert not one.well
+
+
+def test_the_engine_is_sent_what_the_images_are_made_of() -> None:
+    """What was renamed is missing in an image otherwise, which only an engine would say."""
+    ignored = (CHECKOUT / ".dockerignore").read_text()
+    sent = {line[1:] for line in ignored.splitlines() if line.startswith("!")}
+    copied = set(re.findall(r"^COPY (deploy/\S+) ", DOCKERFILE, re.MULTILINE))
+    run = {f"deploy/{name}.py" for name in ("container_health", "migrate", "rebuild")}
+    assert copied | run <= sent
+    assert all((CHECKOUT / path).exists() for path in sent)

@@ -8,6 +8,7 @@ from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.query_batching import Batched
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.renamed_tools import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 
 COLUMNS = (
@@ -77,11 +78,17 @@ class PostgresToolQueries:
 
 
 async def with_custom_tools(queries: ToolQueries, org: str, design: AgentDesign) -> AgentDesign:
-    """The agent with its custom tools as they are now; nothing is read for one that has none."""
+    """The agent with its custom tools as they are now, and its rules by their names of now; nothing
+    is read for one that has none. Not to be recorded."""
     ids = custom_ids(design.tool_ids)
     if not ids:
         return design
-    return design.model_copy(update={"custom_tools": await queries.custom_tools(org, ids)})
+    custom = await queries.custom_tools(org, ids)
+    now = design.model_copy(update={"custom_tools": custom})
+    rules = with_current_names(design.config.tool_rules, now.names_now)
+    if rules != design.config.tool_rules:
+        now.config = design.config.model_copy(update={"tool_rules": rules})
+    return now
 
 
 def custom_tool(

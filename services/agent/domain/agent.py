@@ -71,8 +71,20 @@ class AgentDesign(BaseModel):
             return {}
         got = dict(zip(self.tool_ids, self.tools, strict=False))
         return {
-            one.name: got[one.id] for one in self.custom_tools if got.get(one.id, "") != one.name
+            one.name: got[one.id]
+            for one in self.custom_tools
+            if got.get(one.id, one.name) != one.name
         }
+
+    @property
+    def names_now(self) -> dict[str, str]:
+        """The names of tools that have other names by now, by those under which it got them."""
+        return {before: now for now, before in self.renamed.items()}
+
+    @property
+    def ruled_names(self) -> list[str]:
+        """The names by which rules may know its tools."""
+        return [*self.tools, *self.names_now.values()]
 
 
 class AgentState(BaseModel):

@@ -22,6 +22,7 @@ from services.agent.domain.agent_names import made_up_name
 from services.agent.domain.agent_secrets import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.model_config import compaction_settings, created_config, updated_config
+from services.agent.domain.renamed_tools import with_current_names
 from services.agent.domain.tool_rules import given_arguments, unfit_arguments
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
@@ -194,10 +195,17 @@ def updated_design(
             return wanted
         new = [tool for tool in wanted if tool.id not in design.tool_ids]
         tools, tool_ids = [tool.name for tool in wanted], [tool.id for tool in wanted]
-        kept = changes.get("tool_rules", old.tool_rules)
-        assert isinstance(kept, list)
-        if added := approval_rules(new, kept):
-            changes["tool_rules"] = [*kept, *added]
+        # Rules follow a tool to its new name, but not where a client gives new ones that name it.
+        said = set(tools) if request.tool_rules is not None else set[str]()
+        got = dict(zip(design.tool_ids, design.tools, strict=True))
+        now = {got[tool.id]: tool.name for tool in wanted if tool.id in got}
+        now = {before: name for before, name in now.items() if before not in said}
+        given = changes.get("tool_rules", old.tool_rules)
+        assert isinstance(given, list)
+        kept = with_current_names(given, now)
+        rules = [*kept, *approval_rules(new, kept)]
+        if rules != given:
+            changes["tool_rules"] = rules
     block_ids = design.block_ids
     if request.block_ids is not None:
         block_ids = list(dict.fromkeys(request.block_ids))

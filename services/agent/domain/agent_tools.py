@@ -8,6 +8,7 @@ from datetime import datetime
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.agent_configuration import approval_rules
+from services.agent.domain.renamed_tools import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
 AGENT_TOOLS_MAX = 500
@@ -37,7 +38,8 @@ def attach(
     if len(design.tool_ids) >= AGENT_TOOLS_MAX:
         reason = f"An agent can have at most {AGENT_TOOLS_MAX} tools: detach one first"
         return Rejected(code=UNPROCESSABLE, reason=reason)
-    rules = design.config.tool_rules
+    read = design.model_copy(update={"custom_tools": [*custom]})
+    rules = with_current_names(design.config.tool_rules, read.names_now)
     return has(
         agent,
         design.model_copy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from libs.contracts.approvals import SetToolApproval
@@ -10,21 +11,25 @@ from libs.contracts.letta.tool_rules import RequiresApprovalToolRule
 from services.agent.domain.agent import Agent, missing
 
 
-def with_approval(agent: Agent, command: SetToolApproval, *, at: datetime) -> Rejected | None:
+def with_approval(
+    agent: Agent, command: SetToolApproval, renamed: Mapping[str, str], *, at: datetime
+) -> Rejected | None:
     """Have calls of a tool wait for an approval from the next run on, or not any more. Nothing
-    happens where it is so already."""
+    happens where it is so already. `renamed` are the names under which it got tools, by those that
+    these have now."""
     design = agent.design
     if design is None:
         return missing(agent.id)
-    if command.tool not in design.tools:
+    known_as = renamed.get(command.tool, command.tool)
+    if known_as not in design.tools:
         reason = f"Agent {agent.id} has no tool named '{command.tool}': attach it first"
         return Rejected(code=NOT_FOUND, reason=reason)
-    rule = RequiresApprovalToolRule(tool_name=command.tool)
+    rule = RequiresApprovalToolRule(tool_name=known_as)
     rules = design.config.tool_rules
     others = [
         one
         for one in rules
-        if (one.get("type"), one.get("tool_name")) != (rule.type, rule.tool_name)
+        if one.get("type") != rule.type or one.get("tool_name") not in (known_as, command.tool)
     ]
     if (len(others) < len(rules)) == command.requires_approval:
         return None

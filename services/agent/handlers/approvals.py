@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import Accepted, Command, Context, NewerVersion
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent
 from services.agent.domain.approvals import expire
 from services.agent.domain.conversation import Conversation
@@ -40,7 +41,12 @@ class ApprovalHandlers:
     ) -> Accepted | Rejected:
         """Have the calls of a tool wait for an approval, or not any more."""
         agent = await work.load(Agent, command.agent_id)
-        return with_approval(agent, command, at=self.ports.clock.now()) or Accepted()
+        renamed: dict[str, str] = {}
+        if agent.design is not None:
+            read = await with_custom_tools(self.ports.queries, work.context.org, agent.design)
+            renamed = read.renamed
+        refused = with_approval(agent, command, renamed, at=self.ports.clock.now())
+        return refused or Accepted()
 
     async def sweep(self) -> None:
         """End what has waited for its client for too long. Several processes may look; one ends it,

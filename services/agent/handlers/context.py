@@ -107,7 +107,7 @@ def as_if_asked(
         run=command.run,
         max_steps=1,
         agent_type=config.agent_type,
-        tool_rules=rules_in_force(config.tool_rules, design.tools),
+        tool_rules=rules_in_force(config.tool_rules, design.ruled_names),
         started_at=at,
     )
     copy = Conversation.blank(conversation.id, version=conversation.version, org=conversation.org)

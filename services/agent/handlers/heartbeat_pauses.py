@@ -8,6 +8,7 @@ from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.eventstore.ports import VersionConflict
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain import heartbeat_pauses
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
@@ -49,6 +50,7 @@ class PauseHandlers:
         conversation = await work.load(Conversation, pause.conversation_id)
         if agent.design is None:
             return  # it is deleted, and its conversation with it
+        named = await with_custom_tools(self.ports.queries, pause.org, agent.design)
         config, run_id = agent.design.config, self.ports.ids.new("run")
         refused = heartbeat_pauses.resume(
             conversation,
@@ -56,7 +58,7 @@ class PauseHandlers:
             run_id=run_id,
             message_id=self.ports.ids.new("message"),
             agent_type=config.agent_type,
-            tool_rules=rules_in_force(config.tool_rules, agent.design.tools),
+            tool_rules=rules_in_force(named.config.tool_rules, named.ruled_names),
             at=self.ports.clock.now(),
         )
         if refused:

@@ -15,6 +15,7 @@ from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
 from libs.contracts.runs_with_options import StartRunWithOptions
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.approvals import answer
 from services.agent.domain.called_runs import refused_call
@@ -22,6 +23,7 @@ from services.agent.domain.compaction import summary_if_idle
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import missing_in
 from services.agent.domain.conversation_state import overtaken_by
+from services.agent.domain.renamed_tools import name_clients_tools
 from services.agent.domain.run_acceptance import Terms
 from services.agent.domain.run_options import design_of_run
 from services.agent.domain.tool_rules import rules_in_force
@@ -88,7 +90,8 @@ class RunHandlers:
         resolved = await self.resolved(command)
         if isinstance(resolved, Rejected):
             return resolved
-        run_id = self.accept(resolved, agent.design, conversation, latest)
+        design = await self.with_rules(agent.design, work.context.org)
+        run_id = self.accept(resolved, design, conversation, latest)
         if isinstance(run_id, Rejected):
             return run_id
         active = conversation.state.turn
@@ -101,6 +104,12 @@ class RunHandlers:
             fresh = self.ports.engine.look(design, conversation)
             self.ports.begin_after_commit(conversation, work, fresh)
         return started(run_id, command.request_hash)
+
+    async def with_rules(self, design: AgentDesign, org: str) -> AgentDesign:
+        """The agent with its rules by the names that its tools have now."""
+        if not name_clients_tools(design.config.tool_rules):
+            return design
+        return await with_custom_tools(self.ports.queries, org, design)
 
     async def resolved(self, command: StartRun) -> StartRun | Rejected:
         """The command with the config of the model that it names; refused where there is none, and
@@ -134,7 +143,7 @@ class RunHandlers:
         theirs = command.client_tools if isinstance(command, StartClientRun) else []
         terms = Terms(
             config.agent_type,
-            rules_in_force(config.tool_rules, [*design.tools, *(one.name for one in theirs)]),
+            rules_in_force(config.tool_rules, [*design.ruled_names, *(one.name for one in theirs)]),
             autoclear=config.message_buffer_autoclear,
         )
         if isinstance(command, AnswerApproval):

@@ -148,7 +148,7 @@ async def wire(
     await policies.look()
     await service.handle(
         {
-            **ToolHandlers(clock, PostgresToolCounts(runtime.database)).table(),
+            **ToolHandlers(clock, PostgresToolCounts(runtime.database), service.locks).table(),
             **ToolRunHandlers(runs, clock, lambda: policies.value).table(),
             **ToolPermissionHandlers(permissions, clock).table(),
             **SandboxConfigHandlers(clock).table(),

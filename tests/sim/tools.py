@@ -201,7 +201,9 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
     policies = CachedView(view, partial(policies_of, NO_LIMIT))
     await policies.look()
     handlers = ToolRunHandlers(runs, clock, lambda: policies.value)
-    await service.handle({**ToolHandlers(clock, Counted()).table(), **handlers.table()})
+    await service.handle(
+        {**ToolHandlers(clock, Counted(), service.locks).table(), **handlers.table()}
+    )
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
     await bus.hear_events("tools", ToolRunStopped.topic, runs.stopped_somewhere)
     service.sweepers += [runs.sweep, policies.look]

@@ -19,8 +19,9 @@ class ToolsOfOrg:
 
 
 def no_room(there: ToolsOfOrg) -> Rejected | None:
-    """Why an organisation cannot have another tool; None if it can. Those that are made in the
-    same moment may pass a limit together."""
+    """Why an organisation cannot have another tool; None if it can. Whoever asks holds the lock of
+    the organisation's tools: only those that several processes make in the same moment may pass a
+    limit, by one for each further process."""
     if there.count >= TOOLS_OF_ORG_MAX:
         reason = (
             f"This organisation has {there.count} tools, and {TOOLS_OF_ORG_MAX} are the most:"

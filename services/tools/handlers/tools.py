@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
@@ -20,9 +21,10 @@ from services.tools.domain.tool_name import ToolName, reserved, taken
 class ToolHandlers:
     """What becomes of a tool when the tools service is told so."""
 
-    def __init__(self, clock: Clock, counts: ToolCounts) -> None:
+    def __init__(self, clock: Clock, counts: ToolCounts, locks: AggregateLocks) -> None:
         self.clock = clock
         self.counts = counts
+        self.locks = locks
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -46,6 +48,8 @@ class ToolHandlers:
             changes = {one: fields[one] for one in command.given if one in fields}
             refused = await self.changed(name.tool_id, changes, work)
             return refused or Accepted(result={"tool_id": name.tool_id})
+        # Those that are made in the same moment are counted one after the other.
+        await work.hold(self.locks.hold(f"tools of {work.context.org}"))
         full = no_room(await self.counts.tools_of(work.context.org))
         if full:
             return full

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
@@ -275,7 +276,7 @@ class McpProcess:
         self.shell = CommandDispatcher(
             self.repository,
             {
-                **ToolHandlers(world.clock, Counted()).table(),
+                **ToolHandlers(world.clock, Counted(), AggregateLocks()).table(),
                 **ToolRunHandlers(runs, world.clock, ToolPolicies).table(),
                 **McpServerHandlers(self.discoveries, self.listings, world.clock).table(),
             },

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
@@ -206,7 +207,7 @@ class Process:
         )
         clock = world.clock
         table = {
-            **ToolHandlers(clock, Counted()).table(),  # type: ignore[arg-type]
+            **ToolHandlers(clock, Counted(), AggregateLocks()).table(),  # type: ignore[arg-type]
             **ToolRunHandlers(self.runs, clock, lambda: world.policies).table(),  # type: ignore[arg-type]
         }
         self.shell = CommandDispatcher(self.repository, table)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
@@ -34,7 +36,7 @@ from services.tools.domain.tool_limits import (
 )
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.projections import project
-from tests.unit.tools.counts import Counted
+from tests.unit.tools.counts import Counted, CountedRows
 
 SOURCE = 'def {name}(sides: int):\n    """Roll.\n\n    Args:\n        sides: how many\n    """\n'
 ORG, OTHER_ORG = "org-1", "org-2"
@@ -47,11 +49,14 @@ class Tools:
         database = InMemoryDatabase(lambda: 0.0)
         self.schema = database.schema("tools")
         repository = Repository(InMemoryEventStore(database, "tools", "tools-1"), "tools", project)
-        self.counted = Counted()
-        handlers = ToolHandlers(SystemClock(), self.counted)
+        self.counted: Counted | CountedRows = Counted()
+        handlers = ToolHandlers(SystemClock(), self, AggregateLocks())
         self.shell = CommandDispatcher(repository, handlers.table())
         self.bus = InMemoryBus(InMemoryNetwork())
         self.asked = 0
+
+    async def tools_of(self, org: str) -> ToolsOfOrg:
+        return await self.counted.tools_of(org)
 
     async def start(self) -> Tools:
         await self.bus.serve("tools", self.shell.answer)
@@ -259,3 +264,16 @@ async def test_an_organisation_has_so_many_tools_at_most_and_replaces_them_all_t
     assert isinstance(await tools.ask(upsert("tool-3", "roll", tags=["new"])), Accepted)
     assert list(tools.rows()) == ["tool-1"]
     assert isinstance(await tools.ask(DeleteTool(tool_id="tool-1")), Accepted)
+
+
+async def test_tools_made_in_one_moment_do_not_pass_the_limit_together(monkeypatch) -> None:
+    """API-14: each is counted after the one before it is there; another organisation waits not."""
+    monkeypatch.setattr("services.tools.domain.tool_limits.TOOLS_OF_ORG_MAX", 3)
+    tools = await Tools().start()
+    tools.counted = CountedRows(tools.rows)
+    asked = [tools.ask(create(f"tool-{n}", f"roll_{n}")) for n in range(6)]
+    others = [tools.ask(create(f"tool-other-{n}", f"roll_{n}"), OTHER_ORG) for n in range(2)]
+    replies = await asyncio.gather(*asked, *others)
+    assert sum(isinstance(reply, Accepted) for reply in replies[:6]) == 3
+    assert all(isinstance(reply, Accepted) for reply in replies[6:])
+    assert [org for org, _ in tools.names()] == [ORG] * 3 + [OTHER_ORG] * 2

@@ -92,7 +92,7 @@ SERVICES = (
         hears=("tools",),
         environment=(
             *("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
-            "PIP_*",
+            *("PIP_*", "DOCKER_*"),
             *OPERATORS_LISTS,
         ),
     ),

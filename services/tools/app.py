@@ -25,6 +25,7 @@ from libs.eventstore.cached_view import CachedView, PostgresView
 from services.tools.adapters.agent_sessions import AgentSessions
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
+from services.tools.adapters.container_sandbox import ContainerSandbox
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.mcp.connections import SdkConnections
 from services.tools.adapters.mcp.ports import McpConnections
@@ -33,7 +34,8 @@ from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.package_folders import PackageFolders
 from services.tools.adapters.package_installer import PipInstaller
 from services.tools.adapters.package_settings import PackageSettings
-from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
+from services.tools.adapters.pooled_sandbox import PooledSandbox
+from services.tools.adapters.process_sandbox import CONFINED, CONTAINER, ProcessSandbox
 from services.tools.adapters.sandbox_gauges import SandboxGauges
 from services.tools.adapters.sandbox_settings import PostgresSandboxSettings
 from services.tools.adapters.tool_counts import PostgresToolCounts
@@ -53,7 +55,7 @@ from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
-from services.tools.engine.packages import PackageEnvironments
+from services.tools.engine.packages import NoPackages, PackageEnvironments
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.engine.programs import CodeRunner
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
@@ -91,7 +93,7 @@ async def wire(
     search: SearchSettings,
     sealer: Sealer,
     allowed: CompiledList,
-    connect: Callable[[Clock, ProcessSandbox], McpConnections],
+    connect: Callable[[Clock, ProcessSandbox | None], McpConnections],
     declared: McpDeclarations,
 ) -> Callable[[], Awaitable[None]]:
     """Say what the tools service answers and sweeps; returns what drains it."""
@@ -100,15 +102,14 @@ async def wire(
     workspaces.prepare()
     folders = PackageFolders(packages.folder, packages.bytes_max)
     folders.prepare()
-    sandbox = ProcessSandbox(
-        settings.sandbox or CONFINED, workspaces=workspaces.root, packages=folders.root
-    )
+    sandbox = sandbox_of(settings, workspaces=workspaces.root, packages=folders.root)
     installer = PipInstaller(packages.index)
     environments = PackageEnvironments(folders, installer, packages.rules, clock)
     await folders.remove_abandoned()
     sessions = AgentSessions(sandbox, workspaces, sandbox.places)
     await sandbox.start()
     workspaces.own_users = sandbox.has_own_users
+    has_packages = NoPackages(sandbox.no_packages) if sandbox.no_packages else environments
     variables = Variables(sealer, PostgresSandboxSettings(runtime.database))
     queries = PostgresToolRunQueries(runtime.database)
     permissions = PostgresToolPermissionQueries(runtime.database)
@@ -124,14 +125,15 @@ async def wire(
         pages=FetchWebpageTool(WebPages(settings.pages), clock),
         search=WebSearchTool(WebSearches(search), variables, clock),
     )
-    mcp = McpServers(runtime, sealer, connect(clock, sandbox), declared)
+    programs = sandbox if isinstance(sandbox, ProcessSandbox) else None
+    mcp = McpServers(runtime, sealer, connect(clock, programs), declared)
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
             runners=observed(
                 {
                     ToolType.custom: CodeRunner(
-                        sandbox, sandbox.refused, variables, environments, agents
+                        sandbox, sandbox.refused, variables, has_packages, agents
                     ),
                     ToolType.letta_builtin: builtins,
                     ToolType.external_mcp: McpRunner(mcp.discoveries),
@@ -187,8 +189,16 @@ async def wire(
     return drain
 
 
+def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> PooledSandbox:
+    """The sandbox that the operator has chosen."""
+    if settings.sandbox == CONTAINER:
+        return ContainerSandbox(settings.image, settings.network)
+    mode = settings.sandbox or CONFINED
+    return ProcessSandbox(mode, workspaces=workspaces, packages=packages)
+
+
 def built_in(
-    sandbox: ProcessSandbox,
+    sandbox: PooledSandbox,
     sessions: AgentSessions,
     *,
     run_code_seconds: float,

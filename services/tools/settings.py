@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,30 +11,49 @@ from libs.contracts.environment_values import WrongSetting, whole_number
 from libs.egress.address_guard import FETCH_HOSTS, AddressGuard
 
 WORKSPACES, RUN_CODE = "HEELER_WORKSPACES", "HEELER_RUN_CODE_SECONDS"
-SANDBOX = "HEELER_SANDBOX"
+SANDBOX, SANDBOX_IMAGE = "HEELER_SANDBOX", "HEELER_SANDBOX_IMAGE"
+SANDBOX_NETWORK = "HEELER_SANDBOX_NETWORK"
+IMAGE, NO_NETWORK = "python:3.12-slim", "none"
+NAME_OF_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
+NAME_OF_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 RUN_CODE_SECONDS, RUN_CODE_SECONDS_MAX = 30, 300
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsSettings:
-    """How code runs (`sandbox`), the folder for workspaces, how long `run_code` may take, and which
-    private hosts `fetch_webpage` may ask."""
+    """How code runs (`sandbox`; where that is in containers, of which image and in which network),
+    the folder for workspaces, how long `run_code` may take, and which private hosts
+    `fetch_webpage` may ask."""
 
     sandbox: str = ""
+    image: str = IMAGE
+    network: str = NO_NETWORK
     workspaces: str = ""
     run_code_seconds: int = RUN_CODE_SECONDS
     pages: AddressGuard = field(default_factory=AddressGuard)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ToolsSettings:
-        """HEELER_SANDBOX, HEELER_WORKSPACES, HEELER_RUN_CODE_SECONDS, HEELER_FETCH_HOSTS. Raises
-        WrongSetting."""
+        """HEELER_SANDBOX and all that begin so, HEELER_WORKSPACES, HEELER_RUN_CODE_SECONDS,
+        HEELER_FETCH_HOSTS. Raises WrongSetting."""
         return cls(
             environment.get(SANDBOX, ""),
+            named(environment, SANDBOX_IMAGE, IMAGE, NAME_OF_IMAGE),
+            named(environment, SANDBOX_NETWORK, NO_NETWORK, NAME_OF_NETWORK),
             folder(environment, WORKSPACES),
             whole_number(environment, RUN_CODE, RUN_CODE_SECONDS, most=RUN_CODE_SECONDS_MAX),
             AddressGuard.from_environment(FETCH_HOSTS, environment),
         )
+
+
+def named(
+    environment: Mapping[str, str], variable: str, default: str, form: re.Pattern[str]
+) -> str:
+    """A name that the container engine is told. Raises WrongSetting."""
+    name = environment.get(variable) or default
+    if not form.fullmatch(name):
+        raise WrongSetting(f"{variable} is {name!r}: it must be a name, as {default}")
+    return name
 
 
 def folder(environment: Mapping[str, str], name: str) -> str:

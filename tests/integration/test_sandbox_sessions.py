@@ -166,10 +166,10 @@ class TestProcessSessions(SessionCases):
         assert not [pid for pid in left if exists(f"/proc/{pid}")]
 
     async def test_what_forks_faster_than_it_is_frozen_is_ended(self, monkeypatch):
-        monkeypatch.setattr("services.tools.adapters.sandbox_session.FREEZE_LOOKS_MAX", 2)
+        monkeypatch.setattr("services.tools.adapters.sandbox_process.FREEZE_LOOKS_MAX", 2)
         session = await self.session()
         await session.exec(shell("echo tea > cup"))
-        monkeypatch.setattr(session, "frozen", lambda: False)
+        monkeypatch.setattr("services.tools.adapters.sandbox_process.is_stopped", lambda _: False)
         await session.pause()
         assert session.stats().state == "stopped"
 

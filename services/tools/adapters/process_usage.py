@@ -62,3 +62,13 @@ def scratch_of(pid: int, path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_files - found.f_ffree
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process that was told to stop does nothing more, or is gone. One that waits in the
+    kernel (D), as for a child of vfork that is frozen itself, stops before it goes on."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"T", b"t", b"D", b"Z", b"X")
+    except OSError:
+        return True

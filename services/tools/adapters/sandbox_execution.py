@@ -10,17 +10,18 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.telemetry import metrics
-from services.tools.adapters.process_usage import Usage, scratch_of, usage_of
-from services.tools.adapters.sandbox_process import DROPPED_BYTES_MAX, SandboxProcess
-from services.tools.adapters.sandbox_spawner import Ended
+from services.tools.adapters.running_sandbox import (
+    DROPPED_BYTES_MAX,
+    Ended,
+    RunningSandbox,
+    SandboxUse,
+)
 from services.tools.sandbox.ports import Limits, Outcome, Status
 
 # How often it is looked at what a program uses: seldom once it runs for long.
 LOOK_SECONDS = 0.03
 LOOK_SECONDS_MAX = 0.1
 SCRATCH_FILES_MAX = 50_000
-SCRATCH_FOLDERS = ("/tmp", "/dev/shm")
-OWN_PROCESSES = 1  # of those that are seen, the first one, which belongs to no program
 SIGNAL_STATUS = 128  # what the first process of a sandbox adds to the number of a signal
 CPU_SIGNAL = 24
 
@@ -34,7 +35,7 @@ class Execution:
 
     def __init__(
         self,
-        sandbox: SandboxProcess,
+        sandbox: RunningSandbox,
         limits: Limits,
         *,
         stays: bool = False,
@@ -44,7 +45,6 @@ class Execution:
         self.sandbox = sandbox
         self.limits = limits
         self.stays = stays
-        self.own_processes = OWN_PROCESSES + stays
         self.processes_max = 0
         self.cpu_seconds_before = 0.0
         self.loop = asyncio.get_running_loop()
@@ -55,8 +55,8 @@ class Execution:
     async def outcome(self, data: bytes) -> Outcome:
         """Send the program, wait, and say what came of it."""
         began = self.loop.time()
-        if self.stays and self.sandbox.init is not None:
-            self.cpu_seconds_before = usage_of(self.sandbox.init).cpu_seconds
+        if self.stays:
+            self.cpu_seconds_before = self.sandbox.use().cpu_seconds
         self.sandbox.keep_output(self.limits.output_bytes)
         watching = asyncio.create_task(self.watch())
         try:
@@ -138,20 +138,12 @@ class Execution:
 
     def look(self) -> None:
         """Compare what all processes of the sandbox use together with the limits."""
-        init = self.sandbox.init
-        assert init is not None
-        usage = usage_of(init)
-        files = 0
-        if self.sandbox.spawner.confinement.namespaces:
-            for folder in SCRATCH_FOLDERS:
-                used = scratch_of(init, folder)
-                usage.memory_bytes += used[0]
-                files = max(files, used[1])
-        usage.cpu_seconds -= self.cpu_seconds_before
-        self.processes_max = max(self.processes_max, len(usage.pids) - self.own_processes)
-        self.memory_bytes_max = max(self.memory_bytes_max, usage.memory_bytes)
-        self.cpu_seconds = max(self.cpu_seconds, usage.cpu_seconds)
-        self.verdict = self.judged(usage, files)
+        use = self.sandbox.use()
+        use.cpu_seconds -= self.cpu_seconds_before
+        self.processes_max = max(self.processes_max, use.processes - self.stays)
+        self.memory_bytes_max = max(self.memory_bytes_max, use.memory_bytes)
+        self.cpu_seconds = max(self.cpu_seconds, use.cpu_seconds)
+        self.verdict = self.judged(use)
 
     def end(self, why: str) -> None:
         """End it, for a reason that somebody else has seen."""
@@ -159,17 +151,17 @@ class Execution:
         self.sandbox.kill()
         self.sandbox.notice()
 
-    def judged(self, usage: Usage, files: int) -> Verdict | None:
+    def judged(self, use: SandboxUse) -> Verdict | None:
         """Why it must end, if so."""
         limits = self.limits
-        if usage.memory_bytes > limits.memory_bytes:
+        if use.memory_bytes > limits.memory_bytes:
             why = f"It used more than {limits.memory_bytes >> 20} MiB of memory"
             return exceeded("memory", why)
-        if usage.threads > limits.processes * 2 + 8:
+        if use.threads > limits.processes * 2 + 8:
             return exceeded("processes", f"It had more than {limits.processes} processes")
-        if usage.cpu_seconds > limits.cpu_seconds:
+        if use.cpu_seconds > limits.cpu_seconds:
             return exceeded("cpu", f"It used more than {limits.cpu_seconds} seconds of CPU")
-        if files > SCRATCH_FILES_MAX:
+        if use.files > SCRATCH_FILES_MAX:
             return exceeded("files", f"It made more than {SCRATCH_FILES_MAX} files")
         return None
 
@@ -180,6 +172,8 @@ class Execution:
         value: Json = None
         if self.verdict is not None:
             status, reason = self.verdict
+        elif frame is None and ended.out_of_memory:
+            status, reason = exceeded("memory", "It used more memory than it may have")
         elif frame is None:
             status, reason = unexplained(ended)
         else:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from libs.telemetry import metrics
 from services.tools.adapters.agent_sessions import AgentSessions
-from services.tools.adapters.process_sandbox import ProcessSandbox
+from services.tools.adapters.pooled_sandbox import PooledSandbox
 
 
 class SandboxGauges:
     """Looks at the pools of one process."""
 
-    def __init__(self, sandbox: ProcessSandbox, sessions: AgentSessions) -> None:
+    def __init__(self, sandbox: PooledSandbox, sessions: AgentSessions) -> None:
         self.sandbox = sandbox
         self.sessions = sessions
 

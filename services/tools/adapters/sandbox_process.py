@@ -12,27 +12,35 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from services.tools.adapters.folder_removal import remove_folder
-from services.tools.adapters.process_usage import usage_of
-from services.tools.adapters.sandbox_spawner import Ended, Spawner, SpawnerFailed, close_all
+from services.tools.adapters.process_usage import is_stopped, scratch_of, usage_of
+from services.tools.adapters.running_sandbox import (
+    Ended,
+    Output,
+    SandboxUse,
+    announces_too_much,
+    frame_in,
+)
+from services.tools.adapters.sandbox_spawner import Spawner, SpawnerFailed, close_all
 from services.tools.sandbox.ports import Workspace
 from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, LOCKED, READY, RESULT_BYTES_MAX
 
 READ_BYTES = 1 << 16
+OWN_PROCESSES = 1  # of those that are seen, the first one, which belongs to no program
 STATUS_BYTES_MAX = 4_096
 READY_SECONDS_MAX = 15.0
 END_SECONDS_MAX = 10.0
-# What is printed over the bound is read and dropped up to here; then the program is killed.
-DROPPED_BYTES_MAX = 16 << 20
+SCRATCH_FOLDERS = ("/tmp", "/dev/shm")
+# What forks while it is being frozen is seen by another look.
+FREEZE_LOOKS_MAX = 100
+FREEZE_LOOK_SECONDS = 0.005
 
 
-class Stream:
+class Stream(Output):
     """What comes out of a pipe, up to a bound; `on_data` is called after each piece."""
 
     def __init__(self, file: int, kept_bytes: int, on_data: Callable[[], None]) -> None:
+        super().__init__(kept_bytes)
         self.file = file
-        self.kept = bytearray()
-        self.kept_bytes = kept_bytes
-        self.dropped_bytes = 0
         self.on_data = on_data
         self.ended = False
         self.loop = asyncio.get_running_loop()
@@ -47,9 +55,7 @@ class Stream:
             return False
         if not piece:
             self.close()
-        room = self.kept_bytes - len(self.kept)
-        self.kept += piece[:room]
-        self.dropped_bytes += max(0, len(piece) - room)
+        self.take(piece)
         self.on_data()
         return bool(piece)
 
@@ -57,11 +63,6 @@ class Stream:
         """Take what is there now, within the bound."""
         while not self.ended and len(self.kept) < self.kept_bytes and self.read():
             pass
-
-    def forget(self, kept_bytes: int) -> None:
-        """From now on keep so much; nothing of what came before."""
-        self.kept.clear()
-        self.kept_bytes, self.dropped_bytes = kept_bytes, 0
 
     def read_rest(self) -> None:
         """Take what is there now, and close."""
@@ -74,18 +75,6 @@ class Stream:
             self.ended = True
             self.loop.remove_reader(self.file)
             os.close(self.file)
-
-    @property
-    def total_bytes(self) -> int:
-        """How much came, kept or not."""
-        return len(self.kept) + self.dropped_bytes
-
-    def text(self) -> str:
-        """What was kept, with a word on what was not."""
-        text = self.kept.decode("utf-8", "replace")
-        if self.dropped_bytes:
-            text += f"\n... (cut after {self.kept_bytes} bytes)"
-        return text
 
 
 class SandboxProcess:
@@ -227,17 +216,50 @@ class SandboxProcess:
     @property
     def frame(self) -> bytes | None:
         """The result, once it is there in full."""
-        data = self.result.kept[len(READY) :]
-        size = int.from_bytes(data[:LENGTH_BYTES], "big")
-        if len(data) < LENGTH_BYTES or len(data) - LENGTH_BYTES < size:
-            return None
-        return bytes(data[LENGTH_BYTES : LENGTH_BYTES + size])
+        return frame_in(self.result.kept)
 
     @property
     def frame_is_too_long(self) -> bool:
         """Whether it announced more than anybody reads."""
-        data = self.result.kept[len(READY) : len(READY) + LENGTH_BYTES]
-        return len(data) == LENGTH_BYTES and int.from_bytes(data, "big") > RESULT_BYTES_MAX
+        return announces_too_much(self.result.kept)
+
+    def use(self) -> SandboxUse:
+        """What it uses now."""
+        if self.init is None or self.died:
+            return SandboxUse()
+        usage = usage_of(self.init)
+        use = SandboxUse(
+            len(usage.pids) - OWN_PROCESSES, usage.threads, usage.memory_bytes, usage.cpu_seconds
+        )
+        for folder in SCRATCH_FOLDERS if self.spawner.confinement.namespaces else ():
+            held, files = scratch_of(self.init, folder)
+            use.memory_bytes += held
+            use.files = max(use.files, files)
+        return use
+
+    async def freeze(self) -> bool:
+        """Stop everything in it; false if it forks faster than it can be frozen."""
+        for _ in range(FREEZE_LOOKS_MAX):
+            pids = self.signal(signal.SIGSTOP)
+            if all(is_stopped(pid) for pid in pids):
+                return True
+            await asyncio.sleep(FREEZE_LOOK_SECONDS)
+        return False
+
+    def thaw(self) -> None:
+        """Let everything in it go on."""
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: signal.Signals) -> list[int]:
+        """Signal everything in it; returns what is in it after that."""
+        for pid in self.pids():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        return self.pids()
+
+    def pids(self) -> list[int]:
+        """Its processes."""
+        return [] if self.init is None or self.died else usage_of(self.init).pids
 
     def kill(self) -> None:
         """End it and everything in it: with its first process the kernel kills all others."""

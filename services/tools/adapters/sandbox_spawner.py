@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 
+from services.tools.adapters.running_sandbox import Ended, NotStarted
 from services.tools.sandbox import spawner_protocol
 from services.tools.sandbox.confinement import Confinement
 from services.tools.sandbox.ports import Workspace
@@ -30,21 +31,8 @@ LOOKS_FOR_LEFT_SECONDS = (0.02, 0.2, 0.5)
 MARKED_BYTES = 256
 
 
-class SpawnerFailed(Exception):
-    """No sandbox can be started; `reason` says why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a process ended: `code` as subprocess has it, and what it used."""
-
-    code: int
-    cpu_seconds: float = 0.0
-    memory_bytes_max: int = 0
+class SpawnerFailed(NotStarted):
+    """The process that starts sandboxes does not."""
 
 
 @dataclass(slots=True, eq=False)

@@ -67,15 +67,18 @@ class ToolPackages(Protocol):
 
 
 class NoPackages:
-    """Keeps the contract of `ToolPackages` where nothing is installed."""
+    """Keeps the contract of `ToolPackages` where nothing is installed; `why` says why not."""
+
+    def __init__(self, why: str = NOT_HERE) -> None:
+        self.why = why
 
     def refused(self, requirements: Sequence[Requirement]) -> str:
         """All are."""
-        return NOT_HERE if requirements else ""
+        return self.why if requirements else ""
 
     async def installed(self, wanted: Wanted, seconds_max: float) -> Installed | str:
         """None are."""
-        return NOT_HERE
+        return self.why
 
 
 class PackageEnvironments:

@@ -51,12 +51,13 @@ GROUP = b"nogroup:x:65534:\n"
 
 @dataclass(frozen=True, slots=True)
 class Runtimes:
-    """The interpreters of the machine."""
+    """The interpreters of the machine, or of an image."""
 
-    python: str
-    python_prefix: str
-    node: str | None
+    python: str = ""
+    python_prefix: str = ""
+    node: str | None = None
     node_takes_types: bool = False  # and leaves them out by itself
+    shell: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,13 @@ def runtimes() -> Runtimes:
     """The interpreter of this process without its virtual environment, and Node if it is here."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     python = Path(sys.base_prefix, "bin", version)
+    shell = Path("/bin/sh").exists()
     node = shutil.which("node", path=os.environ.get("PATH", os.defpath))
     if node is None:
-        return Runtimes(str(python), sys.base_prefix, None)
+        return Runtimes(str(python), sys.base_prefix, None, shell=shell)
     node = str(Path(node).resolve())
-    return Runtimes(str(python), sys.base_prefix, node, version_of(node) >= NODE_THAT_TAKES_TYPES)
+    typed = version_of(node) >= NODE_THAT_TAKES_TYPES
+    return Runtimes(str(python), sys.base_prefix, node, typed, shell)
 
 
 def version_of(node: str) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ class ServerProcesses:
     def refusal(self) -> str:
         """Why no program is started here; empty if it may be."""
         if self.sandbox is None:
-            return "This process starts no programs"
+            return "Servers that are programs need the sandbox of processes: HEELER_SANDBOX=process"
         if self.sandbox.refusal:
             return f"Servers that are programs run in the sandbox. {self.sandbox.refusal}"
         return ""

@@ -1,0 +1,170 @@
+"""What is asked of one sandbox that runs, whatever holds it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, READY, RESULT_BYTES_MAX
+
+# What is printed over the bound is read and dropped up to here; then the program is killed.
+DROPPED_BYTES_MAX = 16 << 20
+
+
+class NotStarted(Exception):
+    """No sandbox can be started; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: `code` as subprocess has it, and what it used."""
+
+    code: int
+    cpu_seconds: float = 0.0
+    memory_bytes_max: int = 0
+    out_of_memory: bool = False
+
+
+@dataclass(slots=True)
+class SandboxUse:
+    """What everything in a sandbox uses together: memory with that of its files in memory, CPU
+    since it began; `processes` are those of programs."""
+
+    processes: int = 0
+    threads: int = 0
+    memory_bytes: int = 0
+    cpu_seconds: float = 0.0
+    files: int = 0
+
+
+class Output:
+    """What a program printed, up to a bound."""
+
+    def __init__(self, kept_bytes: int) -> None:
+        self.kept = bytearray()
+        self.kept_bytes = kept_bytes
+        self.dropped_bytes = 0
+
+    def take(self, piece: bytes) -> None:
+        """Keep what there is room for, and count the rest."""
+        room = self.kept_bytes - len(self.kept)
+        self.kept += piece[:room]
+        self.dropped_bytes += max(0, len(piece) - room)
+
+    def forget(self, kept_bytes: int) -> None:
+        """From now on keep so much; nothing of what came before."""
+        self.kept.clear()
+        self.kept_bytes, self.dropped_bytes = kept_bytes, 0
+
+    def read_present(self) -> None:
+        """Take what is there now, within the bound; here that has been taken already."""
+
+    @property
+    def total_bytes(self) -> int:
+        """How much came, kept or not."""
+        return len(self.kept) + self.dropped_bytes
+
+    def text(self) -> str:
+        """What was kept, with a word on what was not."""
+        text = self.kept.decode("utf-8", "replace")
+        if self.dropped_bytes:
+            text += f"\n... (cut after {self.kept_bytes} bytes)"
+        return text
+
+
+class RunningSandbox(Protocol):
+    """One sandbox that runs a program, or waits for one. `changed` is set whenever something of
+    it did."""
+
+    changed: asyncio.Event
+
+    @property
+    def stdout(self) -> Output:
+        """What was printed."""
+        ...
+
+    @property
+    def stderr(self) -> Output:
+        """What was printed as errors."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        ...
+
+    @property
+    def died(self) -> bool:
+        """The same, also if nobody has been told yet."""
+        ...
+
+    @property
+    def frame(self) -> bytes | None:
+        """The result, once it is there in full."""
+        ...
+
+    @property
+    def frame_is_too_long(self) -> bool:
+        """Whether it announced more than anybody reads."""
+        ...
+
+    async def ready(self) -> None:
+        """Until it waits for a program; raises NotStarted with what the machine said."""
+        ...
+
+    def use(self) -> SandboxUse:
+        """What it uses now."""
+        ...
+
+    def keep_output(self, count: int) -> None:
+        """From now on keep so much of what it prints."""
+        ...
+
+    def forget_result(self) -> None:
+        """Be ready for the result of another program."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Give it its program; nothing happens if it has ended."""
+        ...
+
+    async def freeze(self) -> bool:
+        """Let nothing in it run until `thaw`; false if that cannot be."""
+        ...
+
+    def thaw(self) -> None:
+        """Let everything in it go on."""
+        ...
+
+    def notice(self) -> None:
+        """Something happened."""
+        ...
+
+    def kill(self) -> None:
+        """End it and everything in it."""
+        ...
+
+    async def close(self) -> Ended:
+        """Kill it, wait until it is gone, and say what it used. Raises TimeoutError if it does not
+        go."""
+        ...
+
+
+def frame_in(told: bytearray) -> bytes | None:
+    """The result in what was written to the pipe of results, once it is there in full."""
+    data = told[len(READY) :]
+    size = int.from_bytes(data[:LENGTH_BYTES], "big")
+    if len(data) < LENGTH_BYTES or len(data) - LENGTH_BYTES < size:
+        return None
+    return bytes(data[LENGTH_BYTES : LENGTH_BYTES + size])
+
+
+def announces_too_much(told: bytearray) -> bool:
+    """Whether a result is announced that is longer than any may be."""
+    data = told[len(READY) : len(READY) + LENGTH_BYTES]
+    return len(data) == LENGTH_BYTES and int.from_bytes(data, "big") > RESULT_BYTES_MAX

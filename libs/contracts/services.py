@@ -61,6 +61,7 @@ SERVICES = (
             "libs.contracts.memory",
             "libs.contracts.archives",
             "libs.contracts.reembedding",
+            "libs.contracts.message_search",
             "libs.contracts.files",
             "libs.contracts.agent_folders",
         ),

@@ -32,6 +32,7 @@ from services.agent.adapters.agent_tools import AgentTools
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.client_poster import ClientPoster
 from services.agent.adapters.custom_tools import CustomTools
+from services.agent.adapters.hybrid_message_search import HybridMessageSearch
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_catalogue import Catalogue
@@ -178,7 +179,9 @@ def tool_router(
     """The owners of tools that there are."""
     owners: Mapping[Owner, ToolOwner] = {
         "agent": AgentTools(
-            queries, MultiAgentTools(bus, queries, clock, seconds_max=seconds_max), clock
+            HybridMessageSearch(bus, queries),
+            MultiAgentTools(bus, queries, clock, seconds_max=seconds_max),
+            clock,
         ),
         "memory": MemoryTools(bus, queries, clock),
         "tools": CustomTools(bus, queries, clock, seconds_max=seconds_max),

@@ -19,11 +19,13 @@ from services.memory.adapters.folder_embeddings import FolderEmbeddings
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections
 from services.memory.adapters.memory_telemetry import observed
+from services.memory.adapters.message_vectors import PostgresMessageVectors
 from services.memory.adapters.passage_search import PostgresPassageSearch
 from services.memory.adapters.uploaded_files import PostgresUploadedFiles
 from services.memory.engine.file_processing import FileProcessing, FileProcessingPorts
+from services.memory.engine.message_embedding import MessageEmbedding
 from services.memory.handlers import Handlers
-from services.memory.handlers.ports import FolderPorts, HandlerPorts
+from services.memory.handlers.ports import FolderPorts, HandlerPorts, MessagePorts
 from services.memory.policies import Policies
 from services.memory.settings import EmbeddingSettings
 
@@ -40,7 +42,15 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     attached = PostgresAttachedAgents(runtime.database)
     archives = PostgresArchiveQueries(runtime.database)
     large = LargeCollections(runtime.database, runtime.clock)
-    policies = Policies(runtime.bus, attached, archives, runtime.clock, runtime.ids)
+    vectors = PostgresMessageVectors(runtime.database)
+    policies = Policies(runtime.bus, attached, archives, vectors, runtime.clock, runtime.ids)
+    leadership = runtime.service.relay.leadership
+    messages = MessageEmbedding(
+        vectors=vectors,
+        embedders=embedders,
+        clock=runtime.clock,
+        leads=lambda: leadership.epoch is not None,
+    )
     processing = file_processing(runtime, embedders)
     ports = HandlerPorts(
         clock=runtime.clock,
@@ -55,6 +65,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
             embedding_config=FolderEmbeddings(embedders).config,
             file_added=processing.file_added,
         ),
+        messages=MessagePorts(vectors, messages.catch_up),
     )
     handlers = Handlers(ports)
     await runtime.service.handle(observed(handlers.table()))
@@ -69,7 +80,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         await runtime.bus.hear_events("memory", event.topic, processing.deleted_somewhere)
     runtime.service.sweepers += [
         *(policies.archives.sweep, policies.reembedding.sweep),
-        *(large.turn, processing.sweep),
+        *(large.turn, processing.sweep, messages.sweep),
     ]
 
     async def drain() -> None:

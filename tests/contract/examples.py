@@ -196,6 +196,7 @@ from libs.contracts.tools import (
 from services.agent.domain.model_config import embedding_config, llm_config
 from tests.contract import agent_folder_examples, file_examples
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
+from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
@@ -559,6 +560,7 @@ COMMANDS: list[Command] = [
     RestoreBlock(block_id=BLOCK, version=1, if_version=2),
     DeleteBlock(block_id=BLOCK),
     *ARCHIVE_COMMANDS,
+    *MESSAGE_SEARCH_COMMANDS,
     *(
         letter_command(name, topic)(letter_id=LETTER)
         for name in names()

@@ -80,6 +80,7 @@ SUBJECTS = {
     "ArchiveEmbeddingChanged": f"memory.event.archive.embedding_changed.org-1.{ARCHIVE}",
     "ArchiveReembedded": f"memory.event.archive.reembedded.org-1.{ARCHIVE}",
     "PassageEmbedded": f"memory.event.passage.embedded.org-1.{PASSAGE}",
+    "NearestMessages": f"memory.command.messages.nearest.org-1.{SEARCH}",
     "SearchPassages": f"memory.command.passages.search.org-1.{SEARCH}",
     **{
         f"Archive{verb}": f"memory.event.archive.{verb.lower()}.org-1.{ARCHIVE}"

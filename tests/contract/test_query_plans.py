@@ -82,6 +82,12 @@ from services.memory.adapters.file_queries import PostgresFileQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters.message_vectors import (
+    Backlog,
+    MessageScope,
+    NearestQuery,
+    PostgresMessageVectors,
+)
 from services.memory.adapters.passage_search import (
     PassageQuery,
     PostgresPassageSearch,
@@ -131,6 +137,10 @@ TABLES = {
     "memory.files": "'file-' || n, '{org}', 'source-' || n % 50, now(), now(), 'a.txt', 'a.txt',"
     " 'completed', null, 'text/plain', 1, 'text-' || n, 1, 1, 1, 1, now()",
     "memory.file_texts": "'text-' || n, 0, '{org}', 'file-' || n, 1, 1, 0, 1, 'a', now()",
+    "memory.message_vectors": "'message-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10,"
+    " 'user', now(), 'words', '[1,0]'",
+    "memory.message_backlog": "'{org}', 'agent-' || n, '', now(), now()",
+    "memory.forgotten_conversations": "'conv-' || n, '{org}', now()",
     "api.uploads": "'file-' || n, '{org}', 1, true, now()",
     "api.upload_parts": "'file-' || n, 0, '{org}', 'a'",
     "tools.tools": "'tool-' || n, '{org}', now(), now(), 'roll_' || n, 'custom', '{{}}', '{{}}'",
@@ -219,6 +229,26 @@ async def counted_first(passages: PostgresPassageSearch) -> bool:
     passages.large = LargeCollections(passages.database, FakeClock())
     passages.large.known = frozenset([ARCHIVE])
     return await passages.by_graph(NEAREST)
+
+
+OF_AGENT_1 = MessageScope(ORG, "agent-1")
+SCOPES = (OF_AGENT_1, MessageScope(ORG), MessageScope(ORG, "", CONVERSATION))
+
+
+async def unembedded(vectors: PostgresMessageVectors) -> None:
+    for scope in SCOPES:
+        await vectors.unembedded(scope, "words", 10)
+
+
+async def nearest(vectors: PostgresMessageVectors) -> None:
+    for scope in SCOPES:
+        near = NearestQuery(scope=scope, model="words", vector=[1, 0], project_id="a", after=NOW)
+        await vectors.nearest(near)
+
+
+async def worked_on(vectors: PostgresMessageVectors) -> None:
+    for done in (True, False):
+        await vectors.worked_on(Backlog(OF_AGENT_1, NOW), done=done)
 
 
 NEAREST = PassageQuery(
@@ -310,6 +340,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     PostgresMessageSearch: {
         "search_messages": lambda queries: queries.search_messages(SEARCH),
+        "messages_named": lambda queries: queries.messages_named(SEARCH, ["message-1"]),
     },
     MessageQueries: {
         "messages": lambda reads: reads.messages(history(["user_message"]), Slice()),
@@ -371,6 +402,14 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "search": lambda passages: passages.search(NEAREST),
         "by_graph": lambda passages: counted_first(passages),
     },
+    PostgresMessageVectors: {
+        "unembedded": lambda vectors: unembedded(vectors),
+        "keep": lambda vectors: vectors.keep(OF_AGENT_1, "words", {"message-1": [1, 0]}),
+        "nearest": lambda vectors: nearest(vectors),
+        "put_off": lambda vectors: vectors.put_off(OF_AGENT_1),
+        "worked_on": lambda vectors: worked_on(vectors),
+        "forget": lambda vectors: vectors.forget(ORG, CONVERSATION),
+    },
     PostgresFolderQueries: {
         "folders_of": lambda queries: queries.folders_of(ORG),
         "readable_files": lambda queries: queries.readable_files(ORG, FOLDER, 10),
@@ -401,6 +440,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileQueries: {"due_files", "orphans"},
+    PostgresMessageVectors: {"backlog", "remove_forgotten"},
     PostgresFileTexts: {"unnamed", "remove", "write", "with_chunk"},
     PostgresArchiveQueries: {"removals", "orphaned", "reembeddings"},
 }

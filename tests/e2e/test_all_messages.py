@@ -64,7 +64,8 @@ def test_messages_are_found_by_their_words(
     now = datetime.now(UTC)
 
     def found(query: str = word, **fields: Any) -> list[dict[str, Any]]:
-        return [one.to_dict() for one in letta.messages.search(query=query, **fields)]
+        asked: dict[str, Any] = {"search_mode": "fts", **fields}
+        return [one.to_dict() for one in letta.messages.search(query=query, **asked)]
 
     everything = found()
     assert [(one["message_type"], one["agent_id"]) for one in everything] == [
@@ -81,6 +82,7 @@ def test_messages_are_found_by_their_words(
         "conversation_id": None,
         "created_at": mine["created_at"],
     }
+    assert mine in found(agent_id=one.id, search_mode="hybrid")
     shown = http.post(SEARCH, json={"query": word, "agent_id": one.id}).json()
     assert TIMESTAMP.fullmatch(shown[0]["created_at"])
     assert found(f"{word} CAT") == [mine], "all of the words, in any case of letters"
@@ -93,15 +95,55 @@ def test_messages_are_found_by_their_words(
     assert len(found(start_date=now - timedelta(minutes=5), end_date=now)) == 3
     assert found(start_date=now + timedelta(minutes=5)) == []
     assert found(end_date=now - timedelta(minutes=5)) == []
-    assert len(found(search_mode="fts")) == 3
-    assert found("   ") == []
-    vector = http.post(SEARCH, json={"query": word, "search_mode": "vector"})
-    assert vector.status_code == 501
-    assert "not built yet: use fts" in vector.json()["detail"]
+    assert found("   ") == found("   ", search_mode="vector") == []
     assert http.post(SEARCH, json={}).status_code == 422
     assert http.post(SEARCH, json={"query": word, "limit": 101}).status_code == 422
     letta.agents.delete(one.id)
-    assert found(agent_id=one.id) == []
+    for mode in ("fts", "vector", "hybrid"):
+        assert found(agent_id=one.id, search_mode=mode) == []
+
+
+@pytest.mark.operation("POST /v1/messages/search")
+@pytest.mark.operation("POST /v1/agents/messages/search")
+def test_messages_are_found_by_what_they_mean(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    one, two = new_agent(), new_agent()
+    fact = "SAY:A ginger cat sleeps on the sofa of Omar every afternoon."
+    for text in ("The rent of the flat is 900 euros.", fact, "The movie was too long."):
+        letta.agents.messages.create(one.id, messages=says(text))
+    letta.agents.messages.create(two.id, messages=says("SAY:A kitten naps on a couch."))
+    question = "Which pet naps on the couch?"
+
+    def found(mode: Any, **fields: Any) -> list[str]:
+        asked: dict[str, Any] = {"agent_id": one.id, "search_mode": mode, **fields}
+        return [one.message_id for one in letta.messages.search(query=question, **asked)]
+
+    assert found("fts") == []
+    near = found("vector", limit=2)
+    said = {
+        message.id
+        for message in letta.agents.messages.list(one.id)
+        if "ginger" in str(message.to_dict().get("content"))
+    }
+    assert set(near) == said, "what the agent said, and what it was asked to say"
+    assert found("hybrid", limit=2) == near
+    assert set(near) <= set(found("vector"))
+    assert set(found("vector", conversation_id=main_conversation(one.id), limit=2)) == said
+    assert found("vector", conversation_id=main_conversation(two.id)) == []
+    assert found("vector", end_date=datetime.now(UTC) - timedelta(minutes=5)) == []
+    body = {"query": question, "agent_id": one.id, "roles": ["assistant"], "limit": 1}
+    [best] = http.post("/v1/agents/messages/search", json=body).json()
+    assert (best["fts_rank"], best["vector_rank"], best["rrf_score"]) == (None, 1, 1 / 61)
+    assert best["embedded_text"] == fact.removeprefix("SAY:")
+
+    letta.agents.messages.create(one.id, messages=says("My kitten naps on the couch, too"))
+    newest = letta.agents.messages.list(one.id, limit=10).items
+    assert found("vector", limit=1)[0] in {message.id for message in newest}
+    call = 'CALL:conversation_search:{"query": "pets that nap", "limit": 3}'
+    answer = letta.agents.messages.create(one.id, messages=says(call))
+    [returned] = [m for m in answer.messages if m.message_type == "tool_return_message"]
+    assert "ginger cat" in returned.tool_return or "kitten" in returned.tool_return
 
 
 @pytest.mark.operation("POST /v1/agents/messages/search")
@@ -113,6 +155,7 @@ def test_messages_are_found_with_their_ranks(
     letta.agents.messages.create(agent.id, messages=says(f"SAY:A {word}"))
 
     def found(**body: Any) -> Any:
+        body = {"search_mode": "fts", **body}
         answer = http.post("/v1/agents/messages/search", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json()

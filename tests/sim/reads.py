@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 from libs.contracts.letta.blocks import BlockState
 from libs.embeddings.hash_embedder import OneEmbedder
+from libs.embeddings.ports import Vector
 from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DueCallback
 from services.agent.adapters.called_run_queries import CallChain, CalledRun
@@ -32,6 +33,7 @@ from services.memory.adapters.archive_queries import (
 )
 from services.memory.adapters.file_queries import DueFile
 from services.memory.adapters.file_texts import PostgresFileTexts
+from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery
 from services.memory.adapters.passage_search import FoundPassage, PassageQuery
 from services.memory.domain.block import SameLabel
 from tests.sim.store import Client, finished
@@ -40,6 +42,7 @@ from tests.unit.allowed import ToolPermissionRows
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.folders import InMemoryFolderQueries
+from tests.unit.message_vectors import InMemoryMessageVectors
 from tests.unit.passage_search import InMemoryPassageSearch
 
 
@@ -144,6 +147,9 @@ class SimQueries:
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         return await self.client.ask(lambda: finished(self.twin.search_messages(search)))
+
+    async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
+        return await self.client.ask(lambda: finished(self.twin.messages_named(search, ids)))
 
     async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
         return await self.client.ask(lambda: finished(self.twin.orphaned_turns(but)))
@@ -349,6 +355,40 @@ class SimPassageSearch:
 
     async def search(self, query: PassageQuery) -> list[FoundPassage]:
         return await self.client.ask(lambda: finished(self.twin.search(query)))
+
+
+class SimMessageVectors:
+    """Keeps the contract of `MessageVectors`; each process has its own, and embeds for itself."""
+
+    def __init__(self, database: SimDatabase) -> None:
+        self.client = database.client
+        self.twin = InMemoryMessageVectors(self.client.server.database)
+
+    async def unembedded(
+        self, scope: MessageScope, model: str, limit: int
+    ) -> list[tuple[str, str]]:
+        return await self.client.ask(lambda: finished(self.twin.unembedded(scope, model, limit)))
+
+    async def keep(self, scope: MessageScope, model: str, vectors: Mapping[str, Vector]) -> None:
+        await self.client.ask(lambda: finished(self.twin.keep(scope, model, vectors)))
+
+    async def nearest(self, query: NearestQuery) -> list[tuple[str, float]]:
+        return await self.client.ask(lambda: finished(self.twin.nearest(query)))
+
+    async def put_off(self, scope: MessageScope) -> None:
+        await self.client.ask(lambda: finished(self.twin.put_off(scope)))
+
+    async def backlog(self) -> list[Backlog]:
+        return await self.twin.backlog()
+
+    async def worked_on(self, one: Backlog, *, done: bool) -> None:
+        await self.client.ask(lambda: finished(self.twin.worked_on(one, done=done)))
+
+    async def forget(self, org: str, conversation_id: str) -> None:
+        await self.client.ask(lambda: finished(self.twin.forget(org, conversation_id)))
+
+    async def remove_forgotten(self, settled_seconds: float) -> bool:
+        return await self.twin.remove_forgotten(settled_seconds)
 
 
 class SimRunQueries:

@@ -9,11 +9,11 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
+from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.passage_search import (
     CANDIDATES_MIN,
     FOUND_MAX,
-    FUSION_RANKS,
     FoundPassage,
     PassageQuery,
 )

@@ -21,7 +21,7 @@ type Roles = Annotated[list[MessageRole], Field(max_length=len(MessageRole))]
 
 
 class MessageSearch(BaseModel):
-    """Which messages; `vector` alone needs what is not built yet."""
+    """Which messages: those with the words (`fts`), those near in meaning (`vector`), or both."""
 
     search_mode: Literal["vector", "fts", "hybrid"] = "hybrid"
     agent_id: Name | None = None

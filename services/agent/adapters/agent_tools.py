@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Clock
-from services.agent.adapters.message_search import FoundMessage, MessageSearch, Search
+from services.agent.adapters.hybrid_message_search import HybridMessageSearch
+from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.search_dates import FORMS, Reader, Span
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
@@ -66,8 +67,10 @@ class SendMessage(BaseModel):
 class AgentTools:
     """Keeps the contract of `ToolOwner`."""
 
-    def __init__(self, queries: MessageSearch, others: MultiAgentTools, clock: Clock) -> None:
-        self.queries = queries
+    def __init__(
+        self, messages: HybridMessageSearch, others: MultiAgentTools, clock: Clock
+    ) -> None:
+        self.messages = messages
         self.clock = clock
         self.runners: dict[str, Runner] = {
             "conversation_search": self.conversation_search,
@@ -94,7 +97,7 @@ class AgentTools:
         return ToolResult("success", text, pause_minutes=minutes)
 
     async def conversation_search(self, calling: Calling) -> ToolResult:
-        """Find messages of the agent's history by their text, role and time."""
+        """Find messages of the agent's history by text, meaning, role and time."""
         wanted = ConversationSearch.model_validate_json(calling.call.arguments)
         roles = [role for role in wanted.roles or ["user", "assistant"] if role != "tool"]
         limit = min(max(wanted.limit or SEARCH_RESULTS_DEFAULT, 1), SEARCH_RESULTS_MAX)
@@ -137,9 +140,10 @@ class AgentTools:
     async def search(
         self, calling: Calling, text: str | None, roles: list[str], span: Span, limit: int
     ) -> list[FoundMessage]:
-        """Messages of the agent's history, the newest first."""
+        """Messages of the agent's history, the best first; without a text the newest first."""
         since, until = span
-        return await self.queries.search_messages(
+        return await self.messages.search(
+            calling,
             Search(
                 org=calling.context.org,
                 agent_id=calling.design.config.id,
@@ -148,7 +152,7 @@ class AgentTools:
                 since=since,
                 until=until,
                 limit=limit,
-            )
+            ),
         )
 
 

@@ -28,6 +28,15 @@ select role, created_at, text from (
 ) found
 order by created_at desc, position desc limit %(limit)s"""
 
+NAMED = """
+select m.role, m.created_at, m.text
+from unnest(%(ids)s::text[]) with ordinality as named(id, place)
+cross join lateral (select * from agent.messages where id = named.id limit 1) m
+where m.org = %(org)s and m.agent_id = %(agent)s and m.role = any(%(roles)s)
+  and (%(since)s::timestamptz is null or m.created_at >= %(since)s)
+  and (%(until)s::timestamptz is null or m.created_at <= %(until)s)
+order by named.place"""
+
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
@@ -54,6 +63,10 @@ class Search:
 class MessageSearch(Protocol):
     """What the tool `conversation_search` reads."""
 
+    async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
+        """Of these messages those that the search is about, whatever they say, in their order."""
+        ...
+
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         """Messages of an agent's history, the newest first."""
         ...
@@ -79,6 +92,21 @@ class PostgresMessageSearch:
                 "since": search.since,
                 "until": search.until,
                 "limit": search.limit,
+            },
+        )
+        return [FoundMessage(*row) for row in rows]
+
+    async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
+        """Of these messages those that the search is about, whatever they say, in their order."""
+        rows = await self.database.fetch(
+            NAMED,
+            {
+                "ids": ids,
+                "org": search.org,
+                "agent": search.agent_id,
+                "roles": search.roles,
+                "since": search.since,
+                "until": search.until,
             },
         )
         return [FoundMessage(*row) for row in rows]

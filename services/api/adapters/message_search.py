@@ -1,4 +1,5 @@
-"""The search for words in messages, from the views that the agent service publishes.
+"""The search for words in messages, from the views that the agent service publishes; and messages
+that were found by their meaning.
 
 The newest messages are looked through first; only what they do not have enough of is looked up in
 the index of words. So a common word costs no look at all that have it, and a rare one none at all
@@ -79,6 +80,13 @@ class MessageSearchQueries:
         indexed = f"(select * from {VIEW} where {WORDS} and v.org = %(org)s offset 0) v"
         limited = f"(select * from {indexed} where {found.sql} limit {FOUND_IN_INDEX_MAX}) v"
         return await self.rows(limited, values)
+
+    async def named(self, asked: Searched, ids: Sequence[str]) -> list[FoundMessage]:
+        """Of these messages those that the search is about, whatever they say, in their order."""
+        found = narrowed(asked).by_key("v.id = any(%(ids)s)", ids=[*ids])
+        rows = await self.rows(f"{VIEW} where {found.sql}", {**found.values, "limit": len(ids)})
+        by_id = {one.id: one for one in rows}
+        return [by_id[one] for one in ids if one in by_id]
 
     async def rows(self, source: str, values: dict[str, Any]) -> list[FoundMessage]:
         """The newest of the messages of a source."""

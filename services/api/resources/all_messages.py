@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from litestar import Response, get, post
@@ -10,6 +13,7 @@ from litestar.exceptions import NotFoundException
 from pydantic import Field
 from pydantic_core import to_json
 
+from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
@@ -17,6 +21,8 @@ from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.letta.search_requests import MessageSearch
+from libs.contracts.message_search import CANDIDATES_MIN, MESSAGES_FOUND_MAX, NearestMessages
+from libs.embeddings.rank_fusion import fused
 from services.api.adapters.message_search import FoundMessage, Searched
 from services.api.http.error_responses import Problem, no_route
 from services.api.http.handler_helpers import ORG, api_of, missing, raw, slice_of
@@ -30,6 +36,8 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 
+log = logging.getLogger(__name__)
+
 # What people and agents say to each other; the results of tools are looked up by the tools.
 SPOKEN = ("user", "assistant", "system")
 # What is shown of a message that was found, by its V1 type.
@@ -39,12 +47,9 @@ FOUND = {
     "assistant_message": "content",
     "reasoning_message": "reasoning",
 }
-NO_VECTORS = (
-    "`search_mode` vector needs embeddings of messages, which are not built yet: use fts, or "
-    "hybrid, which looks for the words alone until then"
-)
-# A rank in one list counts 1 / (60 + rank), as V1 puts its two lists together.
-RANK_OFFSET = 60
+# Who waits for the meaning alone waits longer than who is answered by the words without it.
+HYBRID_SECONDS_MAX = 5.0
+VECTOR_SECONDS_MAX = 30.0
 
 
 class AllMessagesPage(Page):
@@ -82,10 +87,10 @@ async def retrieve_message(request: AnyRequest, message_id: str) -> Response[byt
     opt=returns("what was found", body=all_request_bodies.SearchAllMessagesRequest),
 )
 async def search_all_messages(request: AnyRequest) -> Response[bytes]:
-    """Find messages with all of these words, the newest first."""
+    """Find messages by meaning and words, the best first; by words alone the newest first."""
     body = await body_of(request, all_request_bodies.SearchAllMessagesRequest)
     found = await searched(request, body, body.query)
-    return raw(to_json([shown for one in found for shown in results_of(one)][: body.limit]))
+    return raw(to_json([shown for one in found for shown in results_of(one.message)][: body.limit]))
 
 
 @post(
@@ -94,7 +99,7 @@ async def search_all_messages(request: AnyRequest) -> Response[bytes]:
     opt=returns("what was found", body=all_request_bodies.MessageSearchRequest),
 )
 async def search_messages(request: AnyRequest) -> Response[bytes]:
-    """Find messages with all of these words, the newest first, with their ranks."""
+    """Find messages by meaning and words, the best first, with their places in either list."""
     body = await body_of(request, all_request_bodies.MessageSearchRequest)
     found = await searched(
         request,
@@ -104,15 +109,25 @@ async def search_messages(request: AnyRequest) -> Response[bytes]:
         project_id=body.project_id,
         template_id=body.template_id,
     )
-    return raw(to_json([ranked(one, rank) for rank, one in enumerate(found, start=1)]))
+    return raw(to_json([ranked(one) for one in found]))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A message that was found, and its places among those with the words and those that are
+    near in meaning, from 1; None for a list that it is not in."""
+
+    message: FoundMessage
+    score: float
+    worded: int | None
+    near: int | None
 
 
 async def searched(
     request: AnyRequest, body: MessageSearch, query: str | None, **others: Any
-) -> list[FoundMessage]:
-    """The messages that a request asks for; blank words find nothing."""
-    if body.search_mode == "vector":
-        raise Problem(501, {"detail": NO_VECTORS}, {"x-should-retry": "false"})
+) -> list[Ranked]:
+    """The messages that a request asks for, the best first; blank words find nothing. Where the
+    meaning of messages cannot be asked for, `hybrid` finds what has the words."""
     if query is not None and not query.strip():
         return []
     asked = Searched(
@@ -126,7 +141,53 @@ async def searched(
         until=body.end_date,
         **others,
     )
-    return await api_of(request).search.search(asked)
+    mode = "fts" if query is None else body.search_mode
+    worded, near = await asyncio.gather(
+        nothing() if mode == "vector" else api_of(request).search.search(asked),
+        nothing() if mode == "fts" else nearest(request, asked, hybrid=mode == "hybrid"),
+    )
+    by_id = {one.id: one for one in (*worded, *near)}
+    lists = [[one.id for one in found] for found in (worded, near)]
+    places = [{one: place for place, one in enumerate(ids, start=1)} for ids in lists]
+    return [
+        Ranked(by_id[one], score, places[0].get(one), places[1].get(one))
+        for one, score in fused(*lists)[: body.limit]
+    ]
+
+
+async def nothing() -> list[FoundMessage]:
+    """What a list that is not asked for has."""
+    return []
+
+
+async def nearest(request: AnyRequest, asked: Searched, *, hybrid: bool) -> list[FoundMessage]:
+    """The messages that are near to a query in meaning, the nearest first."""
+    assert asked.query is not None, "a query is what they are near to"
+    api = api_of(request)
+    command = NearestMessages(
+        asker=api.ids.new("search"),
+        query=asked.query,
+        agent_id=asked.agent_id or "",
+        conversation_id=asked.conversation_id or "",
+        project_id=asked.project_id or "",
+        template_id=asked.template_id or "",
+        roles=[*asked.roles],
+        after=asked.since,
+        before=asked.until,
+        limit=min(max(asked.limit, CANDIDATES_MIN), MESSAGES_FOUND_MAX),
+    )
+    seconds = HYBRID_SECONDS_MAX if hybrid else VECTOR_SECONDS_MAX
+    try:
+        reply = await api.send(
+            request, command, message_id=command.asker, keyed=False, seconds_max=seconds
+        )
+    except (BusUnavailable, Problem) as problem:
+        if not hybrid:
+            raise
+        log.warning("messages are found by their words alone: %s", problem)
+        return []
+    found: Any = reply.result["messages"]
+    return await api.search.named(asked, [one["id"] for one in found]) if found else []
 
 
 def results_of(found: FoundMessage) -> Iterator[JsonObject]:
@@ -144,8 +205,9 @@ def results_of(found: FoundMessage) -> Iterator[JsonObject]:
             }
 
 
-def ranked(found: FoundMessage, rank: int) -> JsonObject:
-    """A message that was found, as it is stored, and its place."""
+def ranked(one: Ranked) -> JsonObject:
+    """A message that was found, as it is stored, and its places."""
+    found = one.message
     return {
         "embedded_text": found.text,
         "message": {
@@ -158,9 +220,9 @@ def ranked(found: FoundMessage, rank: int) -> JsonObject:
             "step_id": found.step_id,
             "created_at": timestamp(found.created_at),
         },
-        "fts_rank": rank,
-        "vector_rank": None,
-        "rrf_score": 1 / (RANK_OFFSET + rank),
+        "fts_rank": one.worded,
+        "vector_rank": one.near,
+        "rrf_score": one.score,
     }
 
 

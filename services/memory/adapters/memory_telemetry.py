@@ -35,6 +35,7 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.message_search import NearestMessages
 from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.telemetry import span_attributes, tracing
@@ -63,6 +64,7 @@ OPERATIONS: Mapping[type[Command], str] = {
     EmptyArchive: span_attributes.DELETE_MEMORY,
     InsertPassages: span_attributes.CREATE_MEMORY,
     DeletePassages: span_attributes.DELETE_MEMORY,
+    NearestMessages: span_attributes.SEARCH_MEMORY,
     SearchPassages: span_attributes.SEARCH_MEMORY,
     AttachFolder: span_attributes.UPDATE_MEMORY,
     DetachFolder: span_attributes.UPDATE_MEMORY,

@@ -11,12 +11,11 @@ from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.embeddings.ports import Vector
+from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.embeddings.vector_text import halfvec
 from libs.eventstore.connection_pool import Database
 from services.memory.adapters.large_collections import LargeCollections
 
-# How far a place in one list counts against a place in another: what is first there has 1/61.
-FUSION_RANKS = 60
 # Of each list so many are fused, or as many as are asked for.
 CANDIDATES_MIN = 60
 FOUND_MAX = 1_000

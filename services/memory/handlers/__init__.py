@@ -12,6 +12,7 @@ from services.memory.handlers.archives import ArchiveHandlers
 from services.memory.handlers.blocks import BlockHandlers
 from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
+from services.memory.handlers.message_search import MessageSearchHandlers
 from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.handlers.passages import PassageHandlers
 from services.memory.handlers.ports import HandlerPorts
@@ -27,6 +28,7 @@ class Handlers:
     archives: ArchiveHandlers = field(init=False)
     passages: PassageHandlers = field(init=False)
     searches: PassageSearchHandlers = field(init=False)
+    messages: MessageSearchHandlers = field(init=False)
     folders: FolderHandlers = field(init=False)
     files: FileHandlers = field(init=False)
     agent_folders: AgentFoldersHandlers = field(init=False)
@@ -37,6 +39,7 @@ class Handlers:
         self.archives = ArchiveHandlers(self.ports)
         self.passages = PassageHandlers(self.ports)
         self.searches = PassageSearchHandlers(self.ports)
+        self.messages = MessageSearchHandlers(self.ports)
         self.reembedding = ReembeddingHandlers(self.ports)
         self.folders = FolderHandlers(self.ports)
         self.files = FileHandlers(self.ports)
@@ -45,7 +48,7 @@ class Handlers:
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
         kinds = (
-            *(self.blocks, self.archives, self.passages, self.searches),
+            *(self.blocks, self.archives, self.passages, self.searches, self.messages),
             *(self.reembedding, self.folders, self.files, self.agent_folders),
         )
         return {kind: handler for one in kinds for kind, handler in one.table().items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from libs.bus.aggregate_locks import AggregateLocks
@@ -16,6 +16,7 @@ from services.memory.adapters.archive_queries import ArchiveQueries
 from services.memory.adapters.attached_agents import AttachedAgents
 from services.memory.adapters.block_history import BlockHistory
 from services.memory.adapters.folder_queries import FolderQueries
+from services.memory.adapters.message_vectors import MessageScope, MessageVectors
 from services.memory.adapters.passage_counts import PassageCounts
 from services.memory.adapters.passage_search import PassageSearch
 
@@ -31,6 +32,15 @@ class FolderPorts:
 
 
 @dataclass(slots=True)
+class MessagePorts:
+    """What the search for messages may use: `catch_up` has what is new of them embedded, as far as
+    that is quick."""
+
+    vectors: MessageVectors
+    catch_up: Callable[[MessageScope], Awaitable[None]]
+
+
+@dataclass(slots=True)
 class HandlerPorts:
     """What a handler may use."""
 
@@ -42,6 +52,7 @@ class HandlerPorts:
     embedders: Embedders
     locks: AggregateLocks
     folders: FolderPorts
+    messages: MessagePorts
     counts: PassageCounts = field(init=False)
 
     def __post_init__(self) -> None:

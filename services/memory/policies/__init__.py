@@ -7,9 +7,11 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import Context, Event
 from services.memory.adapters.archive_queries import ArchiveQueries
 from services.memory.adapters.attached_agents import AttachedAgents
+from services.memory.adapters.message_vectors import MessageVectors
 from services.memory.policies.agent_folders import AgentFoldersPolicies
 from services.memory.policies.archives import ArchivePolicies
 from services.memory.policies.blocks import BlockPolicies
+from services.memory.policies.messages import MessagePolicies
 from services.memory.policies.reembedding import ReembeddingPolicies
 
 
@@ -17,11 +19,18 @@ class Policies:
     """On event X, issue the commands Y of every kind."""
 
     def __init__(
-        self, bus: Bus, attached: AttachedAgents, archives: ArchiveQueries, clock: Clock, ids: Ids
+        self,
+        bus: Bus,
+        attached: AttachedAgents,
+        archives: ArchiveQueries,
+        vectors: MessageVectors,
+        clock: Clock,
+        ids: Ids,
     ) -> None:
         self.blocks = BlockPolicies(bus, attached)
         self.archives = ArchivePolicies(bus, archives, clock, ids)
         self.agent_folders = AgentFoldersPolicies(bus, attached)
+        self.messages = MessagePolicies(vectors)
         self.reembedding = ReembeddingPolicies(bus, archives, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
@@ -33,3 +42,4 @@ class Policies:
     async def conversation_deleted(self, event: Event, context: Context) -> None:
         """What was a conversation's alone goes with it."""
         await self.blocks.conversation_deleted(event, context)
+        await self.messages.conversation_deleted(event, context)

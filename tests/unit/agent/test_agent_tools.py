@@ -11,10 +11,11 @@ import pytest
 from libs.bus.ports import BusUnavailable
 from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
-from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText, RewriteBlock
+from libs.contracts.message_search import NearestMessages
 from libs.contracts.tool_permissions import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.memory_tools import MemoryTools
@@ -50,7 +51,9 @@ class ToldBus:
         self.answers = list(answers)
         self.sent: list[tuple[Command, Context]] = []
 
-    async def request(self, command: Command, context: Context) -> Accepted | Rejected:
+    async def request(
+        self, command: Command, context: Context, *, seconds_max: float = 10.0
+    ) -> Accepted | Rejected:
         self.sent.append((command, context))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
@@ -62,6 +65,7 @@ class ToldQueries:
     def __init__(self, found: list[FoundMessage] | Exception | None = None) -> None:
         self.found = found or []
         self.searches: list[Search] = []
+        self.named: dict[str, FoundMessage] = {}
         self.shared_label = "shared"
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
@@ -73,6 +77,9 @@ class ToldQueries:
         if isinstance(self.found, Exception):
             raise self.found
         return self.found
+
+    async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
+        return [self.named[one] for one in ids if one in self.named]
 
 
 class TickingClock:
@@ -93,7 +100,10 @@ class TickingClock:
 
 def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> ToolRouter:
     return tool_router(
-        bus, queries or ToldQueries(), clock or TickingClock(), policies=ToolPolicies
+        bus or ToldBus(Accepted(result={"messages": []})),
+        queries or ToldQueries(),
+        clock or TickingClock(),
+        policies=ToolPolicies,
     )
 
 
@@ -365,6 +375,35 @@ class TestSearch:
         assert [one["content"] for one in json.loads(result.text.partition(": ")[2])] == ["6"]
         [search] = queries.searches
         assert (search.text, search.limit) == ("tea", 9)
+
+    async def test_what_is_near_in_meaning_is_found_beside_what_has_the_words(self) -> None:
+        """MEM-16: the places in both lists count together; a fork's copy is found once."""
+        at = datetime(2026, 5, 1, 12, tzinfo=UTC)
+        newest, oldest = (FoundMessage("user", at, text) for text in ("tea again", "tea"))
+        queries = ToldQueries([newest, oldest])
+        queries.named = {"m-1": oldest, "m-2": FoundMessage("user", at, "a hot drink")}
+        queries.named["m-3"] = queries.named["m-2"]
+        near: list[Any] = [{"id": one, "similarity": 0.5} for one in ("m-1", "m-2", "m-3", "gone")]
+        bus = ToldBus(Accepted(result={"messages": near}))
+        result = await run(runner(bus, queries), "conversation_search", {"query": "tea"})
+        shown = json.loads(result.text.partition(": ")[2])
+        assert [one["content"] for one in shown] == ["tea", "tea again", "a hot drink"]
+        [(command, _)] = bus.sent
+        asker = derived_id("search", STEP, "call_1")
+        assert command == NearestMessages(asker=asker, query="tea", agent_id=AGENT)
+
+    @pytest.mark.parametrize(
+        "trouble",
+        [BusUnavailable("away"), Rejected(code=UNAVAILABLE, reason="the model is away")],
+        ids=["no answer", "no model"],
+    )
+    async def test_words_are_found_where_meaning_cannot_be_asked_for(
+        self, trouble: Exception | Rejected
+    ) -> None:
+        queries = ToldQueries([FoundMessage("user", datetime(2026, 5, 1, tzinfo=UTC), "tea")])
+        tools = runner(ToldBus(trouble), queries)
+        result = await run(tools, "conversation_search", {"query": "tea"})
+        assert result.text.startswith("Showing 1 results")
 
     async def test_a_search_waits_for_the_store(self) -> None:
         queries = ToldQueries(StoreUnavailable("away"))

@@ -79,6 +79,7 @@ from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.folders import folder_ports
 from tests.unit.given import NOW
+from tests.unit.message_vectors import InMemoryMessageVectors, message_ports
 from tests.unit.passage_search import InMemoryPassageSearch
 
 CONVERSATION = main_conversation(AGENT)
@@ -408,6 +409,13 @@ class TwinQueries:
     async def search_messages(self, search: Search) -> list[FoundMessage]:
         return []
 
+    async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
+        rows = {row["id"]: row for row in self.rows("messages")}
+        return [
+            FoundMessage(row["role"], datetime.fromisoformat(row["created_at"]), row["text"])
+            for row in (rows[one] for one in ids if one in rows)
+        ]
+
     async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
         schema = self.database.schema("agent")
         leases, streams, now = schema.leases, schema.streams, self.database.clock()
@@ -613,6 +621,9 @@ class World:
             embedders=OneEmbedder(),
             locks=AggregateLocks(),
             folders=folder_ports(self.database),
+            messages=message_ports(
+                InMemoryMessageVectors(self.database), OneEmbedder(), self.clock
+            )[0],
         )
         shell = CommandDispatcher(repository, MemoryHandlers(ports).table())
         await InMemoryBus(self.network).serve("memory", shell.answer)

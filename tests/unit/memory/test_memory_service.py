@@ -33,6 +33,7 @@ from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.folders import folder_ports
 from tests.unit.given import fact
+from tests.unit.message_vectors import InMemoryMessageVectors, message_ports
 from tests.unit.passage_search import InMemoryPassageSearch
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
@@ -48,15 +49,19 @@ class Memory:
         self.repository = Repository(store, "memory", project)
         self.clock = FakeClock()
         self.archives = InMemoryArchiveQueries(self.database)
+        self.vectors = InMemoryMessageVectors(self.database)
+        embedders = embedders or OneEmbedder()
+        messages, self.message_embedding = message_ports(self.vectors, embedders, self.clock)
         ports = HandlerPorts(
             clock=self.clock,
             attached=InMemoryAttachedAgents(self.database),
             history=InMemoryBlockHistory(self.database),
             archives=self.archives,
             passages=InMemoryPassageSearch(self.database),
-            embedders=embedders or OneEmbedder(),
+            embedders=embedders,
             locks=AggregateLocks(),
             folders=folder_ports(self.database),
+            messages=messages,
         )
         handlers = Handlers(ports)
         self.shell = CommandDispatcher(self.repository, handlers.table())
@@ -79,7 +84,7 @@ class Memory:
 
     def policies(self) -> Policies:
         attached = InMemoryAttachedAgents(self.database)
-        return Policies(self.bus, attached, self.archives, self.clock, CountingIds())
+        return Policies(self.bus, attached, self.archives, self.vectors, self.clock, CountingIds())
 
 
 async def test_blocks_are_made_all_or_none() -> None:

@@ -1,0 +1,18 @@
+"""Lists that are ordered by different measures as one: reciprocal rank fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+# How far a place in one list counts against a place in another: what is first there has 1/61.
+FUSION_RANKS = 60
+
+
+def fused[T: Hashable](*lists: Sequence[T]) -> list[tuple[T, float]]:
+    """What is in any of the lists, each once, with its score, the best first: 1 / (60 + its place)
+    of each list that it is in. What scores the same stays in the order of the lists."""
+    scores: dict[T, float] = {}
+    for ranked in lists:
+        for place, one in enumerate(ranked, start=1):
+            scores[one] = scores.get(one, 0.0) + 1 / (FUSION_RANKS + place)
+    return sorted(scores.items(), key=lambda one: -one[1])

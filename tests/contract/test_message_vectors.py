@@ -1,0 +1,212 @@
+"""What is nearest among messages, and what is left to embed, on Postgres and in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import pytest
+
+from deploy.migrate import migrate_all
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.conversation import main_conversation
+from libs.embeddings.hash_embedder import MODEL, word_vector
+from libs.eventstore.commit_statement import commit_statement
+from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import Commit
+from libs.eventstore.read_model_rows import RowWrites
+from services.agent.projections.tables import AGENTS, CONVERSATIONS, MESSAGES
+from services.memory.adapters.message_vectors import (
+    MessageScope,
+    MessageVectors,
+    NearestQuery,
+    PostgresMessageVectors,
+)
+from tests.servers import PostgresServer
+from tests.unit.message_vectors import InMemoryMessageVectors
+
+PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ORG = "org-1"
+ADA, BOB = "agent-ada", "agent-bob"
+BESIDE = "conv-beside"
+
+
+class Rows(Protocol):
+    """Where messages are, and their vectors."""
+
+    vectors: MessageVectors
+
+    async def write(self, rows: RowWrites) -> None: ...
+
+
+class InMemory:
+    def __init__(self) -> None:
+        self.database = InMemoryDatabase(lambda: 0.0)
+        self.vectors: MessageVectors = InMemoryMessageVectors(self.database)
+
+    async def write(self, rows: RowWrites) -> None:
+        rows.apply(self.database.schema("agent").tables)
+
+
+class InPostgres:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.vectors: MessageVectors = PostgresMessageVectors(database)
+
+    async def write(self, rows: RowWrites) -> None:
+        await self.database.fetch(*commit_statement("agent", "test", [Commit(rows=rows)]))
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def rows(request: pytest.FixtureRequest) -> AsyncIterator[Rows]:
+    if request.param == "memory":
+        yield InMemory()
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.create_database("message_vectors")
+    migrate_all(url, PASSWORDS)
+    async with open_pool(url) as pool:
+        database = Database(pool)
+        yield InPostgres(database)
+        await database.fetch(
+            "truncate agent.agents, agent.conversations, agent.messages, memory.message_vectors,"
+            " memory.message_backlog, memory.forgotten_conversations"
+        )
+
+
+def message(number: int, text: str, agent: str = ADA, **fields: Any) -> JsonObject:
+    return {
+        "id": f"message-{number}",
+        "org": ORG,
+        "agent_id": agent,
+        "conversation_id": main_conversation(agent),
+        "position": number,
+        "role": "user",
+        "created_at": (START + timedelta(days=number)).isoformat(),
+        "sent": True,
+        "in_context": True,
+        "text": text,
+        "docs": [],
+        **fields,
+    }
+
+
+async def told(rows: Rows) -> None:
+    """Two agents of an organisation, and one of another."""
+    writes = RowWrites()
+    at = START.isoformat()
+    for agent in (ADA, BOB):
+        plain: JsonObject = {"id": agent, "org": ORG, "created_at": at, "updated_at": at}
+        lists: JsonObject = {"block_ids": [], "tags": [], "tools": []}
+        doc: JsonObject = {"project_id": f"project-of-{agent}"}
+        names: JsonObject = {"name": agent, "conversation_id": main_conversation(agent)}
+        writes.upsert(AGENTS, {**plain, **lists, **names, "doc": doc, "body": ""})
+    beside: JsonObject = {"id": BESIDE, "org": ORG, "agent_id": ADA, "created_at": at}
+    more: JsonObject = {"archived": False, "hidden": False, "isolated_blocks": {}, "doc": {}}
+    writes.upsert(CONVERSATIONS, {**beside, "last_message_at": None, **more})
+    for one in (
+        message(1, "green tea"),
+        message(2, "green tea with milk", role="assistant"),
+        message(3, "the result of a tool", role="tool"),
+        message(4, "a green frog", conversation_id=BESIDE),
+        message(5, "green tea for Bob", BOB),
+        message(6, "green tea of others", "agent-else", org="org-2"),
+        message(7, ""),
+    ):
+        writes.upsert(MESSAGES, one)
+    await rows.write(writes)
+
+
+async def embedded(rows: Rows, scope: MessageScope, limit: int = 100) -> list[str]:
+    """Embed what is left of a scope; returns which messages."""
+    left = await rows.vectors.unembedded(scope, MODEL, limit)
+    vectors = {one: word_vector(text, 128) for one, text in left}
+    await rows.vectors.keep(scope, MODEL, vectors)
+    return [one.removeprefix("message-") for one, _ in left]
+
+
+async def near(rows: Rows, scope: MessageScope, **fields: Any) -> list[str]:
+    vector = word_vector("green tea", 128)
+    query = {"scope": scope, "model": MODEL, "vector": vector, "similarity_min": 0.1, **fields}
+    found = await rows.vectors.nearest(NearestQuery(**query))
+    assert [one for _, one in found] == sorted((one for _, one in found), reverse=True)
+    return [one.removeprefix("message-") for one, _ in found]
+
+
+ALL, OF_ADA, OF_BESIDE = MessageScope(ORG), MessageScope(ORG, ADA), MessageScope(ORG, "", BESIDE)
+
+
+@pytest.mark.parametrize(
+    ("scope", "left"),
+    [
+        (ALL, ["5", "4", "2", "1"]),
+        (OF_ADA, ["4", "2", "1"]),
+        (OF_BESIDE, ["4"]),
+        (MessageScope(ORG, BOB, BESIDE), []),
+        (MessageScope("org-2", ADA), []),
+    ],
+    ids=["organisation", "agent", "conversation", "another's", "elsewhere"],
+)
+async def test_what_is_left_of_a_scope_is_embedded_the_newest_first_and_once(
+    rows: Rows, scope: MessageScope, left: Sequence[str]
+) -> None:
+    await told(rows)
+    assert await embedded(rows, scope, 1) == left[:1]
+    assert await embedded(rows, scope) == left[1:]
+    assert await embedded(rows, scope) == []
+    if scope == OF_ADA:
+        assert await embedded(rows, ALL) == ["5"], "of all the rest"
+
+
+async def test_a_search_finds_what_is_near_of_whom_it_is_about(rows: Rows) -> None:
+    await told(rows)
+    await embedded(rows, ALL)
+    await embedded(rows, MessageScope("org-2"))
+    assert set(await near(rows, ALL)) == {"1", "2", "4", "5"}
+    assert set(await near(rows, OF_ADA)) == {"1", "2", "4"}
+    assert await near(rows, OF_BESIDE) == ["4"]
+    assert await near(rows, MessageScope("org-2")) == ["6"]
+    assert await near(rows, MessageScope(ORG, BOB, BESIDE)) == []
+    assert await near(rows, OF_ADA, roles=["assistant"]) == ["2"]
+    assert await near(rows, OF_ADA, after=START + timedelta(days=3)) == ["4"]
+    assert set(await near(rows, OF_ADA, before=START + timedelta(days=2))) == {"1", "2"}
+    assert await near(rows, ALL, limit=1) == ["1"]
+    assert await near(rows, ALL, similarity_min=0.99) == ["1"]
+    assert await near(rows, ALL, model="another") == []
+
+
+async def test_messages_that_are_gone_are_not_kept_and_what_was_goes_bit_by_bit(
+    rows: Rows,
+) -> None:
+    await told(rows)
+    await embedded(rows, ALL)
+    writes = RowWrites()
+    writes.delete(MESSAGES, "conversation_id", main_conversation(ADA))
+    await rows.write(writes)
+    await rows.vectors.keep(ALL, MODEL, {"message-never": word_vector("green tea", 128)})
+    await rows.vectors.forget(ORG, main_conversation(ADA))
+    await rows.vectors.forget(ORG, main_conversation(ADA))
+    assert await rows.vectors.remove_forgotten(60.0)
+    assert not await rows.vectors.remove_forgotten(60.0)
+    assert set(await near(rows, ALL)) == {"4", "5"}
+    assert not await rows.vectors.remove_forgotten(0.0)
+
+
+async def test_histories_wait_their_turn_and_each_organisation_has_one(rows: Rows) -> None:
+    scopes = [OF_ADA, MessageScope(ORG, BOB), MessageScope("org-2")]
+    for scope in (*scopes, OF_ADA):
+        await rows.vectors.put_off(scope)
+    first = await rows.vectors.backlog()
+    assert {one.scope for one in first} == {OF_ADA, MessageScope("org-2")}
+    for one in first:
+        await rows.vectors.worked_on(one, done=one.scope.org == "org-2")
+    [second] = await rows.vectors.backlog()
+    assert second.scope == MessageScope(ORG, BOB)
+    await rows.vectors.worked_on(second, done=True)
+    [third] = await rows.vectors.backlog()
+    assert third.scope == OF_ADA
+    await rows.vectors.worked_on(third, done=True)
+    assert await rows.vectors.backlog() == []

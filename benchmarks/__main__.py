@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import tool_permissions
+from benchmarks import checkpoints, tool_permissions
 from benchmarks.agents import RunFailed
 from benchmarks.driver import ROWS, Options, run
 from benchmarks.rows import CONCURRENCIES
@@ -80,6 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
         good = uvloop.run(run(options))
         if not options.base_url:
             good = tool_permissions.report() and good
+            good = checkpoints.report() and good
         return 0 if good else 1
     except RunFailed as problem:
         print(f"python -m benchmarks: {problem}", file=sys.stderr)

@@ -18,6 +18,9 @@ import pytest
 from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
+from services.agent.adapters.archive_queries import (
+    PostgresArchiveQueries as PostgresSeenArchiveQueries,
+)
 from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.callback_queries import PostgresCallbackQueries
 from services.agent.adapters.called_run_queries import PostgresCalledRunQueries
@@ -266,6 +269,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "labels": lambda queries: queries.labels(ORG, [BLOCK]),
         "attached_block": lambda queries: queries.attached_block(ORG, AGENT, "human"),
     },
+    PostgresSeenArchiveQueries: {
+        "archival_memory": lambda queries: queries.archival_memory(ORG, AGENT),
+    },
     PostgresSeenFolderQueries: {
         "seen_folders": lambda queries: queries.seen_folders(ORG, AGENT, 1_000),
         "files_named": lambda queries: queries.files_named(ORG, AGENT, ["a/b.txt"]),
@@ -408,7 +414,6 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "nearest": lambda vectors: nearest(vectors),
         "put_off": lambda vectors: vectors.put_off(OF_AGENT_1),
         "worked_on": lambda vectors: worked_on(vectors),
-        "forget": lambda vectors: vectors.forget(ORG, CONVERSATION),
     },
     PostgresFolderQueries: {
         "folders_of": lambda queries: queries.folders_of(ORG),
@@ -440,7 +445,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},
     PostgresFileQueries: {"due_files", "orphans"},
-    PostgresMessageVectors: {"backlog", "remove_forgotten"},
+    PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
     PostgresFileTexts: {"unnamed", "remove", "write", "with_chunk"},
     PostgresArchiveQueries: {"removals", "orphaned", "reembeddings"},
 }

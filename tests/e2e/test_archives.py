@@ -15,7 +15,7 @@ from letta_client import (
     UnprocessableEntityError,
 )
 
-from tests.e2e.asking import USER, unique
+from tests.e2e.asking import USER, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.test_messages import called
 from tests.waiting import wait_for
@@ -388,3 +388,47 @@ def test_fifty_writers_append_to_one_shared_block(
     assert sorted(value.split("\n")[1:]) == done
     assert len(done) == 40
     assert len(value) == block.limit
+
+
+def prompt_of(letta: Letta, agent_id: str) -> str:
+    """The system message of an agent, as its next step would find it, or has made it."""
+    letta.agents.messages.create(agent_id, messages=says("Hello"))
+    [first] = letta.agents.messages.list(agent_id, order="asc", limit=1).items
+    assert first.message_type == "system_message"
+    return str(first.to_dict()["content"])
+
+
+def test_a_prompt_says_what_is_in_the_archives(letta: Letta, new_agent: NewAgent) -> None:
+    """To who has a tool for them, and anew only when that has changed."""
+    told, untold = new_agent(tools=["archival_memory_search"]), new_agent()
+    assert "archival memory:" not in prompt_of(letta, told.id)
+    for agent in (told, untold):
+        letta.agents.passages.create(agent.id, text="Likes green tea", tags=["food", "<b>"])
+        letta.agents.passages.create(agent.id, text="Paints", tags=["art", "food"])
+    prompt = prompt_of(letta, told.id)
+    assert "- Memories in archival memory: 2\n" in prompt
+    [tags] = [line for line in prompt.split("\n") if line.startswith("- Tags in archival")]
+    assert all(tag in tags for tag in ("art", "food"))
+    assert prompt_of(letta, told.id) == prompt, "a provider finds it in its cache"
+    assert "archival memory:" not in prompt_of(letta, untold.id)
+    for one in letta.agents.passages.list(told.id):
+        letta.agents.passages.delete(str(one.id), agent_id=told.id)
+    assert "archival memory:" not in prompt_of(letta, told.id)
+
+
+def test_agents_that_share_a_block_see_who_changed_it(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    block = letta.blocks.create(label="board", value="Board")
+    writer, reader = (new_agent(block_ids=[block.id]) for _ in range(2))
+    assert "last_changed_by" not in prompt_of(letta, reader.id)
+    called(http, writer.id, "memory_insert", label="board", new_string="Tea at five")
+    prompt = prompt_of(letta, reader.id)
+    assert "Tea at five" in prompt
+    assert prompt.count("- last_changed_by=") == 1
+    assert f"- last_changed_by=another agent ({writer.id})\n" in prompt
+    assert "last_changed_by" not in prompt_of(letta, writer.id)
+    letta.blocks.update(block.id, value="Tea at six")
+    prompt = prompt_of(letta, reader.id)
+    assert "Tea at six" in prompt
+    assert "last_changed_by" not in prompt, "a person did"

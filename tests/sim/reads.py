@@ -19,6 +19,7 @@ from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock, Orphan
 from services.agent.adapters.tool_queries import custom_tool
 from services.agent.adapters.tool_run_queries import ToolRunProgress
+from services.agent.domain.archival_memory import ArchivalMemory
 from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.directories import AttachedFile, AttachedFolder
 from services.agent.domain.model_context import AttachedBlock
@@ -67,6 +68,9 @@ class SimQueries:
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
         return await self.client.ask(lambda: finished(self.twin.seen_blocks(org, block_ids)))
+
+    async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
+        return await self.client.ask(lambda: finished(self.twin.archival_memory(org, agent_id)))
 
     async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         asked = (org, agent_id, chars_max)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
 from services.agent.adapters.approval_queries import ApprovalQueries, PostgresApprovalQueries
+from services.agent.adapters.archive_queries import ArchiveQueries, PostgresArchiveQueries
 from services.agent.adapters.block_queries import BlockQueries, PostgresBlockQueries
 from services.agent.adapters.callback_queries import CallbackQueries, PostgresCallbackQueries
 from services.agent.adapters.called_run_queries import (
@@ -30,6 +31,7 @@ from services.agent.adapters.tool_run_queries import PostgresToolRunQueries, Too
 class Queries(
     AgentQueries,
     ApprovalQueries,
+    ArchiveQueries,
     BlockQueries,
     CallbackQueries,
     CalledRunQueries,
@@ -50,6 +52,7 @@ class PostgresQueries(
     PostgresBlockQueries,
     PostgresAgentQueries,
     PostgresApprovalQueries,
+    PostgresArchiveQueries,
     PostgresCallbackQueries,
     PostgresCalledRunQueries,
     PostgresConversationQueries,

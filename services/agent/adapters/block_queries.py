@@ -18,11 +18,11 @@ select list, id, version, label,
        case when sum(octet_length(value)) over (
            partition by list order by place rows unbounded preceding) <= %(bytes)s
        then value else %(not_seen)s end,
-       description, "limit", read_only
+       description, "limit", read_only, changed_by
 from (
     select wanted.list, wanted.place, b.id, b.version, b.label, b.doc->>'value' as value,
            b.doc->>'description' as description, (b.doc->>'limit')::int as "limit",
-           (b.doc->>'read_only')::boolean as read_only
+           (b.doc->>'read_only')::boolean as read_only, b.changed_by
     from unnest(%(ids)s::text[], %(orgs)s::text[], %(lists)s::int[]) with ordinality
         as wanted(id, org, list, place)
     cross join lateral (select * from memory.block_view where id = wanted.id limit 1) b

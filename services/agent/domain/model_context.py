@@ -14,6 +14,7 @@ from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from services.agent.domain.agent_types import PROFILES
+from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
 from services.agent.domain.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.prompts import compile_system_prompt
 from services.agent.domain.provider_refusals import shown
@@ -27,7 +28,8 @@ PROMPT_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class AttachedBlock:
-    """A memory block as an agent sees it now."""
+    """A memory block as an agent sees it now; `changed_by` is the agent that changed it last, if a
+    tool call did."""
 
     id: str
     version: int
@@ -36,6 +38,7 @@ class AttachedBlock:
     description: str | None
     limit: int
     read_only: bool
+    changed_by: str | None = None
 
 
 def first_version(block: BlockState) -> AttachedBlock:
@@ -67,6 +70,7 @@ def system_prompt(
     at: datetime,
     conversation_id: str | None = None,
     directories: str = "",
+    archival: ArchivalMemory = NO_ARCHIVES,
 ) -> SystemPrompt:
     """The system message of an agent, and what it was made from; without `conversation_id` for the
     agent's own conversation."""
@@ -82,20 +86,34 @@ def system_prompt(
         line_numbers=numbered,
         tool_rules=rule_lines(RULES.validate_python(config.tool_rules)),
         directories=directories,
+        archival=archival,
+        changed_by={
+            block.label: block.changed_by
+            for block in blocks
+            if block.changed_by and block.changed_by != config.id
+        },
     )
-    return SystemPrompt(content=content, shows=shown_versions(config, blocks, directories))
+    shows = shown_versions(config, blocks, directories, archival)
+    return SystemPrompt(content=content, shows=shows)
 
 
 def shown_versions(
-    config: AgentConfig, blocks: list[AttachedBlock], directories: str = ""
+    config: AgentConfig,
+    blocks: list[AttachedBlock],
+    directories: str = "",
+    archival: ArchivalMemory = NO_ARCHIVES,
 ) -> dict[str, int]:
     """What a system message is made from: the agent's own text and how it is put
-    together with the blocks, its tool rules, what it shows of folders, and each block's version."""
+    together with the blocks, its tool rules, what it shows of folders and of archives, and each
+    block's version."""
     shown = {f"system-{digest(config.system.encode())}": PROMPT_VERSION}
     if config.tool_rules:
         shown[f"tool_rules-{digest(to_json(config.tool_rules))}"] = PROMPT_VERSION
     if directories:
         shown[f"directories-{digest(directories.encode())}"] = PROMPT_VERSION
+    if archival != NO_ARCHIVES:
+        told = to_json([archival.counted, archival.tags])
+        shown[f"archives-{digest(told)}"] = PROMPT_VERSION
     return {**shown, **{block.id: block.version for block in blocks}}
 
 
@@ -111,11 +129,14 @@ def rebuilt_prompt(
     *,
     at: datetime,
     directories: str = "",
+    archival: ArchivalMemory = NO_ARCHIVES,
 ) -> SystemPrompt | None:
     """A new system message, if something that it shows has changed since it was made."""
-    if shown_versions(config, blocks, directories) == state.shown:
+    if shown_versions(config, blocks, directories, archival) == state.shown:
         return None
-    return recompiled_prompt(state, config, blocks, at=at, directories=directories)
+    return recompiled_prompt(
+        state, config, blocks, at=at, directories=directories, archival=archival
+    )
 
 
 def recompiled_prompt(
@@ -125,6 +146,7 @@ def recompiled_prompt(
     *,
     at: datetime,
     directories: str = "",
+    archival: ArchivalMemory = NO_ARCHIVES,
 ) -> SystemPrompt:
     """The system message of a conversation as it would be made now."""
     return system_prompt(
@@ -134,6 +156,7 @@ def recompiled_prompt(
         at=at,
         conversation_id=state.own.id if state.own else None,
         directories=directories,
+        archival=archival,
     )
 
 

@@ -1,11 +1,12 @@
 """The server's own prompts, and how an agent's system prompt is put together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.letta.model_requests import CompactionMode
 from libs.contracts.prompt_escaping import escaped, quoted, tags
+from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
 
 MEMORY_PLACE = "{CORE_MEMORY}"
 
@@ -122,8 +123,8 @@ def compile_system_prompt(
     previous_message_count: int,
     recompiled_at: datetime,
     line_numbers: bool = False,
-    archival_count: int = 0,
-    archive_tags: Sequence[str] = (),
+    archival: ArchivalMemory = NO_ARCHIVES,
+    changed_by: Mapping[str, str] | None = None,
     tool_rules: Sequence[str] = (),
     directories: str = "",
 ) -> str:
@@ -131,7 +132,8 @@ def compile_system_prompt(
 
     `recompiled_at` is shown in its own time zone, so pass it in the agent's. What users and models
     wrote into blocks is data: it forges no tag (see `prompt_escaping`). `system` is the agent's own
-    prompt, and goes in as it is.
+    prompt, and goes in as it is. `changed_by` names the other agents that changed blocks last, by
+    the labels of these.
     """
     metadata = [
         f"- AGENT_ID: {agent_id}",
@@ -139,10 +141,10 @@ def compile_system_prompt(
         f"- System prompt last compiled: {recompiled_at:%Y-%m-%d %I:%M:%S %p %Z%z}",
         f"- Messages in recall memory, before those you see: {previous_message_count}",
     ]
-    if archival_count:
-        metadata.append(f"- Memories in archival memory: {archival_count}")
-    if archive_tags:
-        metadata.append(f"- Tags in archival memory: {', '.join(map(quoted, archive_tags))}")
+    if archival.passages:
+        metadata.append(f"- Memories in archival memory: {archival.counted}")
+    if archival.tags:
+        metadata.append(f"- Tags in archival memory: {', '.join(map(quoted, archival.tags))}")
     memory = "\n".join(["<memory_metadata>", *metadata, "</memory_metadata>"])
     if directories:
         memory = f"{directories}\n\n{memory}"
@@ -150,18 +152,24 @@ def compile_system_prompt(
         rules = "\n".join(f"- {escaped(rule)}" for rule in tool_rules)
         memory = f"<tool_usage_rules>\n{rules}\n</tool_usage_rules>\n\n{memory}"
     if blocks:
-        memory = f"{_render_blocks(blocks, line_numbers=line_numbers)}\n\n{memory}"
+        rendered = _render_blocks(blocks, changed_by or {}, line_numbers=line_numbers)
+        memory = f"{rendered}\n\n{memory}"
     if MEMORY_PLACE not in system:
         system = f"{system}\n\n{MEMORY_PLACE}"
     return system.replace(MEMORY_PLACE, memory)
 
 
-def _render_blocks(blocks: Sequence[Block], *, line_numbers: bool) -> str:
-    rendered = "\n\n".join(_render_block(block, line_numbers=line_numbers) for block in blocks)
+def _render_blocks(
+    blocks: Sequence[Block], changed_by: Mapping[str, str], *, line_numbers: bool
+) -> str:
+    rendered = "\n\n".join(
+        _render_block(block, changed_by.get(block.label or "", ""), line_numbers=line_numbers)
+        for block in blocks
+    )
     return f"<memory_blocks>\nYour memory holds these blocks:\n\n{rendered}\n\n</memory_blocks>"
 
 
-def _render_block(block: Block, *, line_numbers: bool) -> str:
+def _render_block(block: Block, changed_by: str, *, line_numbers: bool) -> str:
     opening, closing = tags(block.label) if block.label else ("<block>", "</block>")
     value = escaped(block.value)
     if line_numbers and value:
@@ -175,6 +183,7 @@ def _render_block(block: Block, *, line_numbers: bool) -> str:
             *(["- read_only=true"] if block.read_only else []),
             f"- chars_current={len(block.value)}",
             f"- chars_limit={block.limit}",
+            *([f"- last_changed_by=another agent ({changed_by})"] if changed_by else []),
             "</metadata>",
             *([f"<warning>\n{LINE_NUMBER_WARNING}\n</warning>"] if line_numbers else []),
             f"<value>\n{value}\n</value>",

@@ -189,7 +189,12 @@ class Compactor:
             evicted=[one.id for one in window[1 : plan.kept_from]],
             summary=summary,
             rebuilt=recompiled_prompt(
-                state, config, question.blocks, at=at, directories=question.directories
+                state,
+                config,
+                question.blocks,
+                at=at,
+                directories=question.directories,
+                archival=question.archival,
             ),
             timezone=config.timezone,
             context_window=config.llm_config.context_window,

@@ -25,6 +25,7 @@ from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import OfferedTools
 from services.agent.domain.agent_types import loop_of
 from services.agent.domain.approval_state import CallGates, gates
+from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
 from services.agent.domain.compaction_plan import PromptSize
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import SystemPrompt
@@ -58,6 +59,7 @@ class StepRequest:
     gates: CallGates
     renamed: Mapping[str, str]
     directories: str = ""
+    archival: ArchivalMemory = NO_ARCHIVES
 
 
 def step_request(
@@ -67,10 +69,13 @@ def step_request(
     *,
     at: datetime,
     directories: str = "",
+    archival: ArchivalMemory = NO_ARCHIVES,
 ) -> StepRequest:
-    """What the model is asked next by an agent whose blocks and folders are these."""
+    """What the model is asked next by an agent whose blocks, folders and archives are these."""
     state, run = conversation.state, conversation.running()
-    rebuilt = rebuilt_prompt(state, design.config, blocks, at=at, directories=directories)
+    rebuilt = rebuilt_prompt(
+        state, design.config, blocks, at=at, directories=directories, archival=archival
+    )
     offered = loop_of(run.agent_type).offered_tools(design, run)
     tokens = design.config.llm_config.context_window
     shown, weight = weighed_messages(
@@ -107,6 +112,7 @@ def step_request(
         held,
         design.renamed,
         directories,
+        archival,
     )
 
 

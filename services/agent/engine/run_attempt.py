@@ -386,11 +386,18 @@ class RunAttempt:
                 if prepared.version == self.leased.conversation.version:
                     return prepared
         org, queries = self.context.org, self.ports.queries
-        blocks, folders = await self.leased.once_answered(lambda: seen_memory(queries, org, design))
+        blocks, folders, archival = await self.leased.once_answered(
+            lambda: seen_memory(queries, org, design)
+        )
         if self.leased.conversation.next_action() != action:
             return None
         return step_request(
-            self.leased.conversation, design, blocks, at=self.now(), directories=folders
+            self.leased.conversation,
+            design,
+            blocks,
+            at=self.now(),
+            directories=folders,
+            archival=archival,
         )
 
     async def design_of(self, agent_id: str) -> AgentDesign | None:

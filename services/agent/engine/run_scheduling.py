@@ -83,13 +83,15 @@ class RunEngine:
         Raises VersionConflict if the conversation has gone on meanwhile."""
         await asyncio.sleep(0)
         queries, org = self.ports.queries, conversation.org
-        blocks, folders = await seen_memory(queries, org, design)
+        blocks, folders, archival = await seen_memory(queries, org, design)
         design = await with_custom_tools(queries, org, design)
         design = with_forbidden(self.ports.policies(), org, design)
         if conversation.version != version:
             raise VersionConflict(conversation.id)
         at = self.ports.clock.now()
-        return step_request(conversation, design, blocks, at=at, directories=folders)
+        return step_request(
+            conversation, design, blocks, at=at, directories=folders, archival=archival
+        )
 
     def forget(self, conversation_id: str, done: asyncio.Task[None]) -> None:
         """An attempt has ended."""

@@ -52,14 +52,16 @@ class ContextHandlers:
         queries, org = self.ports.queries, work.context.org
         inside = await with_custom_tools(queries, org, inside)
         inside = with_forbidden(self.ports.engine.ports.policies(), org, inside)
-        blocks, folders = await seen_memory(queries, org, inside)
+        blocks, folders, archival = await seen_memory(queries, org, inside)
         at = self.ports.clock.now()
         asked = as_if_asked(conversation, inside, command, at)
         if not conversation.state.window:
             prompt = await compiled(conversation, design, self.ports, work)
             system = Message(id="", role="system", content=prompt.content, created_at=at)
             asked.state.window.insert(0, system)
-        request = step_request(asked, inside, blocks, at=at, directories=folders).request
+        request = step_request(
+            asked, inside, blocks, at=at, directories=folders, archival=archival
+        ).request
         payload = await self.ports.engine.ports.models.payload(request)
         if isinstance(payload, Rejected):
             return payload

@@ -25,12 +25,14 @@ def project_block(event: Event, org: str, rows: RowWrites) -> None:
                     "label": event.block.label,
                     "doc": state,
                     "metadata": metadata,
+                    "changed_by": None,
                 },
             )
         case BlockChanged(changes=changes):
             fields: JsonObject = {
                 "id": event.originator_id,
                 "version": event.originator_version,
+                "changed_by": event.cause.agent_id if event.cause else None,
                 "doc": {name: value for name, value in changes.items() if name != "metadata"},
                 **{name: changes[name] for name in ("label", "metadata") if name in changes},
             }

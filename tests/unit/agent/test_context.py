@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from libs.contracts.letta.enums import AgentType
+from services.agent.domain.archival_memory import COUNTED_MAX, ArchivalMemory
 from services.agent.domain.conversation import ConversationState, SystemPrompt
 from services.agent.domain.model_context import (
     AttachedBlock,
@@ -70,6 +72,32 @@ def test_the_prompt_is_rebuilt_when_something_that_it_shows_changed() -> None:
         assert [one.id for one in shown_now] == [SYSTEM.id, SAID.id]
         assert shown_now[0].content == rebuilt.content
     assert talk.window[0] == SYSTEM, "what is shown is not yet what is recorded"
+
+
+def test_the_prompt_says_what_is_in_the_archives_and_is_rebuilt_only_when_that_changes() -> None:
+    two = ArchivalMemory(2, ("art", "food"))
+    prompt = system_prompt(CONFIG, [HUMAN], previous_messages=0, at=NOW, archival=two)
+    told = "- Memories in archival memory: 2\n- Tags in archival memory: art, food"
+    assert told in prompt.content
+    talk = ConversationState(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=prompt.shows)
+    assert rebuilt_prompt(talk, CONFIG, [HUMAN], at=NOW, archival=two) is None
+    for other in (ArchivalMemory(3, two.tags), ArchivalMemory(2, ("art",)), ArchivalMemory()):
+        rebuilt = rebuilt_prompt(talk, CONFIG, [HUMAN], at=NOW, archival=other)
+        assert rebuilt is not None
+        assert ("archival" in rebuilt.content) == (other.passages > 0)
+    many, more = ArchivalMemory(COUNTED_MAX + 1), ArchivalMemory(COUNTED_MAX + 1)
+    prompt = system_prompt(CONFIG, [HUMAN], previous_messages=0, at=NOW, archival=many)
+    assert "archival memory: more than 1000" in prompt.content
+    full = ConversationState(agent_id=CONFIG.id, window=[SYSTEM, SAID], shown=prompt.shows)
+    assert rebuilt_prompt(full, CONFIG, [HUMAN], at=NOW, archival=more) is None
+
+
+def test_a_block_says_which_other_agent_changed_it_last() -> None:
+    assert "last_changed_by" not in compiled().content
+    for agent, told in (("agent-other", True), (CONFIG.id, False)):
+        block = replace(HUMAN, version=4, changed_by=agent)
+        content = system_prompt(CONFIG, [block], previous_messages=0, at=NOW).content
+        assert ("- last_changed_by=another agent (agent-other)\n" in content) == told
 
 
 def test_a_conversation_that_never_recorded_what_it_shows_is_rebuilt() -> None:

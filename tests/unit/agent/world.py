@@ -60,6 +60,7 @@ from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.app import tool_router
 from services.agent.domain.active_run import ModelReply, ToolResult
 from services.agent.domain.agent import Agent, AgentDesign
+from services.agent.domain.archival_memory import ArchivalMemory
 from services.agent.domain.called_runs import WaitingCall
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.directories import AttachedFile, AttachedFolder
@@ -192,11 +193,24 @@ class TwinQueries:
         fields = ("label", "value", "description", "limit", "read_only")
         return [
             AttachedBlock(
-                one, blocks[one]["version"], *(blocks[one]["doc"][name] for name in fields)
+                one,
+                blocks[one]["version"],
+                *(blocks[one]["doc"][name] for name in fields),
+                blocks[one].get("changed_by"),
             )
             for one in block_ids
             if one in blocks
         ]
+
+    async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
+        ids = {
+            row["archive_id"]
+            for row in self.rows("archive_agents", "memory")
+            if (row["agent_id"], row["org"]) == (agent_id, org)
+        }
+        rows = [row for row in self.rows("passages", "memory") if row["collection_id"] in ids]
+        tags = sorted({tag for row in rows for tag in row["tags"]})
+        return ArchivalMemory(len(rows), tuple(tags))
 
     async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         files = [

@@ -13,6 +13,7 @@ from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.errors import check_id
 from services.agent.domain.agent_types import PROFILES, default_tools
+from services.agent.domain.archival_memory import ArchivalMemory
 from services.agent.domain.prompts import LETTA_V1, compaction_prompt, compile_system_prompt
 from tests.unit.letta.recordings import body, differences
 
@@ -74,8 +75,7 @@ def test_blocks_render_with_their_description_size_and_value() -> None:
         conversation_id=None,
         previous_message_count=42,
         recompiled_at=COMPILED_AT,
-        archival_count=3,
-        archive_tags=["a", "b"],
+        archival=ArchivalMemory(3, ("a", "b")),
     )
     assert (
         compiled

@@ -17,6 +17,7 @@ from libs.contracts.memory import (
     BlockChanged,
     BlockCreated,
     BlockDeleted,
+    Cause,
     InsertText,
     RenameBlock,
     ReplaceLines,
@@ -293,6 +294,7 @@ class TestRows:
                     "created_at": NOW.isoformat(),
                     "version": 1,
                     "label": "human",
+                    "changed_by": None,
                     **documents(HUMAN),
                 }
             }
@@ -313,8 +315,21 @@ class TestRows:
     ) -> None:
         rows = RowWrites()
         project(fact(BlockChanged, changes=changes).at(BLOCK, 7, LATER), "org-1", rows)
-        assert rows.patches == {BLOCKS: {(BLOCK,): {"id": BLOCK, "version": 7, **columns}}}
+        known = {"id": BLOCK, "version": 7, "changed_by": None}
+        assert rows.patches == {BLOCKS: {(BLOCK,): {**known, **columns}}}
         assert (rows.upserts, rows.deletions) == ({}, [])
+
+    def test_the_row_says_which_agent_changed_a_block_last(self) -> None:
+        rows = RowWrites()
+        cause = Cause(agent_id="agent-1", run_id="run-1", tool_call_id="call-1", tool="memory")
+        changed = fact(BlockChanged, changes={"value": "x"}, cause=cause)
+        for event in (CREATED.at(BLOCK), changed.at(BLOCK, 2)):
+            project(event, "org-1", rows)
+        [row] = rows.upserts[BLOCKS].values()
+        assert row["changed_by"] == "agent-1"
+        project(fact(BlockChanged, changes={"value": "y"}).at(BLOCK, 3), "org-1", rows)
+        [row] = rows.upserts[BLOCKS].values()
+        assert row["changed_by"] is None, "a client is no agent"
 
     def test_a_deleted_block_leaves_no_row(self) -> None:
         rows = RowWrites()

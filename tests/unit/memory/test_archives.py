@@ -130,6 +130,17 @@ async def test_passages_are_seen_by_whom_their_archive_is_attached_to() -> None:
         assert refused.code == "not_found"
 
 
+async def test_who_works_for_another_stores_into_the_archive_that_it_was_given() -> None:
+    """As `store_memories` of an agent for voice does: it has no archive of its own by then."""
+    memory = await started()
+    await memory.ask(insert("tea", agent_id=AGENT), "m-1")
+    own = own_archive_id(AGENT)
+    await memory.ask(AttachArchive(archive_id=own, agent_id=OTHER), "m-2")
+    await memory.ask(insert("coffee", agent_id=OTHER), "m-3")
+    assert {row["collection_id"] for row in memory.rows("passages").values()} == {own}
+    assert await found(memory, AGENT, "coffee") == ["coffee", "tea"]
+
+
 async def test_a_deleted_archive_is_gone_at_once_and_empty_after_a_while() -> None:
     """In bounded batches, each a commit, and whoever dies in between, another goes on."""
     memory = await started()

@@ -45,6 +45,7 @@ from services.tools.adapters.sandbox_settings import NoSandboxSettings
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_run import printed, text_of
+from services.tools.engine import tool_runs
 from services.tools.engine.agent_states import AgentStates
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.packages import NoPackages
@@ -69,6 +70,7 @@ DICE = ToolState(
     source_code="def roll_dice(sides): return 4",
     json_schema={"name": "roll_dice", "description": "Roll.", "parameters": {}},
 )
+SOON_OVER = pytest.mark.usefixtures("a_short_end")  # of a process that is dead already
 FOUR = Outcome("success", 4, stdout="rolling\n", seconds=0.1, cpu_seconds=0.05)
 
 
@@ -241,6 +243,11 @@ def call(**fields: object) -> RunTool:
 
 
 @pytest.fixture
+def a_short_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool_runs, "DRAIN_SECONDS_MAX", 0.05)
+
+
+@pytest.fixture
 async def world() -> World:
     made = World()
     await made.make_tool()
@@ -299,6 +306,7 @@ async def test_it_is_durable_that_a_call_was_begun_before_its_code_runs(world: W
     assert world.row()["status"] == "success"
 
 
+@SOON_OVER
 async def test_a_call_whose_process_died_is_lost_and_never_made_again(world: World) -> None:
     dead, other = Process(world, "tools-1", FakeSandbox(for_ever)), Process(world, "tools-2")
     await dead.tell(call())
@@ -315,6 +323,7 @@ async def test_a_call_whose_process_died_is_lost_and_never_made_again(world: Wor
     assert world.story() == ["tool_run.begun", "tool_run.lost"]
 
 
+@SOON_OVER
 async def test_a_lost_call_that_cannot_be_ended_now_is_ended_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +347,7 @@ async def test_a_lost_call_that_cannot_be_ended_now_is_ended_later(
     await dead.runs.drain()
 
 
+@SOON_OVER
 async def test_r27_a_call_that_kills_its_process_is_lost_at_once_and_costs_no_other_its_answer(
     world: World,
 ) -> None:

@@ -14,9 +14,10 @@ from libs.eventstore.connection_pool import Database
 PART_BYTES = 256 * 1024
 UPLOADS_AT_ONCE_MAX = 16
 UPLOADS_OF_ORG_AT_ONCE_MAX = 8
-# An upload that is alive says so more often than this.
+# An upload that is alive has a part more often than this.
 ABANDONED_SECONDS = 180
-SEEN_EVERY_PARTS = 16
+# So long after it came nobody adds a file any more that is not there.
+ADDED_SECONDS_MAX = 60
 SWEEP_SECONDS = 30.0
 PARTS_DELETED_MAX = 64
 UPLOADS_SWEPT_MAX = 100
@@ -29,16 +30,25 @@ select (select coalesce(sum(v.file_size), 0) from memory.file_view v
         where v.org collate "C" = %(org)s)
      + (select coalesce(sum(u.bytes), 0) from api.uploads u
         where u.org collate "C" = %(org)s and not u.complete)"""
-PART = "insert into api.upload_parts (file_id, number, org, data) values (%s, %s, %s, %s)"
-SEEN = "update api.uploads set seen_at = now(), bytes = %s, complete = %s where file_id = %s"
+# Nothing is added to an upload that was given up: there would be nobody who removes it.
+PART = """
+with alive as (
+    update api.uploads set seen_at = now(), bytes = %(bytes)s
+    where file_id = %(file)s and seen_at > '-infinity' returning file_id, org)
+insert into api.upload_parts (file_id, number, org, data)
+select file_id, %(number)s, org, %(data)s from alive returning number"""
+COMPLETE = """
+update api.uploads set seen_at = now(), complete = true
+where file_id = %s and seen_at > '-infinity' returning file_id"""
 # Who is abandoned, and who was read: its file has a text, has failed, or is gone.
 DONE = """
 select u.file_id from api.uploads u
 where (not u.complete and u.seen_at < now() - make_interval(secs => %(seconds)s))
-   or (u.complete and u.seen_at < now() - interval '60 seconds' and not exists (
+   or (u.complete and u.seen_at < now() - make_interval(secs => %(added)s) and not exists (
         select from memory.file_view f where f.id = u.file_id
         and f.text_id is null and f.status not in ('completed', 'error')))
 order by u.seen_at limit %(limit)s"""
+GIVE_UP = "update api.uploads set seen_at = '-infinity', complete = false where file_id = %s"
 DELETE_PARTS = """
 delete from api.upload_parts where file_id = %(file)s and number in (
     select number from api.upload_parts where file_id = %(file)s limit %(limit)s)
@@ -66,6 +76,10 @@ class UploadKnown(Exception):
     """The same upload is under way, or was made."""
 
 
+class UploadGivenUp(Exception):
+    """So long nothing came that what had come was removed."""
+
+
 class Upload:
     """One file that comes: `write` what came, then `finish`."""
 
@@ -86,7 +100,7 @@ class Upload:
         return self.digest.hexdigest()
 
     async def write(self, data: bytes | bytearray) -> None:
-        """More of the file. Raises UploadTooLarge."""
+        """More of the file. Raises UploadTooLarge and UploadGivenUp."""
         self.size += len(data)
         if self.size > self.room:
             raise UploadTooLarge(self.why)
@@ -99,16 +113,17 @@ class Upload:
         part = bytes(self.buffer[:size])
         del self.buffer[:size]
         self.digest.update(part)
-        await self.database.fetch(PART, [self.file_id, self.parts, self.org, part])
+        values = {"file": self.file_id, "number": self.parts, "data": part, "bytes": self.size}
+        if not await self.database.fetch(PART, values):
+            raise UploadGivenUp
         self.parts += 1
-        if self.parts % SEEN_EVERY_PARTS == 0:
-            await self.database.fetch(SEEN, [self.size, False, self.file_id])
 
     async def finish(self) -> None:
-        """The file is whole."""
+        """The file is whole. Raises UploadGivenUp."""
         if self.buffer:
             await self.keep(len(self.buffer))
-        await self.database.fetch(SEEN, [self.size, True, self.file_id])
+        if not await self.database.fetch(COMPLETE, [self.file_id]):
+            raise UploadGivenUp
 
 
 class Uploads:
@@ -152,7 +167,9 @@ class Uploads:
         return Upload(self.database, org, file_id, room, why)
 
     async def discard(self, file_id: str) -> None:
-        """Remove what was uploaded of a file, some parts at a time. Safe to repeat."""
+        """Remove what was uploaded of a file, some parts at a time. Safe to repeat, and while
+        somebody still writes to it: from now on nothing is taken."""
+        await self.database.fetch(GIVE_UP, [file_id])
         values = {"file": file_id, "limit": PARTS_DELETED_MAX}
         while len(await self.database.fetch(DELETE_PARTS, values)) == PARTS_DELETED_MAX:
             pass
@@ -165,6 +182,10 @@ class Uploads:
 
     async def sweep(self) -> None:
         """Remove the parts of uploads that are abandoned, or whose files are read."""
-        values = {"seconds": ABANDONED_SECONDS, "limit": UPLOADS_SWEPT_MAX}
+        values = {
+            "seconds": ABANDONED_SECONDS,
+            "added": ADDED_SECONDS_MAX,
+            "limit": UPLOADS_SWEPT_MAX,
+        }
         for (file_id,) in await self.database.fetch(DONE, values):
             await self.discard(file_id)

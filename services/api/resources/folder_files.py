@@ -15,7 +15,13 @@ from libs.contracts.letta.file_types import FILE_TYPES, type_of
 from libs.contracts.letta.folders import DuplicateHandling
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Resource, filter_of
-from services.api.adapters.uploads import TooManyUploads, Upload, UploadKnown, UploadTooLarge
+from services.api.adapters.uploads import (
+    TooManyUploads,
+    Upload,
+    UploadGivenUp,
+    UploadKnown,
+    UploadTooLarge,
+)
 from services.api.http.concurrency_limits import again
 from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import ORG, Api, api_of, document_of, listed, raw
@@ -81,6 +87,9 @@ async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
         raise again(429, "As many files are uploaded as there is room for") from None
     except UploadTooLarge as refused:
         raise Problem(413, {"detail": str(refused)}) from None
+    except UploadGivenUp:
+        detail = "The file came too slowly, and what had come of it was removed: upload it again"
+        raise Problem(408, {"detail": detail}) from None
     except UploadKnown:
         detail = "The same upload is under way, or was made: look at the files of the folder"
         raise Problem(409, {"detail": detail}) from None
@@ -111,6 +120,11 @@ async def uploaded(
         assert upload is not None, "a form without a file is refused"
         asked = with_fields(query, form.fields)
         await upload.finish()
+    except BaseException:  # also of who hangs up
+        if upload is not None:
+            await api.uploads.discard(file_id)
+        raise
+    try:
         reply = await api.send(
             request,
             AddFile(
@@ -126,11 +140,8 @@ async def uploaded(
             keyed=False,
         )
     except Problem as refused:
-        if refused.status < 500 and upload is not None:
+        if refused.status < 500:
             await api.uploads.discard(file_id)
-        raise
-    except UploadTooLarge:
-        await api.uploads.discard(file_id)
         raise
     if reply.result["skipped"]:
         await api.uploads.discard(file_id)

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
+from services.memory.domain.file import DELAY_SECONDS_MAX
 
-# The first of each organisation come before the second of any.
+# The first of each organisation come before the second of any. Nobody waits longer than
+# `DELAY_SECONDS_MAX`: what is due later was said by a process whose clock is wrong.
 DUE_FILES = """
 select id, org from (
     select f.id, f.org, f.due_at,
            row_number() over (partition by f.org order by f.due_at, f.id) as place
     from memory.files f
-    where f.status not in ('completed', 'error') and f.due_at <= now()
+    where f.status not in ('completed', 'error')
+      and (f.due_at <= now() or f.due_at > now() + make_interval(secs => %(seconds_max)s))
       and not exists (select from memory.leases l where l.key = f.id and l.expires_at > now())
 ) due
 where place <= %(of_org)s order by place, due_at limit %(limit)s"""
@@ -54,7 +57,8 @@ class PostgresFileQueries:
     async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
         """Files that are to be processed now, and nobody does; at most `of_org` of each
         organisation."""
-        rows = await self.database.fetch(DUE_FILES, {"of_org": of_org, "limit": limit})
+        values = {"of_org": of_org, "limit": limit, "seconds_max": DELAY_SECONDS_MAX}
+        rows = await self.database.fetch(DUE_FILES, values)
         return [DueFile(*row) for row in rows]
 
     async def orphans(self, limit: int) -> list[DueFile]:

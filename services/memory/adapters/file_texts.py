@@ -11,10 +11,16 @@ from services.memory.domain.text_segments import Segment
 SEGMENTS_DELETED_MAX = 256
 UNNAMED_SECONDS_MAX = 3_600
 
+# Nothing is added for a file that is gone: there would be nobody who removes it. Who deletes it
+# waits for this, and what is here then goes with it.
 INSERT = """
 insert into memory.file_texts
     (text_id, number, org, file_id, first_line, last_line, first_chunk, chunks, text)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+select %(text)s, %(number)s, f.org, f.id, %(first_line)s, %(last_line)s, %(first_chunk)s,
+    %(chunks)s, %(words)s
+from memory.files f where f.id = %(file)s and f.org = %(org)s and f.text_id is null
+for key share
+returning number"""
 WITH_CHUNK = """
 select number, first_line, last_line, text, first_chunk from memory.file_texts
 where text_id = %(text)s and org = %(org)s and first_chunk <= %(chunk)s and chunks > 0
@@ -45,8 +51,9 @@ class FileTexts(Protocol):
 
     async def write(
         self, org: str, file_id: str, text_id: str, segment: Segment, first_chunk: int, chunks: int
-    ) -> None:
-        """Keep a segment, with the number of its first chunk and of how many there are in it."""
+    ) -> bool:
+        """Keep a segment, with the number of its first chunk and of how many there are in it.
+        Returns whether that was any use: False for a file that is gone, or has its text."""
         ...
 
     async def with_chunk(self, org: str, text_id: str, chunk: int) -> tuple[Segment, int]:
@@ -74,11 +81,15 @@ class PostgresFileTexts:
 
     async def write(
         self, org: str, file_id: str, text_id: str, segment: Segment, first_chunk: int, chunks: int
-    ) -> None:
-        """Keep a segment, with the number of its first chunk and of how many there are in it."""
-        lines = (segment.first_line, segment.last_line)
-        row = (text_id, segment.number, org, file_id, *lines, first_chunk, chunks, segment.text)
-        await self.database.fetch(INSERT, row)
+    ) -> bool:
+        """Keep a segment, with the number of its first chunk and of how many there are in it.
+        Returns whether that was any use: False for a file that is gone, or has its text."""
+        row = {
+            **{"text": text_id, "number": segment.number, "org": org, "file": file_id},
+            **{"first_line": segment.first_line, "last_line": segment.last_line},
+            **{"first_chunk": first_chunk, "chunks": chunks, "words": segment.text},
+        }
+        return bool(await self.database.fetch(INSERT, row))
 
     async def with_chunk(self, org: str, text_id: str, chunk: int) -> tuple[Segment, int]:
         """The segment that a chunk is in, and the number of its first chunk."""

@@ -14,15 +14,16 @@ where file_id = %(file)s and org = %(org)s and number = %(number)s"""
 
 
 class UploadGone(Exception):
-    """The bytes of a file are not all there, or not those that were uploaded."""
+    """The bytes of a file are not all there, or not those that were uploaded; the words say which,
+    and begin a sentence."""
 
 
 class UploadedFiles(Protocol):
     """The bytes of files that nobody has parsed yet."""
 
-    async def opened(self, org: str, file_id: str, size: int) -> IO[bytes]:
+    async def opened(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
         """A file of this machine without a name, with all bytes, at its beginning. Raises
-        UploadGone."""
+        UploadGone, also where they have another sha256."""
         ...
 
 
@@ -32,9 +33,9 @@ class PostgresUploadedFiles:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def opened(self, org: str, file_id: str, size: int) -> IO[bytes]:
+    async def opened(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
         """A file of this machine without a name, with all bytes, at its beginning. Raises
-        UploadGone."""
+        UploadGone, also where they have another sha256."""
         file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             copied = 0
@@ -44,11 +45,16 @@ class PostgresUploadedFiles:
                 values = {"file": file_id, "org": org, "number": number}
                 row = await self.database.fetch_one(PART, values)
                 if row is None:
-                    raise UploadGone(f"{copied} of {size} bytes are there")
+                    raise UploadGone(f"Only {copied} of the {size} uploaded bytes are there")
                 file.write(row[0])
                 digest.update(row[0])
                 copied += len(row[0])
                 number += 1
+            if digest.hexdigest() != sha256:
+                raise UploadGone(
+                    f"The uploaded bytes have changed in the database: their sha256 is"
+                    f" {digest.hexdigest()}, and was {sha256} when they came"
+                )
             file.seek(0)
         except BaseException:
             file.close()

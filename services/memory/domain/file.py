@@ -41,6 +41,7 @@ class FileProgress(BaseModel):
     original_name: str = ""
     file_type: str = ""
     file_size: int = 0
+    sha256: str = ""
     status: FileStatus = "pending"
     text_id: str = ""
     total_chunks: int = 0
@@ -161,6 +162,7 @@ class File(Aggregate[FileProgress]):
                 state.folder_id, state.folder_name = event.folder_id, event.folder_name
                 state.name, state.original_name = event.name, event.original_name
                 state.file_type, state.file_size = event.file_type, event.file_size
+                state.sha256 = event.sha256
                 state.status = "parsing"
             case FileParsed():
                 state.text_id, state.total_chunks = event.text_id, event.total_chunks

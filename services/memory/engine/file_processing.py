@@ -53,7 +53,7 @@ OF_THE_STORE = (NewerVersion, StaleLease, VersionConflict, StoreUnavailable)
 TOO_MUCH_TEXT = (
     f"It has more than {TEXT_CHARS_MAX:,} characters of text: split it, and upload the parts"
 )
-GONE = "The uploaded bytes are no longer there ({}): delete the file, and upload it again"
+GONE = "{}: delete the file, and upload it again"
 A_BUG = "It could not be processed, for a reason that the log of the server says"
 
 
@@ -203,13 +203,14 @@ class FileProcessing:
         """Keep the text of a file; a text that is not committed is removed later."""
         text_id = derived_id("text", file_id, str(fence.epoch))
         segments, total = TextSegments(), 0
-        uploaded = await self.ports.uploads.opened(org, file_id, file.file_size)
+        uploaded = await self.ports.uploads.opened(org, file_id, file.file_size, file.sha256)
 
         async def keep(segment: Segment) -> int:
             if segments.chars > TEXT_CHARS_MAX:
                 raise Unparsable(TOO_MUCH_TEXT)
             chunks = len(chunks_of(segment, tokens_max))
-            await self.ports.texts.write(org, file_id, text_id, segment, total, chunks)
+            if not await self.ports.texts.write(org, file_id, text_id, segment, total, chunks):
+                raise FileGone(file_id)
             return chunks
 
         kind = kind_of(file.original_name, file.file_type)

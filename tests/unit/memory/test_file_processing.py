@@ -48,10 +48,11 @@ class Texts:
 
     async def write(
         self, org: str, file_id: str, text_id: str, segment: Segment, first: int, chunks: int
-    ) -> None:
+    ) -> bool:
         key = (text_id, segment.number)
         assert key not in self.rows, "a segment is written once"
         self.rows[key] = (segment, first, chunks)
+        return True
 
     async def with_chunk(self, org: str, text_id: str, chunk: int) -> tuple[Segment, int]:
         found = [
@@ -135,9 +136,9 @@ class World:
             )
         )
 
-    async def opened(self, org: str, file_id: str, size: int) -> IO[bytes]:
+    async def opened(self, org: str, file_id: str, size: int, sha256: str) -> IO[bytes]:
         if file_id not in self.uploads:
-            raise UploadGone(f"0 of {size} bytes are there")
+            raise UploadGone(f"Only 0 of the {size} uploaded bytes are there")
         return io.BytesIO(self.uploads[file_id])
 
     async def due_files(self, of_org: int, limit: int) -> list[DueFile]:

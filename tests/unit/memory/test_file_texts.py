@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import zipfile
 
 import pytest
 from hypothesis import given
@@ -16,6 +15,7 @@ from services.memory.adapters.file_texts import lines_of
 from services.memory.domain.chunks import BYTES_OF_A_TOKEN, chunks_of, tokens_for
 from services.memory.domain.file import with_suffix
 from services.memory.domain.text_segments import SEGMENT_CHARS_MAX, Segment, TextSegments
+from tests.hostile_files import MIB, archive, deflate_pdf, nested_html, zip_bomb
 
 TEXT = st.text(alphabet="ab #\n\ré漢", max_size=400)
 
@@ -95,18 +95,14 @@ def parsed(kind: str, raw: bytes) -> str:
         return asyncio.run(read(file))  # type: ignore[arg-type]
 
 
-def archive(*members: tuple[str, bytes]) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for name, data in members:
-            zipped.writestr(name, data)
-    return file.getvalue()
-
-
 ENTITIES = b'<!DOCTYPE a [<!ENTITY l "lol">]><a>&l;</a>'
 HOSTILE: dict[str, tuple[str, bytes, str]] = {
-    "nested tags": ("html", b"<div>" * 10_000 + b"</div>" * 10_000, "levels deep"),
-    "archive bomb": ("docx", archive(("word/document.xml", b"0" * (64 << 20))), "unpacks"),
+    "nested tags": ("html", nested_html(10_000), "levels deep"),
+    "archive bomb": ("docx", zip_bomb("docx", 64 * MIB), "unpacks"),
+    "workbook bomb": ("xlsx", zip_bomb("xlsx", 64 * MIB), "unpacks"),
+    "slides bomb": ("pptx", zip_bomb("pptx", 64 * MIB), "unpacks"),
+    "deflated page": ("pdf", deflate_pdf(80 * MIB), "unpacks to far more than it is"),
+    "deflated form": ("pdf", deflate_pdf(80 * MIB, in_form=True), "unpacks to far more"),
     "entities": ("docx", archive(("word/document.xml", ENTITIES)), "entities"),
     "no archive": ("xlsx", b"nothing", "save it anew"),
     "broken PDF": ("pdf", b"%PDF-1.4 nothing", "save or print it as a new PDF"),

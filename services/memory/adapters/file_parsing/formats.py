@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import logging
 import zipfile
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -20,6 +21,10 @@ MEMBERS_MAX = 20_000
 RATIO_MAX = 200
 RATIO_BYTES = 1 << 20  # what is smaller is no bomb
 CELLS_MAX = 5_000_000
+TOO_DENSE_PDF = (
+    "The PDF has a page that unpacks to far more than it is, and more than is read: upload it"
+    " without that page, or as text"
+)
 VOID_TAGS = frozenset(
     (
         *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"),
@@ -126,11 +131,29 @@ def html(file: IO[bytes]) -> Iterator[str]:
     yield "\n".join([*head, *shown])
 
 
+class LimitsReached(logging.Handler):
+    """Hears what pypdf leaves out because it unpacks to too much: it says so, and goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.any = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Something was left out."""
+        from pypdf.errors import LimitReachedError
+
+        values = record.args
+        if isinstance(values, dict) and isinstance(values.get("exception"), LimitReachedError):
+            self.any = True
+
+
 def pdf(file: IO[bytes]) -> Iterator[str]:
     """The text of a PDF, page by page."""
     from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
+    from pypdf.errors import LimitReachedError, PyPdfError
 
+    limits = LimitsReached()
+    logging.getLogger("pypdf").addHandler(limits)
     try:
         reader = PdfReader(file)
         if reader.is_encrypted and not reader.decrypt(""):
@@ -142,6 +165,8 @@ def pdf(file: IO[bytes]) -> Iterator[str]:
             text = page.extract_text()
             empty = empty and not text.strip()
             yield f"{text}\n\n"
+    except LimitReachedError:
+        raise Unreadable(TOO_DENSE_PDF) from None
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as broken:
         if isinstance(broken, Unreadable):
             raise
@@ -149,6 +174,8 @@ def pdf(file: IO[bytes]) -> Iterator[str]:
             f"The PDF cannot be read ({str(broken)[:200] or type(broken).__name__}):"
             " open it, save or print it as a new PDF, and upload that"
         ) from None
+    if empty and limits.any:
+        raise Unreadable(TOO_DENSE_PDF)
     if empty:
         raise Unreadable(
             "The PDF has no text, only pictures: have its text recognised (OCR), and upload that"

@@ -114,7 +114,7 @@ class DeleteFile(Command):
 
     @property
     def target(self) -> str:
-        return self.file_id
+        return self.folder_id
 
 
 class FolderCreated(Event):

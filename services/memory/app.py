@@ -100,6 +100,7 @@ def file_processing(runtime: Runtime, embedders: Embedders) -> FileProcessing:
             texts=PostgresFileTexts(runtime.database),
             parser=ProcessParser(),
             embedders=embedders,
+            locks=runtime.service.locks,
             clock=runtime.clock,
             ids=runtime.ids,
             committed=runtime.service.relay.notification.notify,

@@ -129,7 +129,7 @@ SUBJECTS = {
     "UpdateFolder": f"memory.command.folder.update.org-1.{FOLDER}",
     "DeleteFolder": f"memory.command.folder.delete.org-1.{FOLDER}",
     "AddFile": f"memory.command.file.add.org-1.{FOLDER}",
-    "DeleteFile": f"memory.command.file.delete.org-1.{FILE}",
+    "DeleteFile": f"memory.command.file.delete.org-1.{FOLDER}",
     "FolderCreated": f"memory.event.folder.created.org-1.{FOLDER}",
     "FolderChanged": f"memory.event.folder.changed.org-1.{FOLDER}",
     "FolderDeleted": f"memory.event.folder.deleted.org-1.{FOLDER}",

@@ -15,7 +15,7 @@ from libs.contracts.services import database_role, names
 from libs.eventstore.connection_pool import Database, open_pool
 from services.api.adapters.uploads import (
     PART_BYTES,
-    UploadGivenUp,
+    UploadAbandoned,
     UploadKnown,
     UploadLimits,
     Uploads,
@@ -138,9 +138,9 @@ async def test_who_was_given_up_adds_nothing_any_more(store: Store) -> None:
     await slow.write(DATA)
     await store.age(200)
     await store.uploads().sweep()
-    with pytest.raises(UploadGivenUp):
+    with pytest.raises(UploadAbandoned):
         await slow.write(DATA)
-    with pytest.raises(UploadGivenUp):
+    with pytest.raises(UploadAbandoned):
         await slow.finish()
     assert await store.left() == (0, 0)
 

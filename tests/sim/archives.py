@@ -82,7 +82,7 @@ def check_archives(
 
 def left_over(memory: InMemorySchema) -> list[str]:
     """Passages of archives that are gone."""
-    archives = {row["id"] for row in memory.rows("archives")}
+    archives = {row["id"] for row in (*memory.rows("archives"), *memory.rows("folders"))}
     rows: list[Any] = memory.rows("passages")
     return [
         f"{row['id']} is in {row['collection_id']}, which is gone"

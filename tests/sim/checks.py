@@ -16,7 +16,9 @@ from libs.eventstore.in_memory_database import InMemorySchema
 from libs.eventstore.read_model_replay import Replay
 from tests.sim.archives import check_archives
 from tests.sim.clients import SHARED_BLOCK, SentMessage, agent_id, conversation_of
+from tests.sim.files import check_files
 from tests.sim.model import GATED, plan_in
+from tests.sim.network import FAULTS
 from tests.sim.processes import READ_MODELS
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def judge(world: World) -> list[str]:
     found = [*watch.problems, *world.ledger.problems]
     found += [f"logged: {one}" for one in watch.errors]
     found += [f"the loop heard: {one}" for one in world.loop.complaints]
+    unheard = [one for one in world.loop.unheard() if not isinstance(one, FAULTS)]
+    found += [f"nobody looked at {one!r}" for one in unheard]
     try:
         found += broken(world)
     except Exception as surprise:
@@ -65,6 +69,7 @@ def broken(world: World) -> Iterator[str]:
     yield from check_tool_runs(database.schema("tools"))
     yield from check_written(talks)
     yield from check_archives(world.plan.chores, world.clients.chores, agent, memory)
+    yield from check_files(world)
 
 
 # The log of a service

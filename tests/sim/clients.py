@@ -42,8 +42,9 @@ from libs.contracts.letta.runs import RunConfig
 from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from tests.sim.archives import remember
 from tests.sim.bus import SimBus
+from tests.sim.files import file_chore
 from tests.sim.model import GATED, HANDLE, KEEP, WRITE
-from tests.sim.plan import APIS, REMEMBERING, Chore, Plan, Say
+from tests.sim.plan import APIS, FILING, REMEMBERING, Chore, Plan, Say
 from tests.sim.processes import Process, Shared
 from tests.sim.store import UNSTORABLE
 from tests.sim.story import Story
@@ -154,6 +155,7 @@ class Clients:
     chores: dict[str, Accepted | Rejected] = field(default_factory=dict)
     made: dict[int, asyncio.Event] = field(default_factory=dict)
     pressed: dict[str, Accepted | Rejected] = field(default_factory=dict)
+    filed: dict[str, list[tuple[int, Any]]] = field(default_factory=dict)
     # Conversations beside the agents' own, by the chores that make them.
     beside: dict[str, asyncio.Event] = field(default_factory=dict)
 
@@ -253,6 +255,9 @@ class Clients:
             return
         if chore.kind == "come and go":
             await self.come_and_go(chore)
+            return
+        if chore.kind in FILING:
+            self.filed[chore.name] = await file_chore(chore, self.send, self.upload)
             return
         await self.made[chore.agent].wait()
         if chore.kind == "cancel one":
@@ -437,6 +442,27 @@ class Clients:
                 limit.reschedule(self.shared.loop.now + say.gives_up_after)
             status, body, headers = await answer
         return status, body, headers
+
+    async def upload(self, request: Any, folder_id: str) -> tuple[int, Any]:
+        """One attempt of an upload. Of who hangs up nobody knows the answer."""
+        process = await self.connected()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        process.requests.add(answer)
+        serving = process.lane.spawn(process.upload(request, folder_id))
+
+        def served(done: asyncio.Task[Any]) -> None:
+            process.requests.discard(answer)
+            if answer.done():
+                return
+            if done.cancelled():
+                answer.set_exception(ConnectionError("the client hung up"))
+            else:
+                answer.set_result(done.result())
+
+        serving.add_done_callback(served)
+        async with asyncio.timeout(HTTP_SECONDS_MAX):
+            answered: tuple[int, Any] = await answer
+        return answered
 
     async def served(
         self,

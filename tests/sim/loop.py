@@ -215,6 +215,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if not self.over:
             self.complaints.append(f"{context['message']}: {context.get('exception')!r}")
 
+    def unheard(self) -> list[BaseException | None]:
+        """What went wrong in tasks that nobody looked at."""
+        failed = [one for one in self.tasks if one.done() and not one.cancelled()]
+        return [one.exception() for one in failed if one._log_traceback]  # type: ignore[attr-defined]
+
     def close(self) -> None:
         """The end of the world. What dead processes left is closed now, when nothing counts."""
         self.over = True

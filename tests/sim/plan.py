@@ -9,6 +9,15 @@ from random import Random
 
 from tests.sim.network import BUS, STORE
 
+FILING = (
+    "upload",
+    "upload and delete",
+    "upload and drop folder",
+    "upload and hang up",
+    "upload and replace",
+    "upload what is bad",
+    "upload without a model",
+)
 REMEMBERING = ("remember", "remember and forget", "share and delete")
 AGENTS, MEMORIES, APIS = ("agent-1", "agent-2"), ("memory-1", "memory-2"), ("api-1", "api-2")
 PROCESSES = (*AGENTS, *MEMORIES, *APIS)
@@ -17,6 +26,7 @@ FAULTS_FROM_SECONDS, FAULTS_UNTIL_SECONDS = 1.5, 22.0
 # A retry without a key is known by the time of its first try, which another api may have noted.
 API_SKEW_SECONDS_MAX = 150.0
 FULL_SECONDS_MAX = 8.0
+FILES_EVERY_SEEDS = 7
 MEETING_SECONDS = 4.5
 GIVES_UP_SECONDS_MAX = 0.01  # about as long as a message is being accepted
 CLIENTS_MAX = 4
@@ -31,6 +41,16 @@ BESIDE_POINTS = (
     "after_commit.conversation.created",
     "after_blocks",
     "after_commit.message.appended",
+)
+FILE_POINTS = (
+    "before_commit.file.parsed",
+    "after_commit.file.parsed",
+    "before_commit.file.chunks_embedded",
+    "after_commit.file.chunks_embedded",
+    "before_commit.file.completed",
+    "after_commit.file.completed",
+    "before_commit.file.deleted",
+    "after_commit.file.deleted",
 )
 CRASH_POINTS = (
     "after_model_reply",
@@ -136,6 +156,11 @@ class Plan:
     def processes(self) -> tuple[str, ...]:
         """The processes that there are."""
         return (*PROCESSES, *TOOLS) if self.tools else PROCESSES
+
+    @property
+    def files(self) -> bool:
+        """Whether anybody uploads files."""
+        return any(chore.kind in FILING for chore in self.chores)
 
     @property
     def parts(self) -> list[str]:
@@ -265,6 +290,31 @@ def custom_tools(seed: int, agents: int) -> Beside:
     return Beside(says, [], faults)
 
 
+def filing(seed: int) -> Beside:
+    """In every seventh world clients upload files, and hang up, replace and delete; an api dies in
+    the middle of it, and so do those who read and embed them."""
+    if seed % FILES_EVERY_SEEDS != FILES_EVERY_SEEDS - 1:
+        return Beside()
+    dice = Random(f"files of {seed}")
+
+    def at(first: float, last: float) -> float:
+        return round(first + (last - first) * dice.random(), 3)
+
+    kinds = [*FILING, *(dice.choice(FILING) for _ in range(3))]
+    chores = [Chore(f"u{n + 1}", kind, 0, at(1, 12)) for n, kind in enumerate(kinds)]
+    faults = [Fault("uf1", "crash", at(2, 12), at(0.2, 4), dice.choice(APIS))]
+    faults += [
+        Fault(f"uf{n + 2}", "crash at", at(1, 10), at(0.2, 4), how=dice.choice(FILE_POINTS))
+        for n in range(2)
+    ]
+    kind = dice.choice(("crash", "freeze", "restart", "partition"))
+    how = f"{STORE} both" if kind == "partition" else ""
+    seconds = at(0.5, 14) if kind != "freeze" else at(11, 25)  # longer than a lease lasts
+    faults.append(Fault("uf4", kind, at(2, 14), seconds, dice.choice(MEMORIES), how))
+    faults.append(Fault("uf5", "freeze", at(2, 12), at(1, 30), dice.choice(APIS)))
+    return Beside([], chores, faults)
+
+
 def tool_step(dice: Random, agents: int) -> tuple[Call, ...]:
     """The calls of one step, and how those fare that run elsewhere."""
     kinds = (
@@ -283,6 +333,7 @@ def plan_of(seed: int) -> Plan:
     interrupted, crashes = interrupted_creation(seed)
     beside = conversations_beside(seed, len(agents))
     called = custom_tools(seed, len(agents))
+    filed = filing(seed)
     return Plan(
         seed,
         agents,
@@ -302,6 +353,7 @@ def plan_of(seed: int) -> Plan:
             *remembering(seed, len(agents)),
             *interrupted,
             *beside.chores,
+            *filed.chores,
         ),
         (
             *faults(dice),
@@ -310,6 +362,7 @@ def plan_of(seed: int) -> Plan:
             *crashes,
             *beside.faults,
             *called.faults,
+            *filed.faults,
         ),
         supervised=seed % 3 == 0,
         tools=bool(called.says),

@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 from libs.bus import bounded_command_queue
+from libs.bus.background_loops import forever
 from libs.bus.service_host import Service
 from libs.bus.service_runner import Runtime, holder_of, take_over
 from libs.contracts.deterministic_ids import derived_id
@@ -28,10 +29,12 @@ from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.agent import AgentDesign
 from services.api.adapters.client_retry_matching import ClientRetries
 from services.api.adapters.run_follower import RunInbox
+from services.api.adapters.uploads import UploadLimits, Uploads
 from services.api.http.error_responses import as_problem
 from services.api.http.handler_helpers import Api
 from services.api.http.message_request import Addressee, addressed
 from services.api.http.request_parsing import body_of
+from services.api.resources.folder_files import upload_file
 from services.api.resources.messages import send_message, whole_answer
 from services.api.resources.runs import resume_stream
 from services.memory import app as memory_app
@@ -39,6 +42,7 @@ from services.memory import projections as memory_projections
 from services.tools import projections as tools_projections
 from tests.sim import tools
 from tests.sim.bus import Broker, SimBus
+from tests.sim.files import SMALL, SimEmbedders, SimParser, SimReads
 from tests.sim.loop import OWNER, Lane, Surprise, VirtualLoop
 from tests.sim.model import KEEP, SimMemoryTools, SimProvider
 from tests.sim.network import FAULTS, Network
@@ -46,9 +50,6 @@ from tests.sim.plan import APPROVAL_SECONDS_MAX
 from tests.sim.reads import (
     SimArchiveQueries,
     SimDatabase,
-    SimEmbedders,
-    SimFileQueries,
-    SimFileTexts,
     SimFolderQueries,
     SimHolders,
     SimLargeCollections,
@@ -126,6 +127,8 @@ class Process:
         self.inbox = RunInbox(self.bus, self.ids)
         self.first_tries = ClientRetries()
         self.client = Client(shared.server, name, self.lane)
+        database: Any = SimDatabase(self.client)
+        self.uploads = Uploads(database, UploadLimits(1 << 20, 1 << 30))
         self.provider = SimProvider(self.holder, self.lane, shared.asked)
         self.service: Service | None = None
         self.drain: Callable[[], Awaitable[None]] | None = None
@@ -136,7 +139,7 @@ class Process:
     def start(self) -> None:
         """Come up."""
         self.shared.running[self.name] = self
-        work = self.serve() if self.kind in WIRED else self.inbox.open()
+        work = self.serve() if self.kind in WIRED else self.open()
         self.lane.spawn(self.noticed("start", work))
 
     async def noticed(self, what: str, work: Awaitable[None]) -> None:
@@ -199,6 +202,23 @@ class Process:
 
     # The api
 
+    async def open(self) -> None:
+        """What the api does before it listens."""
+        await self.inbox.open()
+        if self.shared.server.file_rows is not None:
+            sweep = forever("uploads", self.uploads.turn_of_sweep, self.clock)
+            self.lane.spawn(sweep)
+
+    async def upload(self, request: Any, folder_id: str) -> tuple[int, Any]:
+        """What the api answers to an upload."""
+        request = self.received(request)
+        try:
+            response = await upload_file.fn(request, folder_id)
+            return 200, json.loads(response.content)
+        except Exception as exception:
+            status, body, _ = self.refusal(request, exception)
+            return status, body
+
     async def answer(
         self, request: Any, agent_id: str, conversation_id: str
     ) -> tuple[int, Any, dict[str, str]]:
@@ -249,7 +269,7 @@ class Process:
         """The adapters of the api."""
         unread: Any = None  # what clients list and retrieve
         return Api(
-            reads=unread,
+            reads=SimReads(self.client),  # type: ignore[arg-type]
             messages=unread,
             context=unread,
             runs=SimRunQueries(self.client),
@@ -264,7 +284,7 @@ class Process:
             sealer=unread,
             block_history=unread,
             folders=unread,
-            uploads=unread,
+            uploads=self.uploads,
         )
 
 
@@ -327,12 +347,12 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "PostgresMessageVectors", SimMessageVectors),
             (memory_app, "ConfiguredEmbedders", SimEmbedders),
             (memory_app, "PostgresFolderQueries", SimFolderQueries),
-            (memory_app, "PostgresFileQueries", SimFileQueries),
-            (memory_app, "PostgresFileTexts", SimFileTexts),
+            (memory_app, "ProcessParser", SimParser),
             (memory_app, "LargeCollections", SimLargeCollections),
             (failpoints, "reached", reached),
             (eventstore_work, "DISTRUSTFUL_DECISIONS", 3),  # a run is short
             (bounded_command_queue, "AGGREGATE_COMMANDS_MAX", 10),  # and clients are few
+            *SMALL,
         ):
             stack.enter_context(mock.patch.object(target, name, value))
         yield

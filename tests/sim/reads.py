@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from libs.contracts.letta.blocks import BlockState
-from libs.embeddings.hash_embedder import OneEmbedder
 from libs.embeddings.ports import Vector
 from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DueCallback
@@ -32,11 +32,10 @@ from services.memory.adapters.archive_queries import (
     RememberingAgent,
     Removal,
 )
-from services.memory.adapters.file_queries import DueFile
-from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery
 from services.memory.adapters.passage_search import FoundPassage, PassageQuery
 from services.memory.domain.block import SameLabel
+from tests.sim.file_rows import READS, WRITES
 from tests.sim.store import Client, finished
 from tests.unit.agent.world import TwinQueries
 from tests.unit.allowed import ToolPermissionRows
@@ -48,15 +47,25 @@ from tests.unit.passage_search import InMemoryPassageSearch
 
 
 class SimDatabase:
-    """Stands where `postgres.Database` does. The only SQL that reaches it is the catalogue's,
-    which publishes the models and their prices for the api."""
+    """Stands where `postgres.Database` does. The only SQL that reaches it is about bytes and texts
+    of files, where there are any, and the catalogue's, which publishes the models and their prices
+    for the api."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
 
     async def fetch(self, query: str, parameters: Any = None) -> list[Any]:
+        if name := READS.get(query) or WRITES.get(query):
+            rows = self.client.server.file_rows
+            if rows is None:
+                return []
+            execute = partial(getattr(rows, name), parameters)
+            return await self.client.ask(execute, write=query in WRITES)
         assert "agent.models" in query or "agent.prices" in query, query
         return await self.client.ask(list)
+
+    async def fetch_one(self, query: str, parameters: Any = None) -> Any:
+        return next(iter(await self.fetch(query, parameters)), None)
 
 
 class SimQueries:
@@ -330,16 +339,6 @@ class SimArchiveQueries:
         return await self.client.ask(lambda: finished(self.twin.orphaned()))
 
 
-class SimEmbedders(OneEmbedder):
-    """One model for everything, which is always there."""
-
-    def __init__(self, settings: object) -> None:
-        super().__init__()
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-
 class SimLargeCollections:
     """There is no index of vectors in memory, however many there are."""
 
@@ -430,28 +429,23 @@ class SimRunQueries:
         return await self.ask(execute)
 
 
-class SimFolderQueries(InMemoryFolderQueries):
-    """Keeps the contract of `FolderQueries`: in the simulated world nobody has folders."""
+class SimFolderQueries:
+    """Keeps the contract of `FolderQueries`."""
 
     def __init__(self, database: SimDatabase) -> None:
-        super().__init__(database.client.server.database)
+        self.client = database.client
+        self.twin = InMemoryFolderQueries(self.client.server.database)
 
+    async def folders_of(self, org: str) -> int:
+        return await self.client.ask(lambda: finished(self.twin.folders_of(org)))
 
-class SimFileQueries:
-    """Keeps the contract of `FileQueries`: there are no files."""
+    async def files_of(self, org: str, folder_id: str) -> int:
+        return await self.client.ask(lambda: finished(self.twin.files_of(org, folder_id)))
 
-    def __init__(self, database: SimDatabase) -> None:
-        self.database = database
+    async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
+        asked = (org, folder_id, original_name)
+        return await self.client.ask(lambda: finished(self.twin.same_name(*asked)))
 
-    async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
-        return []
-
-    async def orphans(self, limit: int) -> list[DueFile]:
-        return []
-
-
-class SimFileTexts(PostgresFileTexts):
-    """Keeps as much of the contract of `FileTexts` as there are texts."""
-
-    async def unnamed(self, limit: int) -> list[str]:
-        return []
+    async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
+        asked = (org, folder_id, limit)
+        return await self.client.ask(lambda: finished(self.twin.readable_files(*asked)))

@@ -6,6 +6,7 @@ import multiprocessing
 import re
 from pathlib import Path
 
+import tests.sim.file_mutants
 import tests.sim.tool_mutants  # noqa: F401
 from tests.sim.conversation_mutants import ONLY_OF_HISTORIES
 from tests.sim.mutants import MUTANTS, planted

@@ -29,6 +29,7 @@ from libs.eventstore.ports import (
     UpstreamPage,
     instance_of,
 )
+from tests.sim.file_rows import FileRows
 from tests.sim.loop import Lane
 from tests.sim.network import STORE, Network, at
 
@@ -63,6 +64,8 @@ class Server:
         self.network = network
         self.transactions: dict[str, Transactions] = {}
         self.watchers: list[Watcher] = []
+        # The bytes and texts of files, in worlds in which there are any.
+        self.file_rows: FileRows | None = None
 
     def of(self, service: str) -> Transactions:
         return self.transactions.setdefault(service, Transactions())

@@ -68,6 +68,13 @@ def test_tools_are_called_in_some_worlds_and_fare_badly(dose: list[Outcome]) -> 
             assert did[what], what
 
 
+def test_files_are_uploaded_in_some_worlds_and_end_in_every_way(dose: list[Outcome]) -> None:
+    """Read and embedded across deaths, refused, deleted, and left by those who hang up."""
+    did: Counter[str] = sum((outcome.did for outcome in dose), Counter())
+    for what in ("files completed", "files error", "files deleted", "uploads left"):
+        assert did[what], what
+
+
 def test_r38_a_seed_has_one_trace_whatever_the_hash_seed_of_python() -> None:
     here = [run(plan_of(seed)).trace for seed in (3, 4, 5)]
     for hash_seed in ("0", "4711"):

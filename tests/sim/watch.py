@@ -20,6 +20,11 @@ DRIVEN = frozenset(
         "conversation.compacted",
         "run.completed",
         "run.failed",
+        "file.parsed",
+        "file.chunks_embedded",
+        "file.completed",
+        "file.delayed",
+        "file.failed",
     }
 )
 

@@ -22,6 +22,8 @@ from tests.sim.bus import Broker
 from tests.sim.checks import blocks_of_nobody, judge
 from tests.sim.clients import Clients, SentMessage, agent_id, beside_id
 from tests.sim.faults import Faults
+from tests.sim.file_rows import FileRows
+from tests.sim.files import unfinished_files
 from tests.sim.loop import Stuck, Surprise, VirtualLoop
 from tests.sim.model import BUG, LEDGER, Ledger
 from tests.sim.network import BUS, FAULTS, STORE, Network, Weather
@@ -141,6 +143,7 @@ class World:
         left += [f"the making of {row['agent_id']}" for row in agent.rows("creations")]
         left += [f"the block {one}, which nobody has" for one in blocks_of_nobody(agent, memory)]
         left += [*left_over(memory), *archives_of_nobody(agent, memory)]
+        left += unfinished_files(self)
         tools = database.schema("tools")
         left += [
             f"{row['id']} of a tool runs"
@@ -169,6 +172,8 @@ def run(plan: Plan) -> Outcome:
     random = Random(f"network of {plan.seed}")
     network = Network(random)
     server = Server(InMemoryDatabase(lambda: loop.now), network)
+    if plan.files:
+        server.file_rows = FileRows(server.database)
     watch = Watch(loop, server)
     shared = Shared(loop, network, server, Broker(network), watch.asked)
     shared.supervised = plan.supervised

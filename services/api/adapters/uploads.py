@@ -76,7 +76,7 @@ class UploadKnown(Exception):
     """The same upload is under way, or was made."""
 
 
-class UploadGivenUp(Exception):
+class UploadAbandoned(Exception):
     """So long nothing came that what had come was removed."""
 
 
@@ -100,7 +100,7 @@ class Upload:
         return self.digest.hexdigest()
 
     async def write(self, data: bytes | bytearray) -> None:
-        """More of the file. Raises UploadTooLarge and UploadGivenUp."""
+        """More of the file. Raises UploadTooLarge and UploadAbandoned."""
         self.size += len(data)
         if self.size > self.room:
             raise UploadTooLarge(self.why)
@@ -115,15 +115,15 @@ class Upload:
         self.digest.update(part)
         values = {"file": self.file_id, "number": self.parts, "data": part, "bytes": self.size}
         if not await self.database.fetch(PART, values):
-            raise UploadGivenUp
+            raise UploadAbandoned
         self.parts += 1
 
     async def finish(self) -> None:
-        """The file is whole. Raises UploadGivenUp."""
+        """The file is whole. Raises UploadAbandoned."""
         if self.buffer:
             await self.keep(len(self.buffer))
         if not await self.database.fetch(COMPLETE, [self.file_id]):
-            raise UploadGivenUp
+            raise UploadAbandoned
 
 
 class Uploads:

@@ -18,7 +18,7 @@ from services.api.adapters.resource_query_builder import Resource, filter_of
 from services.api.adapters.uploads import (
     TooManyUploads,
     Upload,
-    UploadGivenUp,
+    UploadAbandoned,
     UploadKnown,
     UploadTooLarge,
 )
@@ -87,7 +87,7 @@ async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
         raise again(429, "As many files are uploaded as there is room for") from None
     except UploadTooLarge as refused:
         raise Problem(413, {"detail": str(refused)}) from None
-    except UploadGivenUp:
+    except UploadAbandoned:
         detail = "The file came too slowly, and what had come of it was removed: upload it again"
         raise Problem(408, {"detail": detail}) from None
     except UploadKnown:

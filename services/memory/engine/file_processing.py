@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Clock, Ids
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
@@ -71,6 +72,7 @@ class FileProcessingPorts:
     texts: FileTexts
     parser: Parser
     embedders: Embedders
+    locks: AggregateLocks
     clock: Clock
     ids: Ids
     committed: Callable[[], None]
@@ -157,12 +159,17 @@ class FileProcessing:
                 await self.ports.repository.store.release_lease(fence)
 
     async def take_turn(self, file_id: str, org: str, fence: Fence) -> None:
-        """Take a file further, or record why that cannot be done."""
+        """Take a file further; one that is gone needs no lease any more."""
+        try:
+            await self.processed_or_not(file_id, org, fence)
+        except FileGone:
+            await self.work(org).commit(fence=fence, release_lease=True)
+
+    async def processed_or_not(self, file_id: str, org: str, fence: Fence) -> None:
+        """Take a file further, or record why that cannot be done. Raises FileGone."""
         clock = self.ports.clock
         try:
             await self.processed(file_id, org, fence)
-        except FileGone:
-            return
         except (Unparsable, EmbeddingRefused) as refused:
             words = str(refused)
             await self.decide(file_id, org, fence, lambda file: file.fail(words, at=clock.now()))
@@ -172,18 +179,18 @@ class FileProcessing:
         except EmbeddingUnavailable as outage:
             words = str(outage)
             await self.decide(file_id, org, fence, lambda file: file.delay(words, at=clock.now()))
-        except OF_THE_STORE:
+        except (FileGone, *OF_THE_STORE):
             raise
         except Exception:
             log.exception("%s cannot be processed", file_id)
             await self.decide(file_id, org, fence, lambda file: file.delay(A_BUG, at=clock.now()))
 
     async def processed(self, file_id: str, org: str, fence: Fence) -> None:
-        """Take a file further: all the way, or as far as a turn goes."""
+        """Take a file further: all the way, or as far as a turn goes. Raises FileGone."""
         work = self.work(org)
         file = (await work.load(File, file_id)).unfinished
         if file is None:
-            return
+            raise FileGone(file_id)
         folder = (await work.load(Folder, file.folder_id)).present
         if folder is None:
             await self.deleted(file_id, org, fence)
@@ -224,6 +231,8 @@ class FileProcessing:
 
         def decision(known: File) -> None:
             at = self.ports.clock.now()
+            if known.state.text_id:
+                raise StaleLease(file_id)  # it stood still, and somebody else went on
             known.parsed(
                 text_id, lines=segments.lines, chars=segments.chars, total_chunks=total, at=at
             )
@@ -260,7 +269,8 @@ class FileProcessing:
 
         def decision(known: File) -> None:
             at = self.ports.clock.now()
-            assert known.state.chunks_embedded == first, "the lease is for one at a time"
+            if known.state.chunks_embedded != first:
+                raise StaleLease(file_id)  # it stood still, and somebody else went on
             known.embedded(chunks, model=embedder.model, dimensions=embedder.dimensions, at=at)
             if known.state.chunks_embedded == known.state.total_chunks:
                 known.complete(at=at)
@@ -273,31 +283,33 @@ class FileProcessing:
         """Commit a decision about a file that is there and unfinished; returns what it is then.
         Raises FileGone."""
         for _ in range(CONFLICT_RETRIES_MAX):
-            work = self.work(org)
-            file = await work.load(File, file_id)
-            if file.unfinished is None:
-                raise FileGone(file_id)
-            decision(file)
-            after = file.state.model_copy()
-            try:
-                await work.commit(fence=fence)
-            except VersionConflict:
-                continue
+            async with self.ports.locks.hold(file_id):
+                work = self.work(org)
+                file = await work.load(File, file_id)
+                if file.unfinished is None:
+                    raise FileGone(file_id)
+                decision(file)
+                after = file.state.model_copy()
+                try:
+                    await work.commit(fence=fence, release_lease=file.unfinished is None)
+                except VersionConflict:
+                    continue
             self.ports.committed()
             return after
         raise VersionConflict(file_id)
 
     async def deleted(self, file_id: str, org: str, fence: Fence | None) -> None:
         """Remove a file whose folder is gone."""
-        work = self.work(org)
-        file, at = await work.load(File, file_id), self.ports.clock.now()
-        gone = file.present
-        if gone is None:
-            return
-        guard = await work.load(FileName, file_name_id(org, gone.folder_id, gone.name))
-        guard.free(gone.name, file_id, at=at)
-        file.delete(gone.folder_id, at=at)
-        await work.commit(fence=fence)
+        async with self.ports.locks.hold(file_id):
+            work = self.work(org)
+            file, at = await work.load(File, file_id), self.ports.clock.now()
+            gone = file.present
+            if gone is None:
+                return
+            guard = await work.load(FileName, file_name_id(org, gone.folder_id, gone.name))
+            guard.free(gone.name, file_id, at=at)
+            file.delete(gone.folder_id, at=at)
+            await work.commit(fence=fence, release_lease=fence is not None)
         self.ports.committed()
 
     def work(self, org: str) -> UnitOfWork:

@@ -114,7 +114,9 @@ class FolderHandlers:
 async def deleted_file(
     file_id: str, folder_id: str, work: UnitOfWork, ports: HandlerPorts
 ) -> Rejected | None:
-    """Remove a file and let others have its name."""
+    """Remove a file and let others have its name. The folder's lock is held: who deletes a file, or
+    takes a name, comes with a message about the folder."""
+    await work.hold(ports.locks.hold(file_id))
     file, at = await work.load(File, file_id), ports.clock.now()
     gone = file.present
     refused = file.delete(folder_id, at=at)

@@ -9,10 +9,11 @@ from typing import IO, Any
 
 import pytest
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import Accepted, Command, Context
-from libs.contracts.files import AddFile, CreateFolder, DeleteFolder
+from libs.contracts.files import AddFile, CreateFolder, DeleteFile, DeleteFolder
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -73,10 +74,14 @@ class Texts:
 
 
 class Parser:
-    """Reads nothing but plain text."""
+    """Reads nothing but plain text; something may happen meanwhile."""
+
+    async def meanwhile(self) -> None:
+        """Nothing."""
 
     async def parse(self, kind: str, file: IO[bytes]) -> AsyncGenerator[str]:
         text = file.read().decode()
+        await self.meanwhile()
         if text.startswith("bad"):
             raise Unparsable("It is bad: make it good")
         yield text
@@ -107,6 +112,7 @@ class World:
         self.embedder = Flaky()
         self.texts = Texts()
         self.uploads: dict[str, bytes] = {}
+        self.parser = Parser()
         self.starts = 0
         self.start()
 
@@ -119,6 +125,7 @@ class World:
         ports: Any = type("Ports", (), {})()
         ports.clock = self.clock
         ports.attached = InMemoryAttachedAgents(self.database)
+        ports.locks = AggregateLocks()
         ports.folders = FolderPorts(queries, embedding_config, not_processed)
         handlers = {**FolderHandlers(ports).table(), **FileHandlers(ports).table()}
         self.shell = CommandDispatcher(self.repository, handlers)
@@ -128,8 +135,9 @@ class World:
                 queries=self,
                 uploads=self,
                 texts=self.texts,
-                parser=Parser(),
+                parser=self.parser,
                 embedders=OneEmbedder(self.embedder),
+                locks=ports.locks,
                 clock=self.clock,
                 ids=CountingIds(),
                 committed=lambda: None,
@@ -275,6 +283,23 @@ async def test_what_cannot_be_read_ends_with_a_reason(
 
     assert world.file()["status"] == "error"
     assert words in world.file()["error_message"]
+
+
+@pytest.mark.parametrize("data", [b"good", b"bad"], ids=["readable", "unreadable"])
+async def test_a_file_that_is_deleted_while_it_is_read_leaves_nothing(
+    world: World, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def delete() -> None:
+        await world.tell(DeleteFile(file_id=FILE, folder_id=f"{FOLDER}org-1"))
+
+    monkeypatch.setattr(world.parser, "meanwhile", delete)
+    await world.upload(data)
+    await world.processing.sweep()
+    await asyncio.gather(*world.processing.tasks.values())
+
+    assert world.schema.rows("files") == []
+    assert world.passages() == []
+    assert FILE not in world.schema.leases
 
 
 async def test_an_organisation_with_many_files_leaves_room_for_others(world: World) -> None:

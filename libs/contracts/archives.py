@@ -154,12 +154,27 @@ class DeletePassages(Command):
         return self.passage_ids[0]
 
 
+class FoundPassage(Value):
+    """A passage that a search found: `doc` is how clients read it, without its vector; `score` says
+    how well it fits, more is better within one search."""
+
+    id: str
+    collection_id: str
+    score: float
+    doc: JsonObject
+
+
+class FoundPassages(Value):
+    """The result of a search, the best first."""
+
+    passages: list[FoundPassage]
+
+
 class SearchPassages(Command):
     """Find the passages that are nearest to a query in meaning and words: in the given collections
     (archives or folders), else in the archives of an agent, else in all archives.
 
-    Answered with `{"passages": [{"id", "collection_id", "score", "doc"}]}`, the best first; `doc`
-    is the passage as clients read it, without its vector. Without a query the newest come first.
+    Answered with `FoundPassages`. Without a query the newest come first.
     """
 
     service: ClassVar[str] = SERVICE

@@ -39,7 +39,7 @@ class OneEmbedder:
     def __init__(self, embedder: Embedder | None = None) -> None:
         self.embedder = embedder or HashEmbedder()
 
-    def for_config(self, config: EmbeddingConfig | None) -> Embedder:
+    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
         """The one."""
         return self.embedder
 

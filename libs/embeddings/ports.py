@@ -47,7 +47,8 @@ class Embedder(Protocol):
 class Embedders(Protocol):
     """The one place that knows which model embeds what."""
 
-    def for_config(self, config: EmbeddingConfig | None) -> Embedder:
-        """The embedder of an agent's or archive's config; without one, the server's default. Loads
-        and asks nothing. Raises EmbeddingRefused for a config that names no model."""
+    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
+        """The embedder of a config, for one organisation, which has its share of it; without a
+        config, the server's default. Loads and asks nothing. Raises EmbeddingRefused for a config
+        that names no model."""
         ...

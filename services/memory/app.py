@@ -15,7 +15,6 @@ from services.memory.adapters.embedders.configured_embedders import ConfiguredEm
 from services.memory.adapters.file_parsing.parser import ProcessParser
 from services.memory.adapters.file_queries import PostgresFileQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
-from services.memory.adapters.folder_embeddings import FolderEmbeddings
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections
 from services.memory.adapters.memory_telemetry import observed
@@ -62,7 +61,6 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         locks=runtime.service.locks,
         folders=FolderPorts(
             queries=PostgresFolderQueries(runtime.database),
-            embedding_config=FolderEmbeddings(embedders).config,
             file_added=processing.file_added,
         ),
         messages=MessagePorts(vectors, messages.catch_up),

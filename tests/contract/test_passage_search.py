@@ -12,6 +12,7 @@ from typing import Protocol
 import pytest
 
 from deploy.migrate import migrate_all
+from libs.contracts.archives import FoundPassage
 from libs.contracts.bus_messages import JsonObject
 from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.embeddings.ports import Vector
@@ -24,7 +25,6 @@ from libs.eventstore.read_model_rows import RowWrites
 from services.memory.adapters import large_collections, passage_search
 from services.memory.adapters.large_collections import LargeCollections
 from services.memory.adapters.passage_search import (
-    FoundPassage,
     PassageQuery,
     PassageSearch,
     PostgresPassageSearch,

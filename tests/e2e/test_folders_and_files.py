@@ -119,6 +119,8 @@ def test_a_file_is_uploaded_read_and_deleted(kind: str, letta: Letta, http: http
     assert passage["text"] == TEXT.decode().strip()
     assert (passage["file_id"], passage["source_id"]) == (file.id, folder.id)
     assert passage["file_name"] == f"{folder.name}/n.txt"
+    assert len(passage["embedding"]) == passage["embedding_config"]["embedding_dim"] == 384
+    assert passage["metadata"] == {}
     detailed = {"include_detailed_per_source_metadata": True}
     statistics = http.get(f"/v1/{kind}/metadata", params=detailed).json()
     [mine] = [one for one in statistics["sources"] if one["source_id"] == folder.id]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from libs.bus.shared_places import NoPlace, Places
 from services.tools.adapters import process_sandbox
 from services.tools.adapters.process_sandbox import CONFINED, OFF, UNCONFINED, ProcessSandbox
-from services.tools.sandbox.places import NoPlace, Places
 from services.tools.sandbox.ports import Limits, Program
 from tests.waiting import wait_for
 
@@ -313,9 +313,8 @@ class TestPlaces:
         places.leave("b", "y")
         assert (places.free, dict(places.of_agent), dict(places.of_organisation)) == (1, {}, {})
 
-    async def test_the_line_has_an_end(self, monkeypatch):
-        monkeypatch.setattr("services.tools.sandbox.places.ORGANISATION_WAITING_MAX", 2)
-        places = Places(0, wait_seconds_max=30)
+    async def test_the_line_has_an_end(self):
+        places = Places(0, wait_seconds_max=30, of_organisation_waiting_max=2)
         waiting = [asyncio.create_task(places.take("a", "x")) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(NoPlace, match="2 tools of this organisation wait"):

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from libs.contracts.archives import FoundPassage
 from libs.contracts.letta.blocks import BlockState
 from libs.embeddings.ports import Vector
 from services.agent.adapters.approval_queries import WaitingApproval
@@ -33,7 +34,7 @@ from services.memory.adapters.archive_queries import (
     Removal,
 )
 from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery
-from services.memory.adapters.passage_search import FoundPassage, PassageQuery
+from services.memory.adapters.passage_search import PassageQuery
 from services.memory.domain.block import SameLabel
 from tests.sim.file_rows import READS, WRITES
 from tests.sim.store import Client, finished

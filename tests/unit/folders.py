@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from libs.contracts.files import CreateFolder
-from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.memory.domain.folder_embedding import folder_config
 from services.memory.handlers.ports import FolderPorts
 
 
@@ -43,15 +40,10 @@ class InMemoryFolderQueries:
         return [file_id for _, file_id in sorted(found)][:limit]
 
 
-def embedding_config(command: CreateFolder) -> EmbeddingConfig:
-    """What a folder is embedded with: what is wanted, or the server's own."""
-    return folder_config(command, "heeler/words", 128)
-
-
 def not_processed(file_id: str, work: UnitOfWork) -> None:
     """Nobody processes files here."""
 
 
 def folder_ports(database: InMemoryDatabase) -> FolderPorts:
     """What the handlers of folders and files need."""
-    return FolderPorts(InMemoryFolderQueries(database), embedding_config, not_processed)
+    return FolderPorts(InMemoryFolderQueries(database), not_processed)

@@ -9,12 +9,12 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
+from libs.contracts.archives import FoundPassage
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.passage_search import (
     CANDIDATES_MIN,
     FOUND_MAX,
-    FoundPassage,
     PassageQuery,
 )
 
@@ -42,7 +42,7 @@ class InMemoryPassageSearch:
 
 def found(row: Any, score: float) -> FoundPassage:
     doc = {**row["doc"], "metadata": row["metadata"]}
-    return FoundPassage(row["id"], row["collection_id"], doc, score)
+    return FoundPassage(id=row["id"], collection_id=row["collection_id"], doc=doc, score=score)
 
 
 def fits(row: Any, query: PassageQuery) -> bool:

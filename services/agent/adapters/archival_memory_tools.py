@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from libs.bus.ports import Bus, Clock, request_as_service
 from libs.contracts.archives import (
     PASSAGES_FOUND_MAX,
+    FoundPassages,
     InsertPassages,
     NewPassage,
     SearchPassages,
@@ -104,8 +105,8 @@ class ArchivalMemoryTools:
         reply = await self.send(calling, command)
         if isinstance(reply, Rejected):
             return error(reply.reason)
-        found: Any = reply.result["passages"]
-        shown = [shown_to_model(one["doc"], zone) for one in found[begin:]]
+        found = FoundPassages.model_validate(reply.result).passages
+        shown = [shown_to_model(one.doc, zone) for one in found[begin:]]
         return ToolResult("success", to_json(shown).decode() if shown else "No results found.")
 
     def bounds(

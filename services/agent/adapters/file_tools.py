@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Bus, request_as_service
 from libs.contracts.agent_folders import FileView, OpenFiles
-from libs.contracts.archives import SearchPassages
+from libs.contracts.archives import FoundPassage, FoundPassages, SearchPassages
 from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
@@ -178,10 +178,10 @@ class FileTools:
         reply = await self.send(calling, command)
         if isinstance(reply, Rejected):
             return error(reply.reason)
-        passages: Any = reply.result["passages"]
+        passages = FoundPassages.model_validate(reply.result).passages
         if not passages:
             return ToolResult("success", f"No passage was found for '{asked.query.strip()}'.")
-        names = Counter(str(one["doc"]["file_name"]) for one in passages)
+        names = Counter(str(one.doc["file_name"]) for one in passages)
         head = f"Found {len(passages)} passages in {len(names)} files:"
         shown = [passage(n, one) for n, one in enumerate(passages, start=1)]
         return ToolResult("success", "\n\n".join([head, *shown]))
@@ -240,11 +240,11 @@ def matches_page(asked: GrepFiles, found: Found, offset: int) -> str:
     return "\n".join(lines)
 
 
-def passage(number: int, found: Mapping[str, Any]) -> str:
+def passage(number: int, found: FoundPassage) -> str:
     """A passage that was found, as the model sees it."""
-    lines = str(found["doc"]["text"]).strip().split("\n")
+    lines = str(found.doc["text"]).strip().split("\n")
     shown = [f"  {line}" for line in lines[:PASSAGE_LINES_MAX]]
     if len(lines) > PASSAGE_LINES_MAX:
         shown.append(f"  ... ({len(lines) - PASSAGE_LINES_MAX} more lines)")
-    name, score = found["doc"]["file_name"], float(found["score"])
-    return "\n".join([f"=== {name} (passage #{number}, score {score:.3f}) ===", *shown])
+    name = found.doc["file_name"]
+    return "\n".join([f"=== {name} (passage #{number}, score {found.score:.3f}) ===", *shown])

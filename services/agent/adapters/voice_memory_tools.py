@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from libs.bus.ports import Bus, Clock, request_as_service
 from libs.contracts.archives import (
     PASSAGES_INSERTED_MAX,
+    FoundPassages,
     InsertPassages,
     NewPassage,
     SearchPassages,
@@ -96,11 +97,10 @@ class VoiceMemoryTools:
         reply = await self.send(calling, command)
         if isinstance(reply, Rejected):
             return error(reply.reason)
-        passages: Any = reply.result["passages"]
+        passages = FoundPassages.model_validate(reply.result).passages
         found: dict[str, Any] = {
             "archival_search_results": [
-                {"timestamp": one["doc"]["created_at"], "content": one["doc"]["text"]}
-                for one in passages
+                {"timestamp": one.doc["created_at"], "content": one.doc["text"]} for one in passages
             ]
         }
         if wanted.convo_keyword_queries:

@@ -25,6 +25,7 @@ from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.resources.agents import AGENTS
 from services.api.resources.archives import embedding_config
+from services.api.resources.passages import LIST_BYTES_MAX
 
 FOLDERS = Resource(
     kind="source",
@@ -33,14 +34,8 @@ FOLDERS = Resource(
     created_view="memory.created_folder_view",
 )
 PASSAGES_OF_FOLDER = Resource(
-    kind="passage",
-    view="memory.passage_view",
-    document="""left(v.document, -1) || ', "embedding": null, "embedding_config": ' || coalesce(
-        (select d.doc->>'embedding_config' from memory.folder_view d
-         where d.id = v.collection_id and d.org = v.org), 'null') || '}'""",
+    kind="passage", view="memory.folder_passage_view", document="v.document"
 )
-
-
 OF_FOLDER = (
     "v.id = any(array(select a.agent_id from memory.agent_folder_view a"
     " where a.folder_id = %(folder)s and a.org = %(org)s))"
@@ -169,8 +164,8 @@ async def list_folder_passages(request: AnyRequest, folder_id: str) -> Response[
     """List the passages of the files in a folder, the newest first."""
     await document_of(request, FOLDERS, folder_id)
     page = query_of(request, PassagePage)
-    found = filter_of(page, ORG).by_key("v.collection_id = %(folder)s", folder=folder_id)
-    return await listed(request, PASSAGES_OF_FOLDER, page, found)
+    found = filter_of(page, ORG).by_key("v.folder_id = %(folder)s", folder=folder_id)
+    return await listed(request, PASSAGES_OF_FOLDER, page, found, bytes_max=LIST_BYTES_MAX)
 
 
 @get(

@@ -13,6 +13,8 @@ from pydantic_core import from_json, to_json
 from libs.contracts.archives import (
     PASSAGES_FOUND_MAX,
     DeletePassages,
+    FoundPassage,
+    FoundPassages,
     InsertPassages,
     NewPassage,
     SearchPassages,
@@ -122,12 +124,10 @@ async def search_agent_passages(request: AnyRequest, agent_id: str) -> Response[
     found = await search(request, command) if asked.query.strip() else []
     results: list[Json] = [
         {
-            "id": one["id"],
-            "timestamp": datetime.fromisoformat(str(one["doc"]["created_at"]))  # type: ignore[call-overload,index]
-            .astimezone(zone)
-            .isoformat(),
-            "content": one["doc"]["text"],  # type: ignore[call-overload,index]
-            "tags": one["doc"]["tags"] or [],  # type: ignore[call-overload,index]
+            "id": one.id,
+            "timestamp": moment(one.doc["created_at"], zone),
+            "content": one.doc["text"],
+            "tags": one.doc["tags"] or [],
         }
         for one in found
     ]
@@ -205,11 +205,11 @@ async def search_passages(request: AnyRequest) -> Response[bytes]:
         limit=body.limit,
     )
     found = await search(request, command)
-    documents = await passages_of(request, [str(one["id"]) for one in found])
+    documents = await passages_of(request, [one.id for one in found])
     shown: list[Json] = [
-        {"passage": documents[str(one["id"])], "score": one["score"], "metadata": {}}
+        {"passage": documents[one.id], "score": one.score, "metadata": {}}
         for one in found
-        if one["id"] in documents
+        if one.id in documents
     ]
     return raw(to_json(shown))
 
@@ -259,7 +259,7 @@ async def passages_of(request: AnyRequest, ids: Sequence[str]) -> dict[str, Json
     return {one["id"]: one for one in from_json(page)}
 
 
-async def search(request: AnyRequest, command: SearchPassages) -> list[JsonObject]:
+async def search(request: AnyRequest, command: SearchPassages) -> list[FoundPassage]:
     """What a search finds, the best first."""
     reply = await api_of(request).send(
         request,
@@ -268,8 +268,12 @@ async def search(request: AnyRequest, command: SearchPassages) -> list[JsonObjec
         keyed=False,
         seconds_max=SEARCH_SECONDS_MAX,
     )
-    found: list[JsonObject] = reply.result["passages"]  # type: ignore[assignment]
-    return found
+    return FoundPassages.model_validate(reply.result).passages
+
+
+def moment(at: Json, zone: tzinfo) -> str:
+    """A time of a document in a time zone."""
+    return datetime.fromisoformat(str(at)).astimezone(zone).isoformat()
 
 
 def bound(name: str, text: str | None, zone: tzinfo) -> datetime | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic_core import from_json
 
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.archives import FoundPassage
 from libs.embeddings.ports import Vector
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.embeddings.vector_text import halfvec
@@ -56,16 +56,6 @@ class PassageQuery:
     limit: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPassage:
-    """A passage as clients read it, and how well it fits: more is better, within one search."""
-
-    id: str
-    collection_id: str
-    doc: JsonObject
-    score: float
-
-
 class PassageSearch(Protocol):
     """What searches of archives and of files read."""
 
@@ -90,7 +80,10 @@ class PostgresPassageSearch:
         rows = await self.database.fetch(*search_statement(query, graph=graph))
         if self.large and not graph and time.monotonic() - began > SLOW_SECONDS:
             self.large.suspect(query.org, query.collection_ids)
-        return [FoundPassage(row[0], row[1], from_json(row[2]), row[3]) for row in rows]
+        return [
+            FoundPassage(id=row[0], collection_id=row[1], doc=from_json(row[2]), score=row[3])
+            for row in rows
+        ]
 
     async def by_graph(self, query: PassageQuery) -> bool:
         """Whether too many vectors would be compared: those of a large collection, of which the

@@ -31,8 +31,8 @@ from services.memory.adapters.file_queries import FileQueries
 from services.memory.adapters.file_texts import FileTexts
 from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
 from services.memory.domain.chunks import chunks_of, tokens_for
+from services.memory.domain.document_kinds import kind_of
 from services.memory.domain.file import File, FileProgress
-from services.memory.domain.file_types import kind_of
 from services.memory.domain.folder import Folder
 from services.memory.domain.names import FileName
 from services.memory.domain.text_segments import Segment, TextSegments
@@ -255,7 +255,7 @@ class FileProcessing:
         segment, segment_first = await self.ports.texts.with_chunk(org, file.text_id, first)
         start = first - segment_first
         batch = chunks_of(segment, tokens_max)[start : start + BATCH_CHUNKS]
-        embedder = self.ports.embedders.for_config(folder.embedding_config)
+        embedder = self.ports.embedders.for_config(folder.embedding_config, org)
         vectors = await embedder.embed([chunk.text for chunk in batch])
         chunks = [
             FileChunk(

@@ -58,7 +58,7 @@ class MessageEmbedding:
 
     async def embedded(self, scope: MessageScope) -> int:
         """Embed the newest messages of a history that are not; returns how many."""
-        embedder = self.embedders.for_config(None)
+        embedder = self.embedders.for_config(None, scope.org)
         wanted = await self.vectors.unembedded(scope, embedder.model, BATCH_TEXTS)
         if wanted:
             vectors = await embedder.embed([text for _, text in wanted])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.agent_folders import agent_folders_id
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Rejected
 from libs.contracts.files import (
     CreateFolder,
     DeleteFolder,
@@ -15,10 +15,13 @@ from libs.contracts.files import (
     folder_name_id,
 )
 from libs.contracts.letta.folders import FolderState
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.embeddings.ports import EmbeddingRefused
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
+from services.memory.domain.folder_embedding import folder_config
 from services.memory.domain.names import FileName, FolderName
 from services.memory.handlers.ports import HandlerPorts
 
@@ -46,7 +49,7 @@ class FolderHandlers:
         full = no_room_for_folder(await self.ports.folders.queries.folders_of(org))
         if full:
             return full
-        config = self.ports.folders.embedding_config(command)
+        config = self.embedding_config(command, org)
         if isinstance(config, Rejected):
             return config
         folder = await work.load_new(Folder, command.folder_id)
@@ -65,6 +68,15 @@ class FolderHandlers:
             at=at,
         )
         return refused or await self.named(command.name, folder.id, work) or Accepted()
+
+    def embedding_config(self, command: CreateFolder, org: str) -> EmbeddingConfig | Rejected:
+        """The config of a new folder, or the refusal of a model that there is not. No model is
+        asked anything."""
+        try:
+            embedder = self.ports.embedders.for_config(command.embedding_config, org)
+        except EmbeddingRefused as refused:
+            return Rejected(code=UNPROCESSABLE, reason=f"`embedding`: {refused}")
+        return folder_config(command, embedder.model, embedder.dimensions)
 
     async def named(self, name: str, folder_id: str, work: UnitOfWork) -> Rejected | None:
         """Give a folder its name, unless another one has it."""

@@ -38,7 +38,7 @@ class MessageSearchHandlers:
         if refused:
             return refused
         scope = MessageScope(work.context.org, command.agent_id, command.conversation_id)
-        embedder = self.embedders.for_config(None)
+        embedder = self.embedders.for_config(None, scope.org)
         try:
             [vector] = await embedder.embed([command.query])
         except EmbeddingFailed as failed:

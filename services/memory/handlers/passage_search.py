@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.archives import PASSAGES_FOUND_MAX, SearchPassages
-from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
+from libs.contracts.archives import (
+    PASSAGES_FOUND_MAX,
+    FoundPassage,
+    FoundPassages,
+    SearchPassages,
+)
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Rejected
 from libs.embeddings.ports import Embedder, EmbeddingFailed
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import COLLECTIONS_MAX, Collection
-from services.memory.adapters.passage_search import FoundPassage, PassageQuery, QueryVector
+from services.memory.adapters.passage_search import PassageQuery, QueryVector
 from services.memory.domain.archive import missing_agent
 from services.memory.handlers.embedding_refusals import not_embedded
 from services.memory.handlers.ports import HandlerPorts
@@ -49,7 +54,7 @@ class PassageSearchHandlers:
         if isinstance(visible, Rejected):
             return visible
         try:
-            vectors = await self.vectors(command.query, visible)
+            vectors = await self.vectors(command.query, visible, org)
         except EmbeddingFailed as failed:
             return not_embedded(failed)
         query = PassageQuery(
@@ -65,7 +70,7 @@ class PassageSearchHandlers:
             limit=command.limit,
         )
         found = await self.passages.search(query) if visible else []
-        return Accepted(result={"passages": bounded(found)})
+        return Accepted(result=bounded(found).model_dump(mode="json"))
 
     async def visible(self, command: SearchPassages, org: str) -> list[Collection] | Rejected:
         """The collections that a search may look into."""
@@ -78,27 +83,29 @@ class PassageSearchHandlers:
             return missing_agent(command.agent_id)
         return found
 
-    async def vectors(self, query: str, visible: Sequence[Collection]) -> tuple[QueryVector, ...]:
+    async def vectors(
+        self, query: str, visible: Sequence[Collection], org: str
+    ) -> tuple[QueryVector, ...]:
         """The query as each model embeds it that a collection is embedded by."""
         if not query.strip() or not visible:
             return ()
         embedders: dict[str, Embedder] = {}
         for one in visible:
-            embedder = self.embedders.for_config(one.embedding_config)
+            embedder = self.embedders.for_config(one.embedding_config, org)
             embedders.setdefault(embedder.model, embedder)
         wanted = list(embedders.values())[:MODELS_MAX]
         found = [QueryVector(one.model, (await one.embed([query]))[0]) for one in wanted]
-        return (*found, *await self.previous_vectors(query, visible, {*embedders}))
+        return (*found, *await self.previous_vectors(query, visible, {*embedders}, org))
 
     async def previous_vectors(
-        self, query: str, visible: Sequence[Collection], known: set[str]
+        self, query: str, visible: Sequence[Collection], known: set[str], org: str
     ) -> list[QueryVector]:
         """The same by what embedded a collection before, as far as it still answers: what has no
         new vector yet is found by its old one."""
         found: list[QueryVector] = []
         for config in [config for one in visible for config in one.previous][:MODELS_MAX]:
             with suppress(EmbeddingFailed):
-                embedder = self.embedders.for_config(config)
+                embedder = self.embedders.for_config(config, org)
                 if embedder.model not in known:
                     known.add(embedder.model)
                     found.append(QueryVector(embedder.model, (await embedder.embed([query]))[0]))
@@ -123,20 +130,13 @@ def unfit_search(command: SearchPassages) -> Rejected | None:
     return Rejected(code=UNPROCESSABLE, reason=reason)
 
 
-def bounded(found: Sequence[FoundPassage]) -> list[Json]:
+def bounded(found: Sequence[FoundPassage]) -> FoundPassages:
     """What was found as the reply has it: as many as fit into a message, the best first."""
-    shown: list[Json] = []
+    shown: list[FoundPassage] = []
     left = REPLY_BYTES_MAX
     for one in found:
         left -= 4 * len(str(one.doc.get("text", ""))) + 2_000
         if left < 0 and shown:
             break
-        shown.append(
-            {
-                "id": one.id,
-                "collection_id": one.collection_id,
-                "score": one.score,
-                "doc": one.doc,
-            }
-        )
-    return shown
+        shown.append(one)
+    return FoundPassages(passages=shown)

@@ -70,7 +70,9 @@ class PassageHandlers:
         if isinstance(place, Rejected):
             return place
         try:
-            embeddings = await self.embedded([one.text for one in command.passages], place.config)
+            embeddings = await self.embedded(
+                [one.text for one in command.passages], place.config, work.context.org
+            )
         except EmbeddingFailed as failed:
             return not_embedded(failed)
         await work.hold(self.locks.hold(place.archive_id))
@@ -105,10 +107,10 @@ class PassageHandlers:
         return missing_archive(chosen)
 
     async def embedded(
-        self, texts: Sequence[str], config: EmbeddingConfig | None
+        self, texts: Sequence[str], config: EmbeddingConfig | None, org: str
     ) -> list[Embedding]:
         """The texts as vectors. Raises EmbeddingFailed."""
-        embedder = self.embedders.for_config(config)
+        embedder = self.embedders.for_config(config, org)
         vectors = await embedder.embed(texts)
         return [
             Embedding(model=embedder.model, dimensions=len(vector), vector=packed(vector))

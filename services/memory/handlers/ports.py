@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Clock
-from libs.contracts.bus_messages import Rejected
-from libs.contracts.files import CreateFolder
-from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.embeddings.ports import Embedders
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import ArchiveQueries
@@ -23,11 +20,10 @@ from services.memory.adapters.passage_search import PassageSearch
 
 @dataclass(slots=True)
 class FolderPorts:
-    """What the handlers of folders and files may use besides: `embedding_config` says how the files
-    of a new folder are embedded, `file_added` has a file processed after the commit."""
+    """What the handlers of folders and files may use besides; `file_added` has a file processed
+    after the commit."""
 
     queries: FolderQueries
-    embedding_config: Callable[[CreateFolder], EmbeddingConfig | Rejected]
     file_added: Callable[[str, UnitOfWork], None]
 
 

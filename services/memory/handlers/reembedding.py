@@ -41,7 +41,7 @@ class ReembeddingHandlers:
     ) -> Accepted | Rejected:
         """Embed an archive by another model from now on, if that answers."""
         try:
-            embedder = self.embedders.for_config(command.embedding_config)
+            embedder = self.embedders.for_config(command.embedding_config, work.context.org)
             await embedder.embed([PROBE])
         except EmbeddingFailed as failed:
             return not_embedded(failed)
@@ -65,7 +65,7 @@ class ReembeddingHandlers:
         if not found:
             return missing_archive(archive_id)
         try:
-            embedder = self.embedders.for_config(found[0].embedding_config)
+            embedder = self.embedders.for_config(found[0].embedding_config, org)
             waiting = await self.archives.passages_to_embed(
                 org, archive_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
             )

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from libs.bus.shared_places import PLACES, WAIT_SECONDS_MAX, NoPlace, Places
 from services.tools.adapters.agent_workspaces import (
     WORKSPACE_BYTES_MAX,
     WORKSPACE_FILES_MAX,
@@ -19,7 +20,6 @@ from services.tools.adapters.agent_workspaces import (
     NoWorkspace,
     Used,
 )
-from services.tools.sandbox.places import PLACES, WAIT_SECONDS_MAX, NoPlace, Places
 from services.tools.sandbox.ports import Outcome, Program, Workspace
 from services.tools.sandbox.sessions import NoSession, SandboxSession, SandboxSessions
 

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 
+from libs.bus.shared_places import Places
 from services.tools.adapters.container_engine import Cleanup, ContainerEngine
 from services.tools.adapters.container_process import ContainerProcess
 from services.tools.adapters.pooled_sandbox import PooledSandbox
@@ -13,7 +14,6 @@ from services.tools.adapters.process_sandbox import CONTAINER, VARIABLE
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.warm_pool import IDLE_MAX, IDLE_MIN, WarmPool
 from services.tools.sandbox.confinement import NODE_THAT_TAKES_TYPES, Runtimes
-from services.tools.sandbox.places import Places
 from services.tools.sandbox.ports import Limits, Outcome, Program, Workspace
 
 log = logging.getLogger(__name__)

@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from libs.bus.shared_places import NoPlace, Places
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_execution import Answer, Execution
 from services.tools.adapters.sandbox_session import StayingSession
 from services.tools.adapters.warm_pool import WarmPool
 from services.tools.sandbox import javascript
 from services.tools.sandbox.confinement import Runtimes
-from services.tools.sandbox.places import NoPlace, Places
 from services.tools.sandbox.ports import Outcome, Program, Workspace
 from services.tools.sandbox.sessions import NoSession
 from services.tools.sandbox.spawner_protocol import (

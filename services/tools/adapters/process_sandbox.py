@@ -9,6 +9,7 @@ import sys
 import tempfile
 from contextlib import suppress
 
+from libs.bus.shared_places import Places
 from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.sandbox_pool import SandboxPool
@@ -21,7 +22,6 @@ from services.tools.sandbox.confinement import (
     runtimes,
     unconfined,
 )
-from services.tools.sandbox.places import Places
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.shared_places import WAIT_SECONDS_MAX
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.tools import ToolState
@@ -26,7 +27,6 @@ from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.tool_run_queries import ToolRunQueries
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runners import ToolRunners
-from services.tools.sandbox.places import WAIT_SECONDS_MAX
 
 log = logging.getLogger(__name__)
 

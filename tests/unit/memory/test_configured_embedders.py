@@ -23,6 +23,7 @@ from services.memory.adapters.embedders.remote_embedder import EmbeddingEndpoint
 from services.memory.settings import EmbeddingSettings
 from tests.scripted_model.handle import ScriptedModel
 
+ORG = "org-1"
 SMALL = EmbeddingConfig(
     embedding_endpoint_type="openai",
     embedding_endpoint="http://elsewhere.example/v1",
@@ -45,9 +46,11 @@ async def model() -> AsyncIterator[ScriptedModel]:
 def test_one_resolver_knows_every_handle() -> None:
     """MEM-15: agents without a config, and those of old clients, have the embedded model."""
     made = embedders(OPENAI_API_KEY="k", OLLAMA_BASE_URL="http://localhost:11434/")
-    assert {made.for_config(one).model for one in (None, *embedded_models().values())} == {HANDLE}
+    assert {made.for_config(one, ORG).model for one in (None, *embedded_models().values())} == {
+        HANDLE
+    }
     assert {*embedded_models()} == {HANDLE, LETTA_FREE}
-    small = made.for_config(SMALL)
+    small = made.for_config(SMALL, ORG)
     assert isinstance(small, RemoteEmbedder)
     assert (small.model, small.dimensions) == ("openai/text-embedding-3-small", 1_536)
     assert small.endpoint.endpoint.base_url == "https://api.openai.com/v1", "its handle says whose"
@@ -59,7 +62,7 @@ def test_one_resolver_knows_every_handle() -> None:
             "embedding_endpoint": None,
         }
     )
-    ollama = made.for_config(nomic)
+    ollama = made.for_config(nomic, ORG)
     assert isinstance(ollama, RemoteEmbedder)
     assert ollama.model == "ollama/nomic-embed-text"
     assert ollama.endpoint.endpoint.base_url == "http://localhost:11434/v1"
@@ -81,17 +84,17 @@ def test_a_config_that_nobody_can_embed_is_refused_at_once(
     if not changes:
         config = config.model_copy(update={"embedding_endpoint": None})
     with pytest.raises(EmbeddingRefused, match=why):
-        embedders().for_config(config)
+        embedders().for_config(config, ORG)
 
 
 def test_an_endpoint_that_a_client_names_gets_no_key_of_the_operator() -> None:
     made = embedders(OPENAI_API_KEY="secret-of-the-operator")
-    named = made.for_config(SMALL.model_copy(update={"handle": None}))
+    named = made.for_config(SMALL.model_copy(update={"handle": None}), ORG)
     assert isinstance(named, RemoteEmbedder)
     request = named.endpoint.request({})
     assert request.url == "http://elsewhere.example/v1/embeddings"
     assert "Authorization" not in request.headers
-    known = made.for_config(SMALL)
+    known = made.for_config(SMALL, ORG)
     assert isinstance(known, RemoteEmbedder)
     assert "Bearer secret" in known.endpoint.request({}).headers["Authorization"]
 
@@ -106,7 +109,7 @@ async def test_texts_are_embedded_by_an_endpoint_of_this_machine_in_batches(
     model: ScriptedModel,
 ) -> None:
     made = embedders(OPENAI_BASE_URL=model.base_url, OPENAI_API_KEY="k")
-    embedder = made.for_config(SMALL.model_copy(update={"batch_size": 32}))
+    embedder = made.for_config(SMALL.model_copy(update={"batch_size": 32}), ORG)
     texts = [f"word{n} and more" for n in range(70)]
     vectors = await embedder.embed([*texts, "", "\ud800"])
     assert [len(one) for one in vectors] == [1_536] * 72
@@ -124,7 +127,7 @@ async def test_texts_are_embedded_by_an_endpoint_of_this_machine_in_batches(
     with pytest.raises(EmbeddingRefused, match="400"):
         await embedder.embed(["a"])
     wrong = made.for_config(
-        SMALL.model_copy(update={"embedding_model": "other", "embedding_dim": 99})
+        SMALL.model_copy(update={"embedding_model": "other", "embedding_dim": 99}), ORG
     )
     with pytest.raises(EmbeddingRefused, match="to 1536"):
         await wrong.embed(["a"])
@@ -138,8 +141,10 @@ class Answers:
         self.status = status
         self.free = asyncio.Event()
         self.free.set()
+        self.asked = 0
 
     async def send(self, request: OutgoingRequest) -> Answer:
+        self.asked += 1
         await self.free.wait()
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -147,10 +152,13 @@ class Answers:
         return Answer(self.status, {}, request.url, text.encode())
 
 
-def remote(answers: Answers) -> RemoteEmbedder:
+def endpoint_of(answers: Answers) -> EmbeddingEndpoint:
     endpoint = Endpoint("secret-key", "http://localhost/v1", secrets=("secret-key",))
-    made = EmbeddingEndpoint(endpoint, answers)
-    return RemoteEmbedder(made, model="openai/m", name="m", dimensions=2)
+    return EmbeddingEndpoint(endpoint, answers)
+
+
+def remote(endpoint: EmbeddingEndpoint, org: str = ORG) -> RemoteEmbedder:
+    return RemoteEmbedder(endpoint, org=org, model="openai/m", name="m", dimensions=2)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +180,7 @@ async def test_what_an_endpoint_does_wrong_is_said(
     answer: object, status: int, error: type[Exception], why: str
 ) -> None:
     with pytest.raises(error, match=why):
-        await remote(Answers(answer, status)).embed(["a"])
+        await remote(endpoint_of(Answers(answer, status))).embed(["a"])
 
 
 async def test_a_slow_endpoint_has_a_bounded_line_and_a_deadline(
@@ -180,11 +188,11 @@ async def test_a_slow_endpoint_has_a_bounded_line_and_a_deadline(
 ) -> None:
     answers = Answers({"data": [{"index": 0, "embedding": [3, 4]}]})
     answers.free.clear()
-    embedder = remote(answers)
-    room = remote_embedder.REQUESTS_MAX + remote_embedder.WAITING_MAX
+    embedder = remote(endpoint_of(answers))
+    room = remote_embedder.ORGANISATION_REQUESTS_MAX + remote_embedder.ORGANISATION_WAITING_MAX
     calls = [asyncio.create_task(embedder.embed(["a"])) for _ in range(room)]
     await asyncio.sleep(0)
-    with pytest.raises(EmbeddingUnavailable, match="wait for it already"):
+    with pytest.raises(EmbeddingUnavailable, match="requests of this organisation wait"):
         await embedder.embed(["a"])
     answers.free.set()
     assert await asyncio.gather(*calls) == [[[0.6, 0.8]]] * room
@@ -192,4 +200,25 @@ async def test_a_slow_endpoint_has_a_bounded_line_and_a_deadline(
     monkeypatch.setattr(remote_embedder, "CALL_SECONDS_MAX", 0.01)
     with pytest.raises(EmbeddingUnavailable, match="longer than"):
         await embedder.embed(["a"])
-    assert embedder.endpoint.asked == 0
+    assert embedder.endpoint.places.free == remote_embedder.REQUESTS_MAX
+
+
+async def test_an_organisation_that_asks_for_all_costs_another_no_answer() -> None:
+    """Its requests fill their share of the endpoint and of the line, and never the other's."""
+    answers = Answers({"data": [{"index": 0, "embedding": [3, 4]}]})
+    answers.free.clear()
+    endpoint = endpoint_of(answers)
+    greedy = remote(endpoint, "org-greedy")
+    room = remote_embedder.ORGANISATION_REQUESTS_MAX + remote_embedder.ORGANISATION_WAITING_MAX
+    many = [asyncio.create_task(greedy.embed(["a"])) for _ in range(2 * room)]
+    await asyncio.sleep(0)
+    asked = answers.asked
+    assert asked == remote_embedder.ORGANISATION_REQUESTS_MAX
+    question = asyncio.create_task(remote(endpoint, "org-modest").embed(["q"]))
+    await asyncio.sleep(0)
+    assert answers.asked == asked + 1, "it is asked at once, behind none of the others"
+    answers.free.set()
+    assert await question == [[0.6, 0.8]]
+    outcomes = await asyncio.gather(*many, return_exceptions=True)
+    refused = [one for one in outcomes if isinstance(one, EmbeddingUnavailable)]
+    assert len(refused) == room, "beyond its share it is refused, and may try again"

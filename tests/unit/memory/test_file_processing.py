@@ -36,7 +36,7 @@ from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER, SHA256
 from tests.unit.agent.world import CountingIds, FakeClock
 from tests.unit.attached import InMemoryAttachedAgents
-from tests.unit.folders import InMemoryFolderQueries, embedding_config, not_processed
+from tests.unit.folders import InMemoryFolderQueries, not_processed
 
 LONG = "".join(f"Line {number} says what it says.\n" for number in range(4_000)).encode()
 
@@ -124,9 +124,10 @@ class World:
         queries = InMemoryFolderQueries(self.database)
         ports: Any = type("Ports", (), {})()
         ports.clock = self.clock
+        ports.embedders = OneEmbedder(self.embedder)
         ports.attached = InMemoryAttachedAgents(self.database)
         ports.locks = AggregateLocks()
-        ports.folders = FolderPorts(queries, embedding_config, not_processed)
+        ports.folders = FolderPorts(queries, not_processed)
         handlers = {**FolderHandlers(ports).table(), **FileHandlers(ports).table()}
         self.shell = CommandDispatcher(self.repository, handlers)
         self.processing = FileProcessing(

@@ -13,7 +13,12 @@ from libs.embeddings.embedded_model import DIMENSIONS, HANDLE
 from libs.embeddings.hash_embedder import word_vector
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable, Vector
 from services.memory.adapters.embedders import local_embedder
-from services.memory.adapters.embedders.local_embedder import TURN_TEXTS_MAX, LocalEmbedder, Model
+from services.memory.adapters.embedders.local_embedder import (
+    TURN_TEXTS_MAX,
+    LocalEmbedder,
+    Model,
+    OrganisationEmbedder,
+)
 from services.memory.adapters.embedders.minilm import (
     TOKENS_AT_ONCE_MAX,
     MiniLm,
@@ -61,7 +66,7 @@ async def test_a_question_waits_for_a_few_texts_of_a_file_and_not_for_the_file()
     await asyncio.gather(file, question)
     assert model.turns.index("question") <= 2
     assert "nobody waits for this" not in model.turns
-    assert embedder.waiting == 0
+    assert embedder.waiting.total() == 0
     await embedder.aclose()
 
 
@@ -77,6 +82,26 @@ async def test_who_comes_when_too_many_wait_is_told_so(monkeypatch: pytest.Monke
     second = asyncio.create_task(embedder.embed(["c"]))
     model.free.set()
     assert [len(one) for one in await asyncio.gather(first, second)] == [9, 1]
+    await embedder.aclose()
+
+
+async def test_organisations_take_turns_however_much_one_of_them_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_embedder, "ORGANISATION_TEXTS_WAITING_MAX", 40 * TURN_TEXTS_MAX)
+    model = Words()
+    model.free.clear()
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    greedy, modest = (OrganisationEmbedder(embedder, org) for org in ("org-greedy", "org-modest"))
+    many = [asyncio.create_task(greedy.embed([f"{n}"] * TURN_TEXTS_MAX)) for n in range(40)]
+    await asyncio.sleep(0)
+    with pytest.raises(EmbeddingUnavailable, match="try again"):
+        await greedy.embed(["one more"])
+    question = asyncio.create_task(modest.embed(["question"]))
+    await asyncio.sleep(0)
+    model.free.set()
+    await asyncio.gather(question, *many)
+    assert model.turns.index("question") <= 2, "it waits for one turn of the other, not for 40"
     await embedder.aclose()
 
 

@@ -53,7 +53,7 @@ class Both:
         self.old = Away()
         self.new = Away("other/words", 32)
 
-    def for_config(self, config: EmbeddingConfig | None) -> Embedder:
+    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
         return self.new if config else self.old
 
 

@@ -12,7 +12,7 @@ from libs.egress.guarded_http import Bounds, GuardedHttp
 from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.embedded_model import DIMENSIONS, HANDLE, LETTA_FREE
 from libs.embeddings.ports import Embedder, EmbeddingRefused
-from services.memory.adapters.embedders.local_embedder import LocalEmbedder
+from services.memory.adapters.embedders.local_embedder import LocalEmbedder, OrganisationEmbedder
 from services.memory.adapters.embedders.minilm import MiniLm
 from services.memory.adapters.embedders.remote_embedder import (
     DIMENSIONS_MAX,
@@ -44,10 +44,10 @@ class ConfiguredEmbedders:
         }
         self.named: OrderedDict[str, EmbeddingEndpoint] = OrderedDict()
 
-    def for_config(self, config: EmbeddingConfig | None) -> Embedder:
-        """The embedder of a config."""
+    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
+        """The embedder of a config, for one organisation."""
         if config is None or config.handle in EMBEDDED:
-            return self.default
+            return OrganisationEmbedder(self.default, org)
         if not 1 <= config.embedding_dim <= DIMENSIONS_MAX:
             raise EmbeddingRefused(
                 f"`embedding_config.embedding_dim` must be from 1 to {DIMENSIONS_MAX}, and is"
@@ -56,6 +56,7 @@ class ConfiguredEmbedders:
         name = config.embedding_model
         return RemoteEmbedder(
             self.endpoint_of(config),
+            org=org,
             model=config.handle or f"{config.embedding_endpoint_type}/{name}",
             name=name,
             dimensions=config.embedding_dim,

@@ -4,7 +4,7 @@ everybody in turn."""
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,11 +17,13 @@ from libs.embeddings.ports import (
     Vector,
 )
 
-# Of each call so many texts are embedded before it is another's turn: a question waits behind a few
-# texts of each file that is being read, and not behind a file.
+# Of each call so many texts are embedded before it is another's turn, and another organisation's if
+# one waits: a question waits behind a few texts of a file that is being read, not behind the file.
 TURN_TEXTS_MAX = 8
-# All that may wait: texts are held in memory, and who comes last is to get an answer in time.
+# All that may wait, and of one organisation: texts are held in memory, and who comes last is to get
+# an answer in time.
 TEXTS_WAITING_MAX = 8_000
+ORGANISATION_TEXTS_WAITING_MAX = 6_000
 
 
 class Model(Protocol):
@@ -36,6 +38,7 @@ class Model(Protocol):
 class Call:
     """Texts that wait, and the vectors that are there of them."""
 
+    org: str
     texts: Sequence[str]
     done: asyncio.Future[list[Vector]]
     vectors: list[Vector] = field(default_factory=list)
@@ -48,44 +51,67 @@ class Call:
 
 
 class LocalEmbedder:
-    """Keeps the contract of `Embedder` with a model that `load` makes, in the thread. Raises
-    EmbeddingUnavailable where too many texts wait."""
+    """Keeps the contract of `Embedder`, for all organisations in turn, with a model that `load`
+    makes, in the thread. Raises EmbeddingUnavailable where too many texts wait."""
 
     def __init__(self, model: str, dimensions: int, load: Callable[[], Model]) -> None:
         self.model = model
         self.dimensions = dimensions
         self.load = load
         self.loaded: Model | None = None
-        self.calls: deque[Call] = deque()
-        self.waiting = 0
+        # Of each organisation; the one whose turn is next comes first.
+        self.calls: OrderedDict[str, deque[Call]] = OrderedDict()
+        self.waiting: Counter[str] = Counter()
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
         self.working: asyncio.Task[None] | None = None
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """A vector of unit length for each text."""
+    async def embed(self, texts: Sequence[str], org: str = "") -> list[Vector]:
+        """A vector of unit length for each text of an organisation."""
         assert len(texts) <= TEXTS_MAX, "whoever has more texts calls again"
         if not texts:
             return []
-        if self.waiting + len(texts) > TEXTS_WAITING_MAX:
-            raise EmbeddingUnavailable(
-                f"{self.waiting} texts wait to be embedded, and at most {TEXTS_WAITING_MAX} may:"
-                " try again in a moment"
-            )
-        call = Call(texts, asyncio.get_running_loop().create_future())
-        self.calls.append(call)
-        self.waiting += len(texts)
+        self.check_room(len(texts), org)
+        call = Call(org, texts, asyncio.get_running_loop().create_future())
+        self.line_up(call)
+        self.waiting[org] += len(texts)
         if self.working is None or self.working.done():
             self.working = asyncio.create_task(self.work())
         try:
             return await call.done
         finally:
-            self.waiting -= len(texts)
+            self.waiting[org] -= len(texts)
+            if not self.waiting[org]:
+                del self.waiting[org]
+
+    def check_room(self, texts: int, org: str) -> None:
+        """Raise EmbeddingUnavailable where there is no room for so many texts."""
+        for waiting, most in (
+            (self.waiting[org], ORGANISATION_TEXTS_WAITING_MAX),
+            (self.waiting.total(), TEXTS_WAITING_MAX),
+        ):
+            if waiting + texts > most:
+                raise EmbeddingUnavailable(
+                    f"{waiting} texts wait to be embedded, and at most {most} may:"
+                    " try again in a moment"
+                )
+
+    def line_up(self, call: Call) -> None:
+        """Have a call wait behind the others of its organisation."""
+        self.calls.setdefault(call.org, deque()).append(call)
+
+    def next_call(self) -> Call:
+        """The call whose turn it is; the next turn is another organisation's, if one waits."""
+        org, calls = self.calls.popitem(last=False)
+        call = calls.popleft()
+        if calls:
+            self.calls[org] = calls
+        return call
 
     async def work(self) -> None:
         """Embed what waits, a few texts of each call in turn, until nothing does."""
         loop = asyncio.get_running_loop()
         while self.calls:
-            call = self.calls.popleft()
+            call = self.next_call()
             if call.done.done():  # nobody waits for it any more
                 continue
             try:
@@ -96,7 +122,7 @@ class LocalEmbedder:
                 self.end(call, problem)
                 continue
             if len(call.vectors) < len(call.texts):
-                self.calls.append(call)
+                self.line_up(call)
             else:
                 self.end(call, call.vectors)
 
@@ -125,6 +151,29 @@ class LocalEmbedder:
         """Embed nothing more; what waits is given up."""
         if self.working is not None:
             self.working.cancel()
-        for call in self.calls:
-            call.done.cancel()
+        for calls in self.calls.values():
+            for call in calls:
+                call.done.cancel()
         self.thread.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OrganisationEmbedder:
+    """Keeps the contract of `Embedder` for one organisation."""
+
+    embedder: LocalEmbedder
+    org: str
+
+    @property
+    def model(self) -> str:
+        """The handle."""
+        return self.embedder.model
+
+    @property
+    def dimensions(self) -> int:
+        """How many numbers a vector has."""
+        return self.embedder.dimensions
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of unit length for each text."""
+        return await self.embedder.embed(texts, self.org)

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from pydantic_core import from_json, to_json
 
+from libs.bus.shared_places import NoPlace, Places
 from libs.egress.failures import EgressFailed, Forbidden
 from libs.egress.guarded_http import Answer, OutgoingRequest
 from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint
@@ -24,10 +25,11 @@ from libs.embeddings.ports import (
 # Texts of one request; and what all requests of one call may take together.
 REQUEST_TEXTS_MAX = 64
 CALL_SECONDS_MAX = 60.0
-# Requests to one endpoint at once, and that wait for one of these places: an endpoint that is slow
-# costs those who use it an answer, and nobody else.
+# Requests to one endpoint at once, of which an organisation has so many, and has so many wait for
+# a place: an endpoint that is slow costs those who ask it for much an answer, and nobody else.
 REQUESTS_MAX = 8
-WAITING_MAX = 32
+ORGANISATION_REQUESTS_MAX = 6
+ORGANISATION_WAITING_MAX = 32
 DIMENSIONS_MAX = 4_000  # more do not fit into a row beside the rest
 REASON_CHARS_MAX = 300
 # What passes: too many requests, a request that took too long, and whatever the endpoint suffers.
@@ -48,23 +50,26 @@ class EmbeddingEndpoint:
     def __init__(self, endpoint: Endpoint, http: Http) -> None:
         self.endpoint = endpoint
         self.http = http
-        self.places = asyncio.Semaphore(REQUESTS_MAX)
-        self.asked = 0
+        self.places = Places(
+            REQUESTS_MAX,
+            of_organisation_max=ORGANISATION_REQUESTS_MAX,
+            wait_seconds_max=CALL_SECONDS_MAX,
+            of_organisation_waiting_max=ORGANISATION_WAITING_MAX,
+            users="requests",
+            thing="place",
+        )
 
-    async def embeddings(self, body: Mapping[str, Any]) -> Any:
-        """The answer to a request for vectors. Raises EmbeddingFailed."""
-        if self.asked >= REQUESTS_MAX + WAITING_MAX:
-            raise self.unavailable(f"{self.asked} requests wait for it already")
-        self.asked += 1
+    async def embeddings(self, body: Mapping[str, Any], org: str) -> Any:
+        """The answer to an organisation's request for vectors. Raises EmbeddingFailed."""
         try:
-            async with self.places:
+            async with self.places.hold(org):
                 answer = await self.http.send(self.request(body))
+        except NoPlace as full:
+            raise self.unavailable(full.reason) from full
         except Forbidden as forbidden:
             raise EmbeddingRefused(f"{self.name} may not be asked: {forbidden}") from forbidden
         except EgressFailed as failed:
             raise self.unavailable(str(failed)) from failed
-        finally:
-            self.asked -= 1
         if answer.status != 200:
             raise self.failure(answer)
         try:
@@ -102,18 +107,21 @@ class EmbeddingEndpoint:
 
 
 class RemoteEmbedder:
-    """Keeps the contract of `Embedder` with a model of an endpoint, which knows it by `name`."""
+    """Keeps the contract of `Embedder` with a model of an endpoint, which knows it by `name`, for
+    an organisation."""
 
     def __init__(
         self,
         endpoint: EmbeddingEndpoint,
         *,
+        org: str,
         model: str,
         name: str,
         dimensions: int,
         texts_at_once: int = REQUEST_TEXTS_MAX,
     ) -> None:
         self.endpoint = endpoint
+        self.org = org
         self.model = model
         self.name = name
         self.dimensions = dimensions
@@ -141,7 +149,7 @@ class RemoteEmbedder:
         }
         if self.name.startswith("text-embedding-3"):
             body["dimensions"] = self.dimensions
-        answer = await self.endpoint.embeddings(body)
+        answer = await self.endpoint.embeddings(body, self.org)
         try:
             data = sorted(answer["data"], key=lambda one: int(one["index"]))
             vectors = [unit([float(number) for number in one["embedding"]]) for one in data]

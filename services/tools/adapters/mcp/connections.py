@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from libs.bus.ports import Clock
+from libs.bus.shared_places import NoPlace, Places
 from libs.contracts.bus_messages import JsonObject
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from services.tools.adapters.mcp.allowed_commands import (
@@ -38,7 +39,6 @@ from services.tools.adapters.mcp.server_processes import ServerProcesses
 from services.tools.adapters.mcp.session_pool import PING_SECONDS_MAX, SessionPool
 from services.tools.adapters.mcp.settings import McpDeadlines
 from services.tools.adapters.process_sandbox import ProcessSandbox
-from services.tools.sandbox.places import NoPlace, Places
 
 # Requests under way in one process, of one organisation, and to one server.
 REQUESTS_MAX = 128

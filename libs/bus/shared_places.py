@@ -1,4 +1,4 @@
-"""Who may run how many programs at once, and who is next.
+"""Who may do how much of something at once in a process, and who is next.
 
 A place goes to the one who waits longest of the organisation that has the fewest; nobody holds more
 than a share, so that whoever comes next finds a place although somebody else asks for all of them.
@@ -39,7 +39,8 @@ class Waiting:
 
 
 class Places:
-    """The places of one process."""
+    """The places of one process. `users` and `thing` are how refusals call those who wait and what
+    they wait for."""
 
     def __init__(
         self,
@@ -48,18 +49,24 @@ class Places:
         of_organisation_max: int = ORGANISATION_PLACES_MAX,
         of_agent_max: int = AGENT_PLACES_MAX,
         wait_seconds_max: float = WAIT_SECONDS_MAX,
+        of_organisation_waiting_max: int = ORGANISATION_WAITING_MAX,
+        users: str = "tools",
+        thing: str = "sandbox",
     ) -> None:
         self.free = places
         self.places = places
         self.of_organisation_max = of_organisation_max
         self.of_agent_max = of_agent_max
         self.wait_seconds_max = wait_seconds_max
+        self.of_organisation_waiting_max = of_organisation_waiting_max
+        self.users = users
+        self.thing = thing
         self.of_organisation: Counter[str] = Counter()
         self.of_agent: Counter[str] = Counter()
         self.waiting: list[Waiting] = []
 
     @asynccontextmanager
-    async def hold(self, org: str, agent_id: str) -> AsyncIterator[None]:
+    async def hold(self, org: str, agent_id: str = "") -> AsyncIterator[None]:
         """A place, as soon as there is one; raises NoPlace."""
         await self.take(org, agent_id)
         try:
@@ -70,10 +77,12 @@ class Places:
     async def take(self, org: str, agent_id: str) -> None:
         """Wait for a place, within bounds."""
         if len(self.waiting) >= WAITING_MAX:
-            raise NoPlace("As many tools wait for a sandbox as can: try again in a moment")
+            words = f"As many {self.users} wait for a {self.thing} as can: try again in a moment"
+            raise NoPlace(words)
         of_org = sum(waiting.org == org for waiting in self.waiting)
-        if of_org >= ORGANISATION_WAITING_MAX:
-            raise NoPlace(f"{of_org} tools of this organisation wait: try again in a moment")
+        if of_org >= self.of_organisation_waiting_max:
+            words = f"{of_org} {self.users} of this organisation wait: try again in a moment"
+            raise NoPlace(words)
         mine = Waiting(org, agent_id, asyncio.get_running_loop().create_future())
         self.waiting.append(mine)
         self.hand_out()
@@ -83,7 +92,8 @@ class Places:
         except TimeoutError:
             self.give_up(mine)
             seconds = self.wait_seconds_max
-            raise NoPlace(f"No sandbox was free for {seconds:g} seconds: try again") from None
+            words = f"No {self.thing} was free for {seconds:g} seconds: try again"
+            raise NoPlace(words) from None
         except asyncio.CancelledError:
             self.give_up(mine)
             raise

@@ -53,6 +53,12 @@ def endpoint(
     )
 
 
+def ollama_endpoint(address: str) -> Endpoint | None:
+    """Where an Ollama speaks as OpenAI does, from its address, like http://localhost:11434."""
+    base = address.rstrip("/")
+    return endpoint(None, base if not base or base.endswith("/v1") else f"{base}/v1", "")
+
+
 def login_of(address: SplitResult) -> Mapping[str, str]:
     """The header that says what stands before the host of an address."""
     if address.username is None:

@@ -37,7 +37,7 @@ from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_catalogue import Catalogue
 from services.agent.adapters.models.model_telemetry import ObservedProvider
-from services.agent.adapters.models.ports import Provider
+from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
@@ -86,7 +86,7 @@ async def wire(
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
     queries = PostgresQueries(runtime.database)
     configured: list[Provider] = [ObservedProvider(one, clock) for one in providers(settings)]
-    catalogue = Catalogue(configured, runtime.database, clock)
+    catalogue = Catalogue(configured, runtime.database, clock, embedders(settings))
     view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
     policies = CachedView(view, partial(policies_of, allowed))
 
@@ -201,3 +201,15 @@ def providers(settings: ProviderSettings) -> list[Provider]:
 
         configured.append(AnthropicProvider(**asdict(settings.anthropic)))
     return configured
+
+
+def embedders(settings: ProviderSettings) -> list[ModelLister]:
+    """Who only embeds, as far as it says which models it has."""
+    if settings.ollama is None:
+        return []
+    from services.agent.adapters.models.aiohttp_transport import HttpWire
+    from services.agent.adapters.models.ollama_embeddings import OllamaEmbeddings
+
+    known = settings.ollama
+    wire = HttpWire(known.base_url.removesuffix("/v1"), known.headers, query=known.query)
+    return [OllamaEmbeddings(known.base_url, wire)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from libs.contracts.environment_values import address, header_text, seconds
-from libs.egress.provider_base_urls import OPENAI_BASE, Endpoint, endpoint
+from libs.egress.provider_base_urls import OPENAI_BASE, Endpoint, endpoint, ollama_endpoint
 
 ANTHROPIC_BASE = "https://api.anthropic.com"
 RUN_SECONDS_MAX = 1_800.0
@@ -26,17 +26,22 @@ class ProviderSettings:
 
     openai: Endpoint | None
     anthropic: Endpoint | None
+    ollama: Endpoint | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ProviderSettings:
         """OPENAI_API_KEY, and OPENAI_API_BASE or OPENAI_BASE_URL; ANTHROPIC_API_KEY and
-        ANTHROPIC_BASE_URL; OPENAI_ORG_ID and OPENAI_PROJECT_ID for keys that belong to several. A
-        base without a key is a local server that wants none. A base may have a login
+        ANTHROPIC_BASE_URL; OLLAMA_BASE_URL, whose models embed; OPENAI_ORG_ID and
+        OPENAI_PROJECT_ID for keys that belong to several. A base without a key is a local server
+        that wants none. A base may have a login
         (`https://user:password@host/v1`), which goes before the key where both want the same
         header, and a query (`?api_key=...`). Raises WrongSetting."""
-        openai_base, openai_url, anthropic_base = (
+        openai_base, openai_url, anthropic_base, ollama = (
             address(environment, name, ("https", "http"))
-            for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+            for name in (
+                *("OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"),
+                "OLLAMA_BASE_URL",
+            )
         )
         return cls(
             openai=endpoint(
@@ -55,6 +60,7 @@ class ProviderSettings:
                 ANTHROPIC_BASE,
                 suffix="/v1",
             ),
+            ollama=ollama_endpoint(ollama),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from libs.contracts.environment_values import address, header_text
 from libs.egress.address_guard import EMBEDDING_HOSTS, AddressGuard
-from libs.egress.provider_base_urls import OPENAI_BASE, Endpoint, endpoint
+from libs.egress.provider_base_urls import OPENAI_BASE, Endpoint, endpoint, ollama_endpoint
 
 SCHEMES = ("https", "http")
 
@@ -32,15 +32,9 @@ class EmbeddingSettings:
             "openai": endpoint(
                 header_text(environment, "OPENAI_API_KEY"), base or url, OPENAI_BASE
             ),
-            "ollama": endpoint(None, with_version(ollama), ""),
+            "ollama": ollama_endpoint(ollama),
         }
         return cls(
             {name: one for name, one in given.items() if one},
             AddressGuard.from_environment(EMBEDDING_HOSTS, environment),
         )
-
-
-def with_version(base_url: str) -> str:
-    """Where Ollama speaks as OpenAI does."""
-    base = base_url.rstrip("/")
-    return base if not base or base.endswith("/v1") else f"{base}/v1"

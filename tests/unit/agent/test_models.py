@@ -452,6 +452,21 @@ class TestCatalogue:
         assert (free.handle, free.embedding_dim) == ("letta/letta-free", 384)
         assert clock.seconds == 60.0
 
+    async def test_who_only_embeds_is_listed_and_answers_for_no_model(self) -> None:
+        database = Published()
+        embedder: Any = Offering("ollama")
+        provider: Any = Offering("a", "x")
+        catalogue = Catalogue([provider], database, FakeClock(), [embedder])  # type: ignore[arg-type]
+        await catalogue.turn()
+        assert database.handles == [
+            ("llm", 0, "a/x"),
+            ("embedding", 0, "a/embed"),
+            ("embedding", 1, "ollama/embed"),
+        ]
+        assert isinstance(await catalogue.embedding("ollama/embed"), EmbeddingConfig)
+        wanted = LLM.model_copy(update={"handle": "ollama/embed"})
+        assert isinstance(await catalogue.provider_of(wanted), Rejected)
+
     async def test_a_start_ends_when_what_is_new_is_published(self) -> None:
         late = Offering("b", "z")
         late.may_answer = asyncio.Event()

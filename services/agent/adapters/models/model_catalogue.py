@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -22,6 +22,7 @@ from services.agent.adapters.models.ports import (
     Finished,
     ModelEvent,
     ModelFailed,
+    ModelLister,
     Provider,
     ProviderUnreachable,
 )
@@ -51,11 +52,19 @@ class Offer:
 
 
 class Catalogue:
-    """Answers for all providers, and publishes what they offer in `agent.models`."""
+    """Answers for all providers, and publishes what they and the `embedders` offer in
+    `agent.models`."""
 
-    def __init__(self, providers: list[Provider], database: Database, clock: Clock) -> None:
+    def __init__(
+        self,
+        providers: list[Provider],
+        database: Database,
+        clock: Clock,
+        embedders: Sequence[ModelLister] = (),
+    ) -> None:
         self.providers = {provider.name: provider for provider in providers}
-        self.offers = {provider.name: Offer() for provider in providers}
+        self.listers: dict[str, ModelLister] = {one.name: one for one in (*providers, *embedders)}
+        self.offers = {name: Offer() for name in self.listers}
         self.database = database
         self.clock = clock
         self.unpublished = False
@@ -101,7 +110,7 @@ class Catalogue:
         if fitting:
             return self.providers[fitting[0]]
         wanted = f"the model {config.model} with `model_endpoint_type` {config.model_endpoint_type}"
-        silent = sorted(name for name, offer in self.offers.items() if not offer.reachable)
+        silent = sorted(name for name in self.providers if not self.offers[name].reachable)
         if silent:
             reason = f"`llm_config`: {', '.join(silent)} cannot be reached to look up {wanted}"
             return Rejected(code=UNAVAILABLE, reason=f"{reason}: try again")
@@ -173,15 +182,15 @@ class Catalogue:
             rows = await self.database.fetch(
                 "select distinct split_part(handle, '/', 1) from agent.models"
             )
-            fresh = self.providers.keys() - {name for (name,) in rows}
+            fresh = self.listers.keys() - {name for (name,) in rows}
             async with asyncio.timeout(FIRST_LISTS_SECONDS_MAX):
                 await asyncio.gather(*(self.ask_if_stale(name) for name in sorted(fresh)))
         except (TimeoutError, StoreUnavailable) as problem:
             log.warning("the list of models is not complete at the start: %r", problem)
 
     async def turn(self) -> None:
-        """Ask every provider once, publish, and rest. None waits for another."""
-        await asyncio.gather(*(self.ask_in_line(name) for name in self.providers))
+        """Ask every provider and embedder once, publish, and rest. None waits for another."""
+        await asyncio.gather(*(self.ask_in_line(name) for name in self.listers))
         everyone = all(offer.reachable for offer in self.offers.values())
         await self.clock.sleep(REFRESH_SECONDS if everyone else RETRY_SECONDS)
 
@@ -207,9 +216,9 @@ class Catalogue:
         offer = self.offers[name]
         offer.asked_at = self.clock.monotonic()
         try:
-            llms, embeddings = await self.providers[name].models()
+            llms, embeddings = await self.listers[name].models()
         except ProviderUnreachable as problem:
-            if offer.reachable or not offer.llms:
+            if offer.reachable or not (offer.llms or offer.embeddings):
                 log.warning("provider %s does not list its models: %s", name, problem)
             offer.reachable = False
             return
@@ -230,9 +239,9 @@ class Catalogue:
         return [*offered, *embedded_models().items()]
 
     async def close(self) -> None:
-        """Close what the providers have open."""
-        for provider in self.providers.values():
-            await provider.close()
+        """Close what the providers and embedders have open."""
+        for one in self.listers.values():
+            await one.close()
 
     async def publish(self) -> None:
         """Let the api read what is on offer. What is known from an earlier start of a provider

@@ -61,6 +61,20 @@ ModelDelta = TextDelta | ReasoningDelta | ToolCallDelta
 ModelEvent = ModelDelta | Finished
 
 
+class ModelLister(Protocol):
+    """Who says which models there are under the handles `<name>/<model>`."""
+
+    name: str
+
+    async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
+        """What is offered. Raises ProviderUnreachable."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
 class Provider(Protocol):
     """One provider of models: the handles `<name>/<model>`."""
 

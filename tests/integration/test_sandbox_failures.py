@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.bus.shared_places import NoPlace, Places
+from libs.bus.fair_places import NoPlace, Places
 from services.tools.adapters import process_sandbox
 from services.tools.adapters.process_sandbox import CONFINED, OFF, UNCONFINED, ProcessSandbox
 from services.tools.sandbox.ports import Limits, Program

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from libs.bus.shared_places import PLACES, WAIT_SECONDS_MAX, NoPlace, Places
+from libs.bus.fair_places import PLACES, WAIT_SECONDS_MAX, NoPlace, Places
 from services.tools.adapters.agent_workspaces import (
     WORKSPACE_BYTES_MAX,
     WORKSPACE_FILES_MAX,

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 
-from libs.bus.shared_places import Places
+from libs.bus.fair_places import Places
 from services.tools.adapters.container_engine import Cleanup, ContainerEngine
 from services.tools.adapters.container_process import ContainerProcess
 from services.tools.adapters.pooled_sandbox import PooledSandbox

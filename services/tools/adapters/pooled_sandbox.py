@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from libs.bus.shared_places import NoPlace, Places
+from libs.bus.fair_places import NoPlace, Places
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_execution import Answer, Execution
 from services.tools.adapters.sandbox_session import StayingSession

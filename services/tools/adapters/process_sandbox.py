@@ -9,7 +9,7 @@ import sys
 import tempfile
 from contextlib import suppress
 
-from libs.bus.shared_places import Places
+from libs.bus.fair_places import Places
 from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.sandbox_pool import SandboxPool

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from libs.bus.fair_places import WAIT_SECONDS_MAX
 from libs.bus.ports import Bus, Clock, Ids
-from libs.bus.shared_places import WAIT_SECONDS_MAX
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.tools import ToolState

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from pydantic_core import from_json, to_json
 
-from libs.bus.shared_places import NoPlace, Places
+from libs.bus.fair_places import NoPlace, Places
 from libs.egress.failures import EgressFailed, Forbidden
 from libs.egress.guarded_http import Answer, OutgoingRequest
 from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint

@@ -11,8 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from libs.bus.fair_places import NoPlace, Places
 from libs.bus.ports import Clock
-from libs.bus.shared_places import NoPlace, Places
 from libs.contracts.bus_messages import JsonObject
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from services.tools.adapters.mcp.allowed_commands import (

@@ -48,7 +48,8 @@ class AgentFoldersCommand(Command):
 
 
 class AttachFolder(AgentFoldersCommand):
-    """Let an agent see a folder; its files are opened, as far as `files_max` open ones allow."""
+    """Let an agent see a folder; as many of its files are opened as may be open (`files_max`), and
+    others are closed to make room."""
 
     topic: ClassVar[str] = "agent_folders.attach"
     folder_id: str

@@ -211,7 +211,8 @@ class FileAdded(Event):
 
 
 class FileParsed(Event):
-    """The text of a file is kept as rows under `text_id`: so many lines, characters and chunks."""
+    """The text of a file is kept as rows under `text_id`: so many lines, characters and chunks,
+    which have `chunk_tokens` at most."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "file.parsed"
@@ -219,6 +220,15 @@ class FileParsed(Event):
     lines: int
     chars: int
     total_chunks: int
+    chunk_tokens: int | None = None
+
+
+class FileShown(Event):
+    """The agents that see the folder of a file have it open, as soon as it has a text."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.shown"
+    agents: int
 
 
 class FileChunk(Value):

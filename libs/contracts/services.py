@@ -69,8 +69,8 @@ SERVICES = (
             *("Block", "Archive", "Passage"),
             *("Folder", "FolderName", "File", "FileName", "AgentFolders"),
         ),
-        sends=("memory",),
-        follows=("agent",),
+        sends=("memory", "agent"),
+        follows=("memory", "agent"),
         environment=("OPENAI_*", "OLLAMA_BASE_URL"),  # where texts may be embedded
         events_bytes_max=1 << 30,
     ),
@@ -120,7 +120,12 @@ SERVICES = (
         hears=("agent", "tools"),
         environment=(
             *OPERATORS_LISTS,
-            *("OPENAI_*", "ANTHROPIC_*", "HOME"),  # below the home is .netrc, for proxies
+            *(
+                "OPENAI_*",
+                "ANTHROPIC_*",
+                "OLLAMA_BASE_URL",
+                "HOME",
+            ),  # below the home is .netrc, for proxies
             *PROXIES,
             *(name.lower() for name in PROXIES),
         ),

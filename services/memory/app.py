@@ -9,7 +9,7 @@ from libs.bus.service_runner import Runtime, Wire
 from libs.contracts import agent, conversation, files
 from libs.embeddings.ports import Embedders
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
-from services.memory.adapters.attached_agents import PostgresAttachedAgents
+from services.memory.adapters.attached_agents import AttachedAgents, PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
 from services.memory.adapters.file_parsing.parser import ProcessParser
@@ -50,7 +50,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         clock=runtime.clock,
         leads=lambda: leadership.epoch is not None,
     )
-    processing = file_processing(runtime, embedders)
+    processing = file_processing(runtime, embedders, attached)
     ports = HandlerPorts(
         clock=runtime.clock,
         attached=attached,
@@ -75,9 +75,10 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         },
     )
     for event in (files.FileDeleted, files.FolderDeleted):
-        await runtime.bus.hear_events("memory", event.topic, processing.deleted_somewhere)
+        for hears in (processing, policies.agent_folders):
+            await runtime.bus.hear_events("memory", event.topic, hears.deleted_somewhere)
     runtime.service.sweepers += [
-        *(policies.archives.sweep, policies.reembedding.sweep),
+        *(policies.archives.sweep, policies.reembedding.sweep, policies.agent_folders.sweep),
         *(large.turn, processing.sweep, messages.sweep),
     ]
 
@@ -88,7 +89,9 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     return drain
 
 
-def file_processing(runtime: Runtime, embedders: Embedders) -> FileProcessing:
+def file_processing(
+    runtime: Runtime, embedders: Embedders, attached: AttachedAgents
+) -> FileProcessing:
     """What makes texts and chunks of uploaded files."""
     return FileProcessing(
         FileProcessingPorts(
@@ -99,6 +102,7 @@ def file_processing(runtime: Runtime, embedders: Embedders) -> FileProcessing:
             parser=ProcessParser(),
             embedders=embedders,
             locks=runtime.service.locks,
+            attached=attached,
             clock=runtime.clock,
             ids=runtime.ids,
             committed=runtime.service.relay.notification.notify,

@@ -21,6 +21,7 @@ from libs.contracts.files import (
     FileNameFreed,
     FileNameTaken,
     FileParsed,
+    FileShown,
     FolderChanged,
     FolderCreated,
     FolderDeleted,
@@ -33,6 +34,13 @@ from libs.contracts.files import (
 )
 from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.reembedding import (
+    ChunkVector,
+    FileChunksReembedded,
+    FolderEmbeddingChanged,
+    FolderReembedded,
+    ReembedChunks,
+)
 
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
 USER = "user-00000000-0000-4000-8000-000000000000"
@@ -88,12 +96,27 @@ COMMANDS: list[Command] = [
         duplicates="skip",
     ),
     DeleteFile(file_id=FILE, folder_id=FOLDER),
+    ReembedChunks(folder_id=FOLDER),
 ]
 FOLDER_NAME = folder_name_id("org-1", "handbook")
 FILE_NAME = file_name_id("org-1", FOLDER, "holidays.md")
 EVENTS: list[Event] = [
     of_folder(FolderCreated, folder=HANDBOOK),
     of_folder(FolderChanged, changes={"description": "How we worked"}),
+    of_folder(
+        FolderEmbeddingChanged,
+        embedding_config=EmbeddingConfig(
+            embedding_endpoint_type="openai",
+            embedding_model="text-embedding-3-small",
+            embedding_dim=1_536,
+            handle="openai/text-embedding-3-small",
+        ),
+        previous_config=HANDBOOK.embedding_config,
+        model="openai/text-embedding-3-small",
+        dimensions=1_536,
+        changed_by_id=USER,
+    ),
+    of_folder(FolderReembedded),
     of_folder(FolderDeleted),
     of_name(FolderNameTaken, FOLDER_NAME, name="handbook", folder_id=FOLDER),
     of_name(FolderNameFreed, FOLDER_NAME, name="handbook", folder_id=FOLDER),
@@ -109,7 +132,14 @@ EVENTS: list[Event] = [
         file_size=19,
         sha256=SHA256,
     ),
-    of_file(FileParsed, text_id="text-1", lines=1, chars=19, total_chunks=1),
+    of_file(FileParsed, text_id="text-1", lines=1, chars=19, total_chunks=1, chunk_tokens=256),
+    of_file(FileShown, agents=2),
+    of_file(
+        FileChunksReembedded,
+        model="openai/text-embedding-3-small",
+        dimensions=2,
+        chunks=[ChunkVector(id=chunk_id(FILE, 0), vector="AACAPw==")],
+    ),
     of_file(FileDelayed, attempts=1, reason="The embedding model does not answer", due_at=AT),
     of_file(
         FileChunksEmbedded,
@@ -132,6 +162,9 @@ SUBJECTS = {
     "DeleteFile": f"memory.command.file.delete.org-1.{FOLDER}",
     "FolderCreated": f"memory.event.folder.created.org-1.{FOLDER}",
     "FolderChanged": f"memory.event.folder.changed.org-1.{FOLDER}",
+    "ReembedChunks": f"memory.command.chunks.reembed.org-1.reembedding-{FOLDER[7:]}",
+    "FolderEmbeddingChanged": f"memory.event.folder.embedding_changed.org-1.{FOLDER}",
+    "FolderReembedded": f"memory.event.folder.reembedded.org-1.{FOLDER}",
     "FolderDeleted": f"memory.event.folder.deleted.org-1.{FOLDER}",
     "FolderNameTaken": f"memory.event.folder_name.taken.org-1.{FOLDER}",
     "FolderNameFreed": f"memory.event.folder_name.freed.org-1.{FOLDER}",
@@ -139,6 +172,8 @@ SUBJECTS = {
     "FileNameFreed": f"memory.event.file_name.freed.org-1.{FILE}",
     "FileAdded": f"memory.event.file.added.org-1.{FILE}",
     "FileParsed": f"memory.event.file.parsed.org-1.{FILE}",
+    "FileChunksReembedded": f"memory.event.file.chunks_reembedded.org-1.{FILE}",
+    "FileShown": f"memory.event.file.shown.org-1.{FILE}",
     "FileDelayed": f"memory.event.file.delayed.org-1.{FILE}",
     "FileChunksEmbedded": f"memory.event.file.chunks_embedded.org-1.{FILE}",
     "FileCompleted": f"memory.event.file.completed.org-1.{FILE}",

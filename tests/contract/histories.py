@@ -75,6 +75,7 @@ from libs.contracts.files import (
     FileNameFreed,
     FileNameTaken,
     FileParsed,
+    FileShown,
     FolderChanged,
     FolderCreated,
     FolderDeleted,
@@ -106,6 +107,9 @@ from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
+    FileChunksReembedded,
+    FolderEmbeddingChanged,
+    FolderReembedded,
     PassageEmbedded,
 )
 from libs.contracts.runs_with_options import RunOptionsSet
@@ -348,14 +352,22 @@ ARCHIVE = [
 ]
 PASSAGE = [one(PassageCreated), one(PassageEmbedded), one(PassageDeleted)]
 
-FOLDER = [one(FolderCreated), one(FolderChanged), one(FolderDeleted)]
+FOLDER = [
+    one(FolderCreated),
+    one(FolderChanged),
+    one(FolderEmbeddingChanged),
+    one(FolderReembedded),
+    one(FolderDeleted),
+]
 FOLDER_NAME = [one(FolderNameTaken), one(FolderNameFreed)]
 FILE_NAME = [one(FileNameTaken), one(FileNameFreed)]
 FILE = [
     one(FileAdded),
     one(FileParsed),
+    one(FileShown),
     one(FileDelayed),
     one(FileChunksEmbedded),
+    one(FileChunksReembedded),
     one(FileCompleted),
     one(FileDeleted),
 ]

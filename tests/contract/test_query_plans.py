@@ -287,6 +287,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
             ORG, {"file_id": FILE, "lines": 1, "start_line": 1, "end_line": None}, 1_000
         ),
         "names_of_files": lambda reads: reads.names_of_files(ORG, [FILE]),
+        "folders_of_agent": lambda reads: reads.folders_of_agent(ORG, AGENT),
     },
     PostgresAgentQueries: {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),
@@ -420,6 +421,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "readable_files": lambda queries: queries.readable_files(ORG, FOLDER, 10),
         "files_of": lambda queries: queries.files_of(ORG, FOLDER),
         "same_name": lambda queries: queries.same_name(ORG, FOLDER, "a.txt"),
+        "chunks_to_embed": lambda queries: queries.chunks_to_embed(ORG, FOLDER, "words", 2, 10),
+        "unfinished_files": lambda queries: queries.unfinished_files(ORG, FOLDER),
     },
     PostgresFileTexts: {
         "lines": lambda texts: texts.lines(ORG, FILE, 1, 10),
@@ -447,6 +450,7 @@ WHOLE: dict[type, set[str]] = {
     PostgresFileQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
     PostgresFileTexts: {"unnamed", "remove", "write", "with_chunk"},
+    PostgresAttachedAgents: {"lost_folders", "lost_files"},
     PostgresArchiveQueries: {"removals", "orphaned", "reembeddings"},
 }
 # Resources are read in these ways, each by its key.

@@ -54,6 +54,7 @@ from libs.contracts.files import (
     FileDeleted,
     FileFailed,
     FileParsed,
+    FileShown,
     FolderChanged,
     FolderCreated,
     FolderDeleted,
@@ -64,6 +65,9 @@ from libs.contracts.memory import BlockChanged, BlockCreated
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
+    FileChunksReembedded,
+    FolderEmbeddingChanged,
+    FolderReembedded,
     PassageEmbedded,
 )
 from libs.contracts.sandbox_configs import (
@@ -115,7 +119,9 @@ STORIES: dict[str, list[list[type[Event]]]] = {
         [PassageCreated, PassageDeleted],
         [FolderCreated, FolderChanged],
         [FolderCreated, FolderDeleted],
-        [FileAdded, FileParsed, FileChunksEmbedded, FileCompleted],
+        [FolderCreated, FolderEmbeddingChanged],
+        [FolderCreated, FolderEmbeddingChanged, FolderReembedded],
+        [FileAdded, FileParsed, FileShown, FileChunksEmbedded, FileChunksReembedded, FileCompleted],
         [FileAdded, FileDelayed, FileFailed],
         [FileAdded, FileDeleted],
         [FolderAttached, FilesOpened],

@@ -4,12 +4,13 @@ them. One folder with three files, uploaded once."""
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
-from letta_client import BadRequestError, Letta, NotFoundError
+from letta_client import Letta, NotFoundError
 from letta_client.types import Folder
 
 from tests.e2e.asking import EMBEDDING, says, unique
@@ -27,6 +28,7 @@ OPEN = pytest.mark.operation("PATCH /v1/agents/{agent_id}/files/{file_id}/open")
 CLOSE = pytest.mark.operation("PATCH /v1/agents/{agent_id}/files/{file_id}/close")
 CLOSE_ALL = pytest.mark.operation("PATCH /v1/agents/{agent_id}/files/close-all")
 
+NOBODY = "99999999-9999-4999-8999-999999999999"
 TOOLS = {"open_files", "grep_files", "semantic_search_files"}
 TEXTS = {
     "plan.txt": "\n".join(f"Step {n}: bake bread number {n}" for n in range(1, 41)),
@@ -197,14 +199,101 @@ async def test_an_agent_is_made_with_folders_and_loses_those_that_are_deleted(
     agent = new_agent(folder_ids=[folder.id, other.id])
     listed = letta.agents.folders.list(agent.id, order="asc").items
     assert [one.id for one in listed] == [folder.id, other.id]
+    with pytest.raises(NotFoundError, match=f"source-{NOBODY}"):
+        new_agent(folder_ids=[f"source-{NOBODY}"])
+    last = new_agent(source_ids=[other.id])
+    before = {one.name for one in letta.agents.tools.list(last.id).items}
     letta.folders.delete(other.id)
-    await wait_for(
-        "a deleted folder is gone from its agents",
-        lambda: [one.id for one in letta.agents.folders.list(agent.id).items] == [folder.id],
-    )
-    with pytest.raises(NotFoundError, match=other.id):
-        new_agent(folder_ids=[other.id])
+    assert [one.id for one in letta.agents.folders.list(agent.id).items] == [folder.id]
     with pytest.raises(NotFoundError, match=other.id):
         letta.agents.folders.attach(other.id, agent_id=agent.id)
-    with pytest.raises(BadRequestError, match="folder_ids"):
-        letta.patch(f"/v1/agents/{agent.id}", body={"folder_ids": [folder.id]}, cast_to=object)
+
+    def tools() -> set[str]:
+        return {str(one.name) for one in letta.agents.tools.list(last.id).items}
+
+    await wait_for("the tools go with the last folder", lambda: tools() == before - TOOLS)
+    assert {one.name for one in letta.agents.tools.list(agent.id).items} >= TOOLS
+
+
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}")
+def test_an_update_says_which_folders_an_agent_has(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent, folder: Folder
+) -> None:
+    other = letta.folders.create(name=unique("attic"), embedding=EMBEDDING)
+    agent = new_agent()
+    bare = {one.name for one in letta.agents.tools.list(agent.id).items}
+    path = f"/v1/agents/{agent.id}"
+
+    def update(**fields: Any) -> tuple[set[str], set[str]]:
+        answer = http.patch(path, params={"include": ["agent.sources"]}, json=fields)
+        assert answer.status_code == 200, answer.text
+        found = letta.agents.folders.list(agent.id).items
+        return {str(one.id) for one in found}, {
+            str(one.name) for one in letta.agents.tools.list(agent.id).items
+        }
+
+    assert update(folder_ids=[folder.id, folder.id]) == ({folder.id}, bare | TOOLS)
+    assert names(letta, agent.id) == dict.fromkeys(TEXTS, True), "opened as by attaching"
+    assert update(source_ids=[other.id]) == ({other.id}, bare | TOOLS)
+    assert update(folder_ids=[folder.id, other.id], source_ids=[]) == (
+        {other.id, folder.id},
+        bare | TOOLS,
+    ), "what is there stays, and the newer name counts"
+    assert update(description="x") == ({other.id, folder.id}, bare | TOOLS)
+    refused = http.patch(path, json={"folder_ids": [f"source-{NOBODY}"], "description": "y"})
+    assert (refused.status_code, NOBODY in refused.text) == (404, True)
+    many = [f"source-{uuid4()!s}" for _ in range(101)]
+    refused = http.patch(path, json={"folder_ids": many})
+    assert (refused.status_code, "at most 100" in refused.text) == (422, True)
+    assert letta.agents.retrieve(agent.id).description == "x"
+    assert update(folder_ids=[]) == (set(), bare)
+    letta.folders.delete(other.id)
+
+
+def test_an_agent_may_come_with_a_folder_of_its_own(letta: Letta, new_agent: NewAgent) -> None:
+    name = unique("reader")
+    folders = []
+    for _ in range(2):
+        agent = new_agent(name=name, include_default_source=True, embedding=EMBEDDING)
+        [own] = letta.agents.folders.list(agent.id).items
+        assert str(own.name).startswith(f"{name} External Data Source")
+        assert {one.name for one in letta.agents.tools.list(agent.id).items} >= TOOLS
+        folders.append(own)
+    assert str(folders[1].name).endswith(f"({agent.id})"), "the name was taken"
+    for own in folders:
+        letta.folders.delete(own.id)
+
+
+async def test_many_agents_see_a_new_file_as_soon_as_it_is_read_and_no_more_once_it_is_gone(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    made = letta.folders.create(name=unique("shelf"), embedding=EMBEDDING)
+    agents = [new_agent(folder_ids=[made.id], max_files_open=2) for _ in range(25)]
+
+    def upload(name: str, text: str) -> str:
+        sent = (name, text.encode(), "text/plain")
+        return str(letta.folders.files.upload(made.id, file=sent).id)
+
+    def completed(count: int) -> Callable[[], bool]:
+        return lambda: (
+            [one.processing_status for one in letta.folders.files.list(made.id).items]
+            == ["completed"] * count
+        )
+
+    first = upload("first.txt", "The gate opens at nine.")
+    await wait_for("the first file is read", completed(1))
+    assert all(names(letta, agent.id) == {"first.txt": True} for agent in agents)
+    assert "The gate opens at nine." in prompt(letta, agents[0].id)
+    for number in range(2):
+        upload(f"next{number}.txt", f"Number {number}.")
+        await wait_for("the next file is read", completed(number + 2))
+    for agent in agents:
+        opened = names(letta, agent.id, is_open=True)
+        assert {*opened} == {"next0.txt", "next1.txt"}, "the oldest made room"
+    upload("doomed.txt", "Line of a file that is about to go.\n" * 20_000)
+    letta.folders.files.delete(first, folder_id=made.id)
+    letta.folders.delete(made.id)
+    assert all(names(letta, agent.id) == {} for agent in agents)
+    for agent in agents:
+        assert letta.agents.folders.list(agent.id).items == []
+    assert "gate" not in prompt(letta, agents[0].id)

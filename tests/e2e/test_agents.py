@@ -313,7 +313,6 @@ def test_an_agent_may_begin_with_messages(letta: Letta, new_agent: NewAgent) -> 
     [
         ("identity_ids", [f"identity-{NOBODY}"]),
         ("from_template", "a-template"),
-        ("include_default_source", True),
         ("memory_variables", {"name": "value"}),
     ],
 )
@@ -496,7 +495,8 @@ def test_a_change_that_cannot_be_changes_nothing(
         ({"block_ids": [f"block-{NOBODY}"]}, 404, f"block-{NOBODY}"),
         ({"block_ids": [clashing.id, str(agent.blocks[0].id)]}, 409, "human"),
         ({"secrets": {"A=": "b"}}, 422, "`secrets`"),
-        ({"folder_ids": [f"source-{NOBODY}"]}, 400, "`folder_ids`"),
+        ({"folder_ids": [f"source-{NOBODY}"]}, 404, f"source-{NOBODY}"),
+        ({"source_ids": [f"source-{NOBODY}"] * 2}, 404, f"source-{NOBODY}"),
         ({"identity_ids": [f"identity-{NOBODY}"]}, 400, "`identity_ids`"),
         ({"message_ids": [f"message-{NOBODY}"]}, 400, "`message_ids`"),
         ({"name": 5}, 422, "name"),

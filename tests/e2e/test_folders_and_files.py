@@ -240,3 +240,52 @@ def test_a_large_text_is_embedded_whole_and_goes_with_its_folder(
     assert http.get(f"/v1/folders/{folder.id}/files").status_code == 404
     known = [one["source_id"] for one in http.get("/v1/folders/metadata").json()["sources"]]
     assert folder.id not in known
+
+
+def test_a_folder_gets_another_model_and_its_files_follow(letta: Letta, http: httpx.Client) -> None:
+    """MEM-15: it says how far it is; a model that does not answer changes nothing."""
+    folder = letta.folders.create(name=unique("folder"))
+    path = f"/v1/folders/{folder.id}"
+    text = "".join(f"Line {number} says what it says.\n" for number in range(400))
+    file = uploaded(letta, folder.id, "long.md", text.encode())
+    before = http.get(f"{path}/embedding").json()
+    chunks = before["passages"]
+    assert (before["status"], before["embedded"], chunks > 5) == ("completed", chunks, True)
+    wanted = "openai/text-embedding-3-small"
+
+    hopeless = {
+        "embedding_endpoint_type": "openai",
+        "embedding_endpoint": "http://127.0.0.1:9/v1",
+        "embedding_model": "m",
+        "embedding_dim": 3,
+    }
+    for body in (hopeless, {**hopeless, "embedding_dim": 9_999}):
+        refused = http.patch(path, json={"name": unique("other"), "embedding_config": body})
+        assert refused.status_code == 422, refused.text
+    unknown = http.put(f"{path}/embedding", json={"embedding": "openai/nothing"})
+    assert (unknown.status_code, "openai/nothing" in unknown.text) == (404, True)
+    assert http.get(path).json()["name"] == folder.name
+    assert http.get(f"{path}/embedding").json() == before
+
+    changed = http.put(f"{path}/embedding", json={"embedding": wanted})
+    assert changed.status_code == 200, changed.text
+    late = letta.folders.files.upload(folder.id, file=("late.txt", TEXT))
+
+    def completed() -> bool:
+        return bool(http.get(f"{path}/embedding").json()["status"] == "completed")
+
+    wait_until("the chunks have their vectors", completed, SECONDS_MAX)
+    after = http.get(f"{path}/embedding").json()
+    assert after["embedding_config"]["handle"] == wanted
+    assert after["embedded"] == after["passages"] == chunks + 1
+    passages = http.get(f"{path}/passages", params={"limit": 1_000}).json()
+    assert {len(one["embedding"]) for one in passages} == {1_536}
+    assert {one["file_id"] for one in passages} == {file.id, late.id}
+    assert letta.folders.retrieve(folder.id).embedding_config.handle == wanted
+
+    http.patch(path, json={"embedding_config": before["embedding_config"]})
+    wait_until("the chunks have their old vectors", completed, SECONDS_MAX)
+    passages = http.get(f"{path}/passages", params={"limit": 1_000}).json()
+    assert {len(one["embedding"]) for one in passages} == {384}
+    letta.folders.delete(folder.id)
+    assert http.get(f"{path}/embedding").status_code == 404

@@ -117,6 +117,7 @@ BODIES: dict[str, list[Any]] = {
     ],
     "create_archive": [{"name": "a", "description": "d"}],
     "change_archive_embedding": [{"embedding": "letta/letta-free"}],
+    "change_folder_embedding": [{"embedding": "letta/letta-free"}],
     "update_archive": [{"name": "b", "description": None}],
     "create_agent_passage": [{"text": "Likes tea", "tags": ["a"], "created_at": "2026-01-01"}],
     "create_passage": [{"text": "Likes tea", "tags": ["a"], "metadata": {"a": 1}}],

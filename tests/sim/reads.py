@@ -33,6 +33,8 @@ from services.memory.adapters.archive_queries import (
     RememberingAgent,
     Removal,
 )
+from services.memory.adapters.attached_agents import AttachedAgent, LostFiles, LostFolder
+from services.memory.adapters.folder_queries import Chunk
 from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery
 from services.memory.adapters.passage_search import PassageQuery
 from services.memory.domain.block import SameLabel
@@ -285,9 +287,15 @@ class SimHolders:
     async def has_folders(self, org: str, agent_id: str) -> bool:
         return await self.client.ask(lambda: finished(self.attached.has_folders(org, agent_id)))
 
-    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[AttachedAgent]:
         asked = (org, folder_id, limit)
         return await self.client.ask(lambda: finished(self.attached.agents_with_folder(*asked)))
+
+    async def lost_folders(self, limit: int) -> list[LostFolder]:
+        return await self.client.ask(lambda: finished(self.attached.lost_folders(limit)))
+
+    async def lost_files(self, limit: int) -> list[LostFiles]:
+        return await self.client.ask(lambda: finished(self.attached.lost_files(limit)))
 
 
 class SimArchiveQueries:
@@ -450,3 +458,12 @@ class SimFolderQueries:
     async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
         asked = (org, folder_id, limit)
         return await self.client.ask(lambda: finished(self.twin.readable_files(*asked)))
+
+    async def chunks_to_embed(
+        self, org: str, folder_id: str, model: str, dimensions: int, limit: int
+    ) -> list[Chunk]:
+        asked = (org, folder_id, model, dimensions, limit)
+        return await self.client.ask(lambda: finished(self.twin.chunks_to_embed(*asked)))
+
+    async def unfinished_files(self, org: str, folder_id: str) -> int:
+        return await self.client.ask(lambda: finished(self.twin.unfinished_files(org, folder_id)))

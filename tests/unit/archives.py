@@ -49,8 +49,13 @@ class InMemoryArchiveQueries:
         return [one for one in await self.all_collections(org) if one.id in ids]
 
     async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
+        before = {row["id"]: row for row in self.rows("folder_reembeddings")}
         folders = [
-            Collection(row["id"], config_of(row["doc"]["embedding_config"]))
+            Collection(
+                row["id"],
+                config_of(row["doc"]["embedding_config"]),
+                (config_of(before[row["id"]]["previous_config"]),) if row["id"] in before else (),
+            )
             for row in self.rows("folders")
             if row["org"] == org and row["id"] in ids
         ]
@@ -80,7 +85,8 @@ class InMemoryArchiveQueries:
         )[:limit]
 
     async def reembeddings(self) -> list[Reembedding]:
-        rows = sorted(self.rows("archive_reembeddings"), key=lambda row: row["id"])
+        rows = [*self.rows("archive_reembeddings"), *self.rows("folder_reembeddings")]
+        rows.sort(key=lambda row: row["started_at"])
         return [Reembedding(row["id"], row["org"]) for row in rows][:SWEPT_MAX]
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:

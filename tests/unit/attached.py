@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from libs.eventstore.in_memory_database import InMemoryDatabase
+from services.memory.adapters.attached_agents import AttachedAgent, LostFiles, LostFolder
 from services.memory.domain.block import SameLabel
 
 
@@ -33,11 +35,55 @@ class InMemoryAttachedAgents:
         return any(row["id"] == agent_id for row in self.agents(org))
 
     async def has_folders(self, org: str, agent_id: str) -> bool:
-        return any(row["agent_id"] == agent_id for row in self.folders(org))
+        known = self.known("folders")
+        return any(
+            row["agent_id"] == agent_id and row["folder_id"] in known for row in self.folders(org)
+        )
 
-    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[AttachedAgent]:
+        agents = {row["id"]: row for row in self.agents(org)}
         found = [row for row in self.folders(org) if row["folder_id"] == folder_id]
-        return [str(row["agent_id"]) for row in found][:limit]
+        found = sorted(found, key=lambda row: (row["created_at"], row["agent_id"]))[:limit]
+        return [
+            AttachedAgent(row["agent_id"], agents[row["agent_id"]].get("files_max", 5))
+            for row in found
+            if row["agent_id"] in agents
+        ]
+
+    async def lost_folders(self, limit: int) -> list[LostFolder]:
+        known = self.known("folders")
+        rows: list[Any] = self.database.schema("memory").rows("agent_folders")
+        lost = [
+            row
+            for row in sorted(rows, key=lambda row: str(row["id"]))
+            if row["folder_id"] not in known
+            or not await self.agent_exists(row["org"], row["agent_id"])
+        ]
+        return [
+            LostFolder(
+                row["agent_id"],
+                row["folder_id"],
+                row["org"],
+                await self.agent_exists(row["org"], row["agent_id"])
+                and not any(
+                    one["agent_id"] == row["agent_id"]
+                    and one["folder_id"] in known - {row["folder_id"]}
+                    for one in rows
+                ),
+            )
+            for row in lost
+        ][:limit]
+
+    async def lost_files(self, limit: int) -> list[LostFiles]:
+        known = self.known("files")
+        lost: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for row in self.database.schema("memory").rows("open_files"):
+            if row["file_id"] not in known:
+                lost[str(row["agent_id"]), str(row["org"])].append(str(row["file_id"]))
+        return [LostFiles(*agent, sorted(files)) for agent, files in sorted(lost.items())][:limit]
+
+    def known(self, table: str) -> set[str]:
+        return {str(row["id"]) for row in self.database.schema("memory").rows(table)}
 
     def folders(self, org: str) -> list[Any]:
         rows = self.database.schema("memory").rows("agent_folders")

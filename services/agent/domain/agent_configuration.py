@@ -43,15 +43,10 @@ class Facts:
 # Each run remembers the rules that it was accepted under.
 TOOL_RULES_BYTES_MAX = 64 << 10
 
-# A new agent has them when its api has attached them; of one that is there they are attached.
-FOLDER_FIELDS = ("source_ids", "folder_ids")
 UNBUILT_FIELDS = {
-    "source_ids": "changes of folders",
-    "folder_ids": "changes of folders",
     "identity_ids": "identities",
     "from_template": "templates",
     "memory_variables": "templates",
-    "include_default_source": "folders",
     "message_ids": "changes of what the model is shown",
     "enable_sleeptime": "sleeptime agents",
 }
@@ -320,8 +315,7 @@ def named_tools(request: CreateAgent | UpdateAgent) -> tuple[list[str], list[str
 def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
     """Say so where a request asks for what is not there yet, instead of dropping it."""
     for field, what in UNBUILT_FIELDS.items():
-        made_with = field in FOLDER_FIELDS and isinstance(request, CreateAgent)
-        if getattr(request, field, None) and not made_with:
+        if getattr(request, field, None):
             reason = f"`{field}`: {what} are not built yet: leave the field out"
             return Rejected(code=INVALID, reason=reason)
     return unfit_rules(request.tool_rules or [])

@@ -23,6 +23,18 @@ class AgentFolderQueries:
         )
         return [folder_id for (folder_id,) in rows]
 
+    async def folders_of_agent(self, org: str, agent_id: str) -> list[str]:
+        """The folders that are attached to an agent, in the order in which they came."""
+        rows = await self.database.fetch(
+            "select a.folder_id from memory.agent_folder_view a"
+            " cross join lateral (select org from memory.folder_view"
+            " where id = a.folder_id limit 1) f"
+            " where a.agent_id = %(agent)s and a.org = %(org)s and f.org = a.org"
+            " order by a.created_at, a.folder_id",
+            {"agent": agent_id, "org": org},
+        )
+        return [folder_id for (folder_id,) in rows]
+
     async def visible_content(self, org: str, file: dict[str, Any], chars_max: int) -> str:
         """What an agent sees of a file that it has open."""
         first = file["start_line"] or 1

@@ -20,7 +20,13 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.http.client_versions import is_legacy
-from services.api.http.folder_attachments import attach, known_folders
+from services.api.http.folder_attachments import (
+    FOLDER_FIELDS,
+    attach,
+    create_default_folder,
+    replace,
+    wanted_folders,
+)
 from services.api.http.handler_helpers import (
     ORG,
     api_of,
@@ -234,16 +240,18 @@ async def create_agent(request: AnyRequest) -> Response[bytes]:
     given = body.secrets or body.tool_exec_environment_variables
     wanted = sized_creation(plain_part(body) | sealed_part(request, given))
     command = CreateAgent(agent_id=agent_id, request=wanted)
-    folders = await known_folders(request, [*(body.folder_ids or []), *(body.source_ids or [])])
+    folders = await wanted_folders(request, body) or []
     await api.send(request, command, message_id=f"create-{agent_id}")
-    for folder_id in folders:
-        await attach(request, agent_id, folder_id)
+    if body.include_default_source:
+        folders.append(await create_default_folder(request, agent_id))
+    await attach(request, agent_id, *folders)
     return await retrieved(request, AGENTS, agent_id)
 
 
 def plain_part(body: all_request_bodies.CreateAgent | all_request_bodies.UpdateAgent) -> JsonObject:
-    """What a request says, but for its secrets."""
-    return body.model_dump(mode="json", exclude_unset=True, exclude=set(SECRET_FIELDS))
+    """What a request says, but for its secrets, and its folders, which are another service's."""
+    beside = {*SECRET_FIELDS, *FOLDER_FIELDS, "include_default_source"}
+    return body.model_dump(mode="json", exclude_unset=True, exclude=beside)
 
 
 def sealed_part(request: AnyRequest, secrets: Mapping[str, str] | None) -> JsonObject:
@@ -289,7 +297,10 @@ async def update_agent(request: AnyRequest, agent_id: str) -> Response[bytes]:
     body = await body_of(request, all_request_bodies.UpdateAgent)
     given = body.tool_exec_environment_variables if body.secrets is None else body.secrets
     changes = sized_agent(plain_part(body) | sealed_part(request, given))
+    folders = await wanted_folders(request, body)
     await api_of(request).send(request, UpdateAgent(agent_id=agent_id, request=changes))
+    if folders is not None:
+        await replace(request, agent_id, folders)
     return await retrieved(request, AGENTS, agent_id)
 
 

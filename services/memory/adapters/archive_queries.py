@@ -34,7 +34,8 @@ cross join lateral (select id, org, doc from memory.archives where id = wanted.i
 where v.org = %(org)s"""
 
 NAMED_FOLDERS = """
-select v.id, (v.doc->'embedding_config')::text, null::text
+select v.id, (v.doc->'embedding_config')::text, (select coalesce(r.previous_config::text, 'null')
+    from memory.folder_reembeddings r where r.id = v.id)
 from unnest(%(ids)s::text[]) as wanted(id)
 cross join lateral (select id, org, doc from memory.folders where id = wanted.id limit 1) v
 where v.org = %(org)s"""
@@ -54,7 +55,10 @@ where collection_id = %(archive)s and org = %(org)s
 order by created_at, id collate "C" limit %(limit)s"""
 
 REEMBEDDINGS = """
-select id, org from memory.archive_reembeddings order by started_at, id limit 100"""
+select id, org from (
+    select id, org, started_at from memory.archive_reembeddings
+    union all select id, org, started_at from memory.folder_reembeddings) r
+order by started_at, id limit 100"""
 
 REMOVALS = """
 select r.id, r.org from memory.archive_removals r
@@ -99,9 +103,9 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Reembedding:
-    """An archive whose passages get the vectors of another model."""
+    """An archive or a folder whose passages get the vectors of another model."""
 
-    archive_id: str
+    collection_id: str
     org: str
 
 
@@ -155,7 +159,8 @@ class ArchiveQueries(Protocol):
         ...
 
     async def reembeddings(self) -> list[Reembedding]:
-        """Archives whose passages get the vectors of another model, `SWEPT_MAX` at most."""
+        """Archives and folders whose passages get the vectors of another model, `SWEPT_MAX` at
+        most."""
         ...
 
     async def removals(self, settled_seconds: float) -> list[Removal]:
@@ -230,7 +235,8 @@ class PostgresArchiveQueries:
         return [(row[0], row[1]) for row in await self.database.fetch(TO_EMBED, values)]
 
     async def reembeddings(self) -> list[Reembedding]:
-        """Archives whose passages get the vectors of another model, `SWEPT_MAX` at most."""
+        """Archives and folders whose passages get the vectors of another model, `SWEPT_MAX` at
+        most."""
         return [Reembedding(*row) for row in await self.database.fetch(REEMBEDDINGS)]
 
     async def removals(self, settled_seconds: float) -> list[Removal]:

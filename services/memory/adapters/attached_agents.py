@@ -2,14 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
 from services.memory.domain.block import SameLabel
 
+AGENTS_WITH_FOLDER = """
+select seeing.agent_id, a.files_max
+from (select agent_id, created_at from memory.agent_folders
+      where folder_id = %(folder)s and org = %(org)s
+      order by created_at, agent_id limit %(limit)s) seeing
+cross join lateral (
+    select org, (('{' || body || '}')::json->>'max_files_open')::int as files_max
+    from agent.agent_view where id = seeing.agent_id limit 1) a
+where a.org = %(org)s order by seeing.created_at, seeing.agent_id"""
+
+LOST_FOLDERS = """
+select a.agent_id, a.folder_id, a.org, exists (
+    select from agent.agent_view g where g.id = a.agent_id and g.org = a.org) and not exists (
+    select from memory.agent_folders o join memory.folders f on f.id = o.folder_id
+    where o.agent_id = a.agent_id and o.org = a.org and o.folder_id <> a.folder_id)
+from memory.agent_folders a
+where not exists (select from memory.folders f where f.id = a.folder_id)
+   or not exists (select from agent.agent_view g where g.id = a.agent_id and g.org = a.org)
+order by a.created_at, a.id limit %(limit)s"""
+
+LOST_FILES = """
+select o.agent_id, o.org, array_agg(o.file_id order by o.file_id)
+from memory.open_files o where not exists (select from memory.files f where f.id = o.file_id)
+group by o.agent_id, o.org order by o.agent_id limit %(limit)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedAgent:
+    """An agent that a folder is attached to, and how many files it may have open."""
+
+    agent_id: str
+    files_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostFolder:
+    """A folder that an agent has, although one of the two is gone. `last` says whether the agent is
+    there and sees no other folder."""
+
+    agent_id: str
+    folder_id: str
+    org: str
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LostFiles:
+    """Files that an agent has open, although they are gone."""
+
+    agent_id: str
+    org: str
+    file_ids: list[str]
+
 
 class AttachedAgents(Protocol):
-    """Which blocks are attached to whom."""
+    """Which blocks and folders are attached to whom."""
 
     async def blocks_without_holder(self, org: str, block_ids: list[str]) -> list[str]:
         """Of these blocks those that no agent of the organisation sees."""
@@ -28,8 +82,16 @@ class AttachedAgents(Protocol):
         """Whether an agent sees a folder."""
         ...
 
-    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
-        """The agents that see a folder."""
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[AttachedAgent]:
+        """The first agents that see a folder, by the time since they do."""
+        ...
+
+    async def lost_folders(self, limit: int) -> list[LostFolder]:
+        """Folders of agents where the folder or the agent is gone."""
+        ...
+
+    async def lost_files(self, limit: int) -> list[LostFiles]:
+        """Files that agents have open although they are gone, for so many agents."""
         ...
 
 
@@ -71,15 +133,24 @@ class PostgresAttachedAgents:
     async def has_folders(self, org: str, agent_id: str) -> bool:
         """Whether an agent sees a folder."""
         row = await self.database.fetch_one(
-            "select true from memory.agent_folders where agent_id = %s and org = %s limit 1",
+            "select true from memory.agent_folders a where a.agent_id = %s and a.org = %s"
+            " and exists (select from memory.folders f where f.id = a.folder_id) limit 1",
             [agent_id, org],
         )
         return row is not None
 
-    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[str]:
-        """The agents that see a folder."""
+    async def agents_with_folder(self, org: str, folder_id: str, limit: int) -> list[AttachedAgent]:
+        """The first agents that see a folder, by the time since they do."""
         rows = await self.database.fetch(
-            "select agent_id from memory.agent_folders where folder_id = %s and org = %s limit %s",
-            [folder_id, org, limit],
+            AGENTS_WITH_FOLDER, {"org": org, "folder": folder_id, "limit": limit}
         )
-        return [agent_id for (agent_id,) in rows]
+        return [AttachedAgent(*row) for row in rows]
+
+    async def lost_folders(self, limit: int) -> list[LostFolder]:
+        """Folders of agents where the folder or the agent is gone."""
+        rows = await self.database.fetch(LOST_FOLDERS, {"limit": limit})
+        return [LostFolder(*row) for row in rows]
+
+    async def lost_files(self, limit: int) -> list[LostFiles]:
+        """Files that agents have open although they are gone, for so many agents."""
+        return [LostFiles(*row) for row in await self.database.fetch(LOST_FILES, {"limit": limit})]

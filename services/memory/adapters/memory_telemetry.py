@@ -36,7 +36,7 @@ from libs.contracts.memory import (
     UpdateBlock,
 )
 from libs.contracts.message_search import NearestMessages
-from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
+from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.telemetry import span_attributes, tracing
 
@@ -73,6 +73,7 @@ OPERATIONS: Mapping[type[Command], str] = {
     ForgetFolders: span_attributes.DELETE_MEMORY,
     ChangeArchiveEmbedding: span_attributes.UPDATE_MEMORY,
     ReembedPassages: span_attributes.UPDATE_MEMORY,
+    ReembedChunks: span_attributes.UPDATE_MEMORY,
 }
 
 

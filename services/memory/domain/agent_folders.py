@@ -89,6 +89,23 @@ class AgentFolders(Aggregate[AgentFoldersState]):
         self.happened(FilesOpened, at=at, agent_id=agent_id, opened=opened, closed=closed)
         return None
 
+    def show(
+        self,
+        agent_id: str,
+        folder_id: str,
+        file_ids: Sequence[str],
+        *,
+        files_max: int,
+        at: datetime,
+    ) -> None:
+        """Have files of a folder open from their beginning, if the folder is seen and as far as
+        files may be open at all."""
+        fresh = [one for one in file_ids[:files_max] if one not in self.state.opened]
+        if fresh and folder_id in self.state.folders:
+            views = [FileView(file_id=one) for one in fresh]
+            folders = dict.fromkeys(fresh, folder_id)
+            self.open(agent_id, views, folders, files_max=files_max, at=at)
+
     def close(self, agent_id: str, file_ids: Sequence[str], *, at: datetime) -> None:
         """See files no more: these, or all without any."""
         asked = file_ids or [*self.state.opened]

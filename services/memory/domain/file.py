@@ -18,8 +18,10 @@ from libs.contracts.files import (
     FileDeleted,
     FileFailed,
     FileParsed,
+    FileShown,
 )
 from libs.contracts.letta.folders import FileStatus, FolderState
+from libs.contracts.reembedding import ChunkVector, FileChunksReembedded
 
 FILES_MAX = 10_000  # of a folder
 SAME_NAME_MAX = 1_000
@@ -44,7 +46,9 @@ class FileProgress(BaseModel):
     sha256: str = ""
     status: FileStatus = "pending"
     text_id: str = ""
+    shown: bool = False
     total_chunks: int = 0
+    chunk_tokens: int | None = None  # those of the folder when it was parsed
     chunks_embedded: int = 0
     attempts: int = 0
     deleted: bool = False
@@ -96,13 +100,32 @@ class File(Aggregate[FileProgress]):
         return None
 
     def parsed(
-        self, text_id: str, *, lines: int, chars: int, total_chunks: int, at: datetime
+        self,
+        text_id: str,
+        *,
+        lines: int,
+        chars: int,
+        total_chunks: int,
+        chunk_tokens: int,
+        at: datetime,
     ) -> None:
-        """Have a text, in so many chunks."""
+        """Have a text, in so many chunks of at most so many tokens."""
         assert not self.state.text_id, "a file is parsed once"
         self.happened(
-            FileParsed, at=at, text_id=text_id, lines=lines, chars=chars, total_chunks=total_chunks
+            FileParsed,
+            at=at,
+            text_id=text_id,
+            lines=lines,
+            chars=chars,
+            total_chunks=total_chunks,
+            chunk_tokens=chunk_tokens,
         )
+
+    def show(self, agents: int, *, at: datetime) -> None:
+        """Be open for so many agents; said once."""
+        assert self.state.text_id, "a file is parsed before it is shown"
+        if not self.state.shown:
+            self.happened(FileShown, at=at, agents=agents)
 
     def embedded(
         self, chunks: list[FileChunk], *, model: str, dimensions: int, at: datetime
@@ -119,6 +142,15 @@ class File(Aggregate[FileProgress]):
             model=model,
             dimensions=dimensions,
         )
+
+    def reembedded(
+        self, chunks: list[ChunkVector], *, model: str, dimensions: int, at: datetime
+    ) -> None:
+        """Have the vectors of another model for some chunks, unless the file is gone."""
+        if self.present:
+            self.happened(
+                FileChunksReembedded, at=at, model=model, dimensions=dimensions, chunks=chunks
+            )
 
     def complete(self, *, at: datetime) -> None:
         """Be searchable as a whole."""
@@ -166,10 +198,15 @@ class File(Aggregate[FileProgress]):
                 state.status = "parsing"
             case FileParsed():
                 state.text_id, state.total_chunks = event.text_id, event.total_chunks
+                state.chunk_tokens = event.chunk_tokens
                 state.status, state.attempts = "embedding", 0
+            case FileShown():
+                state.shown = True
             case FileChunksEmbedded():
                 state.chunks_embedded = event.first + len(event.chunks)
                 state.status, state.attempts = "embedding", 0
+            case FileChunksReembedded():
+                pass  # as many as before
             case FileDelayed():
                 state.status, state.attempts = "pending", event.attempts
             case FileCompleted():

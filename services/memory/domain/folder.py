@@ -18,15 +18,19 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.files import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.letta.folders import FolderState
+from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.reembedding import FolderEmbeddingChanged, FolderReembedded
 
 FOLDERS_MAX = 10_000  # of an organisation
-UNCHANGEABLE = {"id", "organization_id", "created_by_id"}
+# What embeds its files changes as a decision of its own.
+UNCHANGEABLE = {"id", "organization_id", "created_by_id", "embedding_config"}
 
 
 class KnownFolderState(BaseModel):
     """What is known of a folder."""
 
     folder: FolderState | None = None
+    reembedding: bool = False
     deleted: bool = False
 
 
@@ -75,6 +79,28 @@ class Folder(Aggregate[KnownFolderState]):
         if changes.keys() - {"last_updated_by_id"}:
             self.happened(FolderChanged, at=at, changes=changes)
 
+    def change_embedding(
+        self, config: EmbeddingConfig, *, model: str, dimensions: int, actor: str, at: datetime
+    ) -> None:
+        """Have files embedded by another model from now on; by the same one is not an event."""
+        before = self.present
+        assert before is not None, "only what is there changes"
+        if before.embedding_config != config:
+            self.happened(
+                FolderEmbeddingChanged,
+                at=at,
+                embedding_config=config,
+                previous_config=before.embedding_config,
+                model=model,
+                dimensions=dimensions,
+                changed_by_id=actor,
+            )
+
+    def end_reembedding(self, *, at: datetime) -> None:
+        """Every chunk has its vector; said once."""
+        if self.present and self.state.reembedding:
+            self.happened(FolderReembedded, at=at)
+
     def delete(self, *, at: datetime) -> Rejected | None:
         """Stop existing."""
         if self.present is None:
@@ -91,6 +117,16 @@ class Folder(Aggregate[KnownFolderState]):
                 assert self.state.folder is not None, "a folder is created before it changes"
                 fields = {**self.state.folder.model_dump(), **event.changes}
                 self.state.folder = FolderState.model_validate(fields)
+            case FolderEmbeddingChanged():
+                assert self.state.folder is not None, "a folder is created before it changes"
+                changed = {
+                    "embedding_config": event.embedding_config,
+                    "last_updated_by_id": event.changed_by_id,
+                }
+                self.state.folder = self.state.folder.model_copy(update=changed)
+                self.state.reembedding = True
+            case FolderReembedded():
+                self.state.reembedding = False
             case FolderDeleted():
                 self.state.deleted = True
 

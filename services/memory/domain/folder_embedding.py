@@ -1,17 +1,18 @@
-"""How the files of a folder are embedded, from what its creation says of that."""
+"""How the files of a folder are embedded, from what is asked for."""
 
 from __future__ import annotations
 
-from libs.contracts.files import CreateFolder
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.embeddings.embedded_model import embedded_config
 
 
-def folder_config(command: CreateFolder, model: str, dimensions: int) -> EmbeddingConfig:
+def folder_config(
+    wanted: EmbeddingConfig | None, chunk_size: int | None, model: str, dimensions: int
+) -> EmbeddingConfig:
     """The config that a folder has: what is wanted, else that of the server's own model; with what
     is true of the model that embeds."""
-    config = command.embedding_config or embedded_config(model)
+    config = wanted or embedded_config(model)
     changes = {"embedding_dim": dimensions}
-    if command.embedding_chunk_size is not None:
-        changes["embedding_chunk_size"] = command.embedding_chunk_size
+    if chunk_size is not None:
+        changes["embedding_chunk_size"] = chunk_size
     return config.model_copy(update=changes)

@@ -18,18 +18,20 @@ from dataclasses import dataclass
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Clock, Ids
 from libs.bus.unknown_version_backoff import log_once
+from libs.contracts.agent_folders import agent_folders_id
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.files import FileChunk, chunk_id, file_name_id
-from libs.contracts.letta.folders import FolderState
 from libs.embeddings.ports import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from libs.embeddings.vector_text import packed
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from services.memory.adapters.attached_agents import AttachedAgent, AttachedAgents
 from services.memory.adapters.file_parsing.parser import Parser, Unparsable
 from services.memory.adapters.file_queries import FileQueries
 from services.memory.adapters.file_texts import FileTexts
 from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
+from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.chunks import chunks_of, tokens_for
 from services.memory.domain.document_kinds import kind_of
 from services.memory.domain.file import File, FileProgress
@@ -47,6 +49,9 @@ BATCHES_OF_A_TURN = 32
 BATCH_CHUNKS = 32
 TEXT_CHARS_MAX = 10_000_000
 CONFLICT_RETRIES_MAX = 20
+# A file is opened by itself for so many agents; the others see its name, and open it if they want.
+AGENTS_SHOWN_MAX = 1_000
+AGENTS_SHOWN_AT_ONCE = 20
 CLEANUP_SECONDS = 60.0
 TEXTS_REMOVED_AT_ONCE = 100
 ORPHANS_AT_ONCE = 50
@@ -73,6 +78,7 @@ class FileProcessingPorts:
     parser: Parser
     embedders: Embedders
     locks: AggregateLocks
+    attached: AttachedAgents
     clock: Clock
     ids: Ids
     committed: Callable[[], None]
@@ -196,13 +202,16 @@ class FileProcessing:
             await self.deleted(file_id, org, fence)
             return
         config = folder.embedding_config
-        tokens_max = tokens_for(config.embedding_chunk_size if config else None)
+        chunk_size = config.embedding_chunk_size if config else None
+        tokens_max = file.chunk_tokens or tokens_for(chunk_size)
         if not file.text_id:
             file = await self.parsed(file_id, org, fence, file, tokens_max)
+        if not file.shown and file.status != "completed":
+            await self.show(file_id, org, fence, file.folder_id)
         for _ in range(BATCHES_OF_A_TURN):
             if file.status == "completed":
                 return
-            file = await self.embedded(file_id, org, fence, file, folder, tokens_max)
+            file = await self.embedded(file_id, org, fence, file, tokens_max)
 
     async def parsed(
         self, file_id: str, org: str, fence: Fence, file: FileProgress, tokens_max: int
@@ -234,12 +243,49 @@ class FileProcessing:
             if known.state.text_id:
                 raise StaleLease(file_id)  # it stood still, and somebody else went on
             known.parsed(
-                text_id, lines=segments.lines, chars=segments.chars, total_chunks=total, at=at
+                text_id,
+                lines=segments.lines,
+                chars=segments.chars,
+                total_chunks=total,
+                chunk_tokens=tokens_max,
+                at=at,
             )
             if not total:
                 known.complete(at=at)
 
         return await self.decide(file_id, org, fence, decision)
+
+    async def show(self, file_id: str, org: str, fence: Fence, folder_id: str) -> None:
+        """Have the agents that see the folder of a file have it open, a few in each commit."""
+        agents = await self.ports.attached.agents_with_folder(org, folder_id, AGENTS_SHOWN_MAX)
+        for begin in range(0, len(agents), AGENTS_SHOWN_AT_ONCE):
+            some = agents[begin : begin + AGENTS_SHOWN_AT_ONCE]
+            shown = begin + len(some)
+            await self.shown(file_id, org, fence, some, shown if shown == len(agents) else None)
+
+    async def shown(
+        self, file_id: str, org: str, fence: Fence, agents: list[AttachedAgent], total: int | None
+    ) -> None:
+        """Commit that some agents have a file open, and with the `total` that these are all."""
+        for _ in range(CONFLICT_RETRIES_MAX):
+            async with self.ports.locks.hold(file_id):
+                work, at = self.work(org), self.ports.clock.now()
+                file = await work.load(File, file_id)
+                if file.unfinished is None:
+                    raise FileGone(file_id)
+                folder_id = file.state.folder_id
+                for one in agents:
+                    agent = await work.load(AgentFolders, agent_folders_id(one.agent_id))
+                    agent.show(one.agent_id, folder_id, [file_id], files_max=one.files_max, at=at)
+                if total is not None:
+                    file.show(total, at=at)
+                try:
+                    await work.commit(fence=fence)
+                except VersionConflict:
+                    continue
+            self.ports.committed()
+            return
+        raise VersionConflict(file_id)
 
     async def embedded(
         self,
@@ -247,16 +293,23 @@ class FileProcessing:
         org: str,
         fence: Fence,
         file: FileProgress,
-        folder: FolderState,
         tokens_max: int,
     ) -> FileProgress:
-        """Embed the next chunks of a file, and complete it with the last of them."""
+        """Embed the next chunks of a file, as its folder is embedded now, and complete it with the
+        last of them."""
+        folder = (await self.work(org).load(Folder, file.folder_id)).present
+        if folder is None:
+            await self.deleted(file_id, org, fence)
+            raise FileGone(file_id)
         first = file.chunks_embedded
         segment, segment_first = await self.ports.texts.with_chunk(org, file.text_id, first)
         start = first - segment_first
         batch = chunks_of(segment, tokens_max)[start : start + BATCH_CHUNKS]
         embedder = self.ports.embedders.for_config(folder.embedding_config, org)
         vectors = await embedder.embed([chunk.text for chunk in batch])
+        now = (await self.work(org).load(Folder, file.folder_id)).present
+        if now is None or now.embedding_config != folder.embedding_config:
+            return file  # is embedded by another model now: once more
         chunks = [
             FileChunk(
                 id=chunk_id(file_id, number),

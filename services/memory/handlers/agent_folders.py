@@ -9,7 +9,6 @@ from libs.contracts.agent_folders import (
     AttachFolder,
     CloseFiles,
     DetachFolder,
-    FileView,
     ForgetFolders,
     OpenFiles,
 )
@@ -38,7 +37,8 @@ class AgentFoldersHandlers:
         }
 
     async def attach_folder(self, command: AttachFolder, work: UnitOfWork) -> Accepted | Rejected:
-        """Let an agent see a folder, and as many of its files as may be open."""
+        """Let an agent see a folder, and as many of its files as may be open; what it had open
+        makes room for them."""
         org, at = work.context.org, self.ports.clock.now()
         folder = await work.load(Folder, command.folder_id)
         if folder.present is None:
@@ -51,13 +51,10 @@ class AgentFoldersHandlers:
         refused = agent.attach(command.agent_id, folder.id, at=at)
         if refused:
             return refused
-        room = command.files_max - len(agent.state.opened)
-        if new and room > 0:
-            ids = await self.ports.folders.queries.readable_files(org, folder.id, room)
-            views = [FileView(file_id=one) for one in ids]
-            folders = dict.fromkeys(ids, folder.id)
-            if views:
-                agent.open(command.agent_id, views, folders, files_max=command.files_max, at=at)
+        if new and command.files_max > 0:
+            queries, most = self.ports.folders.queries, command.files_max
+            ids = await queries.readable_files(org, folder.id, most)
+            agent.show(command.agent_id, folder.id, ids, files_max=most, at=at)
         return Accepted()
 
     async def detach_folder(self, command: DetachFolder, work: UnitOfWork) -> Accepted | Rejected:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent_folders import agent_folders_id
-from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Rejected
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
 from libs.contracts.files import (
     CreateFolder,
     DeleteFolder,
@@ -18,15 +17,12 @@ from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.embeddings.ports import EmbeddingRefused
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
 from services.memory.domain.folder_embedding import folder_config
 from services.memory.domain.names import FileName, FolderName
+from services.memory.handlers.embedding_refusals import answering
 from services.memory.handlers.ports import HandlerPorts
-
-# What others have of a folder that is gone is nothing that anybody sees.
-AGENTS_DETACHED_MAX = 200
 
 
 class FolderHandlers:
@@ -76,7 +72,12 @@ class FolderHandlers:
             embedder = self.ports.embedders.for_config(command.embedding_config, org)
         except EmbeddingRefused as refused:
             return Rejected(code=UNPROCESSABLE, reason=f"`embedding`: {refused}")
-        return folder_config(command, embedder.model, embedder.dimensions)
+        return folder_config(
+            command.embedding_config,
+            command.embedding_chunk_size,
+            embedder.model,
+            embedder.dimensions,
+        )
 
     async def named(self, name: str, folder_id: str, work: UnitOfWork) -> Rejected | None:
         """Give a folder its name, unless another one has it."""
@@ -89,7 +90,8 @@ class FolderHandlers:
         guard.free(name, folder_id, at=self.ports.clock.now())
 
     async def update_folder(self, command: UpdateFolder, work: UnitOfWork) -> Accepted | Rejected:
-        """Change the given fields of a folder, and its name if that follows."""
+        """Change the given fields of a folder, and its name if that follows. Another model has to
+        answer before its files are embedded by it."""
         folder = await work.load(Folder, command.folder_id)
         before, after = folder.present, folder.changed(command.changes)
         if before is None or isinstance(after, Rejected):
@@ -101,26 +103,35 @@ class FolderHandlers:
             await self.unnamed(before.name, folder.id, work)
         after = after.model_copy(update={"last_updated_by_id": work.context.actor})
         folder.become(after, at=self.ports.clock.now())
-        return Accepted()
+        wanted = command.changes.get("embedding_config")
+        return await self.embed_by(folder, wanted, work) or Accepted()
+
+    async def embed_by(self, folder: Folder, wanted: Json, work: UnitOfWork) -> Rejected | None:
+        """Have the files of a folder embedded by a config from now on, if one is wanted."""
+        if wanted is None:
+            return None
+        config = EmbeddingConfig.model_validate(wanted)
+        embedder = await answering(self.ports.embedders, config, work.context.org)
+        if isinstance(embedder, Rejected):
+            return embedder
+        folder.change_embedding(
+            folder_config(config, None, embedder.model, embedder.dimensions),
+            model=embedder.model,
+            dimensions=embedder.dimensions,
+            actor=work.context.actor,
+            at=self.ports.clock.now(),
+        )
+        return None
 
     async def delete_folder(self, command: DeleteFolder, work: UnitOfWork) -> Accepted | Rejected:
-        """Remove a folder; its files follow. Agents see it no more, however many there are: the
-        first of them let go of it in the same commit."""
+        """Remove a folder; its files follow. Agents see it no more, however many there are, and let
+        go of it soon."""
         folder = await work.load(Folder, command.folder_id)
         gone = folder.present
         refused = folder.delete(at=self.ports.clock.now())
         if gone is not None:
             await self.unnamed(gone.name, folder.id, work)
-            await self.detached(folder.id, work)
         return refused or Accepted()
-
-    async def detached(self, folder_id: str, work: UnitOfWork) -> None:
-        """Let agents see a folder no more."""
-        org, at = work.context.org, self.ports.clock.now()
-        agents = await self.ports.attached.agents_with_folder(org, folder_id, AGENTS_DETACHED_MAX)
-        for agent_id in agents:
-            agent = await work.load(AgentFolders, agent_folders_id(agent_id))
-            agent.detach(agent_id, folder_id, at=at)
 
 
 async def deleted_file(

@@ -1,24 +1,32 @@
-"""Commands that embed an archive by another model: a few passages at a time, each time durable."""
+"""Commands that embed an archive or a folder by another model: a few passages at a time, each time
+durable."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.archives import Embedding
 from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
+from libs.contracts.reembedding import (
+    ChangeArchiveEmbedding,
+    ChunkVector,
+    ReembedChunks,
+    ReembedPassages,
+)
 from libs.embeddings.ports import EmbeddingFailed
 from libs.embeddings.vector_text import packed
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.archive import Archive, missing_archive
+from services.memory.domain.file import File
+from services.memory.domain.folder import Folder, missing
 from services.memory.domain.passage import Passage
 from services.memory.domain.reembedding import change_embedding, embed_passage, end_reembedding
-from services.memory.handlers.embedding_refusals import not_embedded
+from services.memory.handlers.embedding_refusals import answering, not_embedded
 from services.memory.handlers.ports import HandlerPorts
 
 PASSAGES_REEMBEDDED_AT_ONCE = 100
-PROBE = "Does this model answer?"
 
 
 class ReembeddingHandlers:
@@ -27,24 +35,25 @@ class ReembeddingHandlers:
     def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock
         self.archives = ports.archives
+        self.folders = ports.folders.queries
         self.embedders = ports.embedders
+        self.locks = ports.locks
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
         return {
             ChangeArchiveEmbedding: self.change_embedding,
             ReembedPassages: self.reembed_passages,
+            ReembedChunks: self.reembed_chunks,
         }
 
     async def change_embedding(
         self, command: ChangeArchiveEmbedding, work: UnitOfWork
     ) -> Accepted | Rejected:
         """Embed an archive by another model from now on, if that answers."""
-        try:
-            embedder = self.embedders.for_config(command.embedding_config, work.context.org)
-            await embedder.embed([PROBE])
-        except EmbeddingFailed as failed:
-            return not_embedded(failed)
+        embedder = await answering(self.embedders, command.embedding_config, work.context.org)
+        if isinstance(embedder, Rejected):
+            return embedder
         archive = await work.load(Archive, command.archive_id)
         refused = change_embedding(
             archive,
@@ -80,4 +89,34 @@ class ReembeddingHandlers:
                 model=embedder.model, dimensions=len(vector), vector=packed(vector)
             )
             embed_passage(await work.load(Passage, passage_id), embedding, at=at)
+        return Accepted(result={"embedded": len(waiting)})
+
+    async def reembed_chunks(self, command: ReembedChunks, work: UnitOfWork) -> Accepted | Rejected:
+        """Embed the next chunks that have another model's vector. It ends when none is left, and no
+        file is on its way whose next chunks may be embedded by the old model yet."""
+        org, folder_id = work.context.org, command.folder_id
+        found = await self.archives.named_collections(org, [folder_id])
+        if not found:
+            return missing(folder_id)
+        config = found[0].embedding_config
+        try:
+            embedder = self.embedders.for_config(config, org)
+            waiting = await self.folders.chunks_to_embed(
+                org, folder_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
+            )
+            vectors = await embedder.embed([one.text for one in waiting]) if waiting else []
+        except EmbeddingFailed as failed:
+            return not_embedded(failed)
+        folder = await work.load(Folder, folder_id)
+        if folder.present is None or folder.present.embedding_config != config:
+            return Accepted(result={"embedded": 0})  # the next turn knows by which model now
+        at, of_file = self.clock.now(), defaultdict[str, list[ChunkVector]](list)
+        for one, vector in zip(waiting, vectors, strict=True):
+            of_file[one.file_id].append(ChunkVector(id=one.id, vector=packed(vector)))
+        for file_id, chunks in sorted(of_file.items()):
+            await work.hold(self.locks.hold(file_id))
+            file = await work.load(File, file_id)
+            file.reembedded(chunks, model=embedder.model, dimensions=embedder.dimensions, at=at)
+        if not waiting and not await self.folders.unfinished_files(org, folder_id):
+            folder.end_reembedding(at=at)
         return Accepted(result={"embedded": len(waiting)})

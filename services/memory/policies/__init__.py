@@ -29,7 +29,7 @@ class Policies:
     ) -> None:
         self.blocks = BlockPolicies(bus, attached)
         self.archives = ArchivePolicies(bus, archives, clock, ids)
-        self.agent_folders = AgentFoldersPolicies(bus, attached)
+        self.agent_folders = AgentFoldersPolicies(bus, attached, clock, ids)
         self.messages = MessagePolicies(vectors)
         self.reembedding = ReembeddingPolicies(bus, archives, ids)
 

@@ -19,6 +19,9 @@ from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
+    FileChunksReembedded,
+    FolderEmbeddingChanged,
+    FolderReembedded,
     PassageEmbedded,
 )
 from libs.eventstore.read_model_rows import RowWrites
@@ -50,6 +53,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case (
             messages.FileAdded()
             | messages.FileParsed()
+            | messages.FileShown()
             | messages.FileChunksEmbedded()
             | messages.FileCompleted()
             | messages.FileDelayed()
@@ -59,5 +63,8 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_file(event, org, rows)
         case AgentFoldersEvent():
             project_agent_folders(event, org, rows)
-        case ArchiveEmbeddingChanged() | ArchiveReembedded() | PassageEmbedded():
+        case (
+            ArchiveEmbeddingChanged() | ArchiveReembedded() | PassageEmbedded()
+            | FolderEmbeddingChanged() | FolderReembedded() | FileChunksReembedded()
+        ):  # fmt: skip
             project_reembedding(event, org, rows)

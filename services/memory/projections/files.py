@@ -13,6 +13,7 @@ from libs.contracts.files import (
     FileDeleted,
     FileFailed,
     FileParsed,
+    FileShown,
 )
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.passages import passage_row
@@ -27,6 +28,8 @@ def project_file(event: Event, org: str, rows: RowWrites) -> None:
         case FileDeleted():
             rows.delete(FILES, "id", event.originator_id)
             rows.delete(PASSAGES, "owner_id", event.originator_id)
+        case FileShown():
+            pass  # which files are open is a matter of agents
         case _:
             at = event.timestamp.isoformat()
             row: JsonObject = {"id": event.originator_id, "updated_at": at, "due_at": at}

@@ -6,7 +6,7 @@ from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.files import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.letta.folders import folder_state
 from libs.eventstore.read_model_rows import RowWrites
-from services.memory.projections.tables import FOLDERS
+from services.memory.projections.tables import FOLDER_REEMBEDDINGS, FOLDERS
 
 
 def project_folder(event: Event, org: str, rows: RowWrites) -> None:
@@ -37,3 +37,4 @@ def project_folder(event: Event, org: str, rows: RowWrites) -> None:
             rows.patch(FOLDERS, fields)
         case FolderDeleted():
             rows.delete(FOLDERS, "id", event.originator_id)
+            rows.delete(FOLDER_REEMBEDDINGS, "id", event.originator_id)

@@ -11,10 +11,11 @@ ARCHIVE_AGENTS = Table("archive_agents", aggregate="archive_id")
 ARCHIVE_REMOVALS = Table("archive_removals")
 ARCHIVE_REEMBEDDINGS = Table("archive_reembeddings")
 FOLDERS = Table("folders")
+FOLDER_REEMBEDDINGS = Table("folder_reembeddings")
 FILES = Table("files")
 AGENT_FOLDERS = Table("agent_folders", aggregate="owner_id")
 OPEN_FILES = Table("open_files", aggregate="owner_id")
 READ_MODELS = (
     *(BLOCKS, PASSAGES, ARCHIVES, ARCHIVE_AGENTS, ARCHIVE_REMOVALS, ARCHIVE_REEMBEDDINGS),
-    *(FOLDERS, FILES, AGENT_FOLDERS, OPEN_FILES),
+    *(FOLDERS, FOLDER_REEMBEDDINGS, FILES, AGENT_FOLDERS, OPEN_FILES),
 )

@@ -236,7 +236,6 @@ class TestUpdate:
             ({"timezone": "Mars/Olympus"}, INVALID),
             ({"tool_ids": [tool_id("fly")]}, NOT_FOUND),
             ({"block_ids": ["block-99999999-9999-4999-8999-999999999999"]}, NOT_FOUND),
-            ({"folder_ids": ["source-99999999-9999-4999-8999-999999999999"]}, INVALID),
         ],
     )
     def test_what_cannot_be_is_refused(self, fields: Any, code: str) -> None:

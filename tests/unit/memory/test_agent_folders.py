@@ -71,6 +71,15 @@ def test_the_file_used_longest_ago_makes_room() -> None:
     assert [*past.aggregate.state.opened] == ["c", "a", "d"]
 
 
+def test_files_of_a_folder_are_shown_as_far_as_may_be() -> None:
+    show = lambda agent: agent.show(AGENT, FOLDER, ["c", "d", "e"], files_max=2, at=NOW)  # noqa: E731
+    given(AgentFolders, ID, ATTACHED, opened("a", "c")).when(show).then(opened("d", closed=("a",)))
+    given(AgentFolders, ID, ATTACHED, opened("c", "d")).when(show).then_nothing()
+    given(AgentFolders, ID).when(show).then_nothing()
+    none = lambda agent: agent.show(AGENT, FOLDER, ["c"], files_max=0, at=NOW)  # noqa: E731
+    given(AgentFolders, ID, ATTACHED, opened("a")).when(none).then_nothing()
+
+
 def test_other_lines_of_a_file_take_no_more_room() -> None:
     past = given(AgentFolders, ID, ATTACHED, opened("a", "b", "c"))
     view = FileView(file_id="b", first_line=3, last_line=9)

@@ -12,10 +12,11 @@ import pytest
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.ports import IncomingCommand
-from libs.contracts.bus_messages import Accepted, Command, Context
+from libs.contracts.agent_folders import AttachFolder, CloseFiles
+from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.files import AddFile, CreateFolder, DeleteFile, DeleteFolder
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
-from libs.embeddings.ports import EmbeddingUnavailable, Vector
+from libs.embeddings.ports import Embedders, EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
@@ -24,17 +25,21 @@ from services.memory.adapters.file_queries import DueFile
 from services.memory.adapters.file_texts import lines_of
 from services.memory.adapters.uploaded_files import UploadGone
 from services.memory.domain.text_segments import Segment
+from services.memory.engine import file_processing
 from services.memory.engine.file_processing import (
     FILES_OF_ORG_AT_ONCE_MAX,
     FileProcessing,
     FileProcessingPorts,
 )
+from services.memory.handlers.agent_folders import AgentFoldersHandlers
 from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
 from services.memory.handlers.ports import FolderPorts
+from services.memory.handlers.reembedding import ReembeddingHandlers
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER, SHA256
 from tests.unit.agent.world import CountingIds, FakeClock
+from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.folders import InMemoryFolderQueries, not_processed
 
@@ -105,15 +110,16 @@ class Flaky(HashEmbedder):
 class World:
     """The memory service as far as files go."""
 
-    def __init__(self) -> None:
+    def __init__(self, embedders: Embedders | None = None) -> None:
         self.clock = FakeClock()
         self.database = InMemoryDatabase(lambda: self.clock.seconds)
         self.schema = self.database.schema("memory")
         self.embedder = Flaky()
+        self.embedders = embedders or OneEmbedder(self.embedder)
         self.texts = Texts()
         self.uploads: dict[str, bytes] = {}
         self.parser = Parser()
-        self.starts = 0
+        self.starts = self.commands = 0
         self.start()
 
     def start(self) -> None:
@@ -124,11 +130,17 @@ class World:
         queries = InMemoryFolderQueries(self.database)
         ports: Any = type("Ports", (), {})()
         ports.clock = self.clock
-        ports.embedders = OneEmbedder(self.embedder)
+        ports.embedders = self.embedders
+        ports.archives = InMemoryArchiveQueries(self.database)
         ports.attached = InMemoryAttachedAgents(self.database)
         ports.locks = AggregateLocks()
         ports.folders = FolderPorts(queries, not_processed)
-        handlers = {**FolderHandlers(ports).table(), **FileHandlers(ports).table()}
+        handlers = {
+            **FolderHandlers(ports).table(),
+            **FileHandlers(ports).table(),
+            **AgentFoldersHandlers(ports).table(),
+            **ReembeddingHandlers(ports).table(),
+        }
         self.shell = CommandDispatcher(self.repository, handlers)
         self.processing = FileProcessing(
             FileProcessingPorts(
@@ -137,8 +149,9 @@ class World:
                 uploads=self,
                 texts=self.texts,
                 parser=self.parser,
-                embedders=OneEmbedder(self.embedder),
+                embedders=self.embedders,
                 locks=ports.locks,
+                attached=InMemoryAttachedAgents(self.database),
                 clock=self.clock,
                 ids=CountingIds(),
                 committed=lambda: None,
@@ -167,16 +180,20 @@ class World:
         ][:limit]
 
     async def tell(self, command: Command, org: str = "org-1") -> Accepted:
-        name = f"{command.topic}-{command.target}-{getattr(command, 'file_id', '')}"
+        reply = await self.answer(command, org)
+        assert isinstance(reply, Accepted), reply
+        return reply
+
+    async def answer(self, command: Command, org: str = "org-1") -> Accepted | Rejected:
+        self.commands += 1
+        name = f"{command.topic}-{self.commands}"
         incoming = IncomingCommand(
             name=f"memory.{command.topic}",
             schema_version=1,
             payload=command.model_dump_json().encode(),
             context=Context(name, org=org),
         )
-        reply = await self.shell.answer(incoming)
-        assert isinstance(reply, Accepted), reply
-        return reply
+        return await self.shell.answer(incoming)
 
     async def upload(self, data: bytes, file_id: str = FILE, org: str = "org-1") -> None:
         folder = f"{FOLDER}{org}"
@@ -205,6 +222,18 @@ class World:
         [row] = [row for row in self.schema.rows("files") if row["id"] == file_id]
         return row
 
+    def agent(self, agent_id: str, *, files_max: int) -> None:
+        """An agent that may have so many files open."""
+        agents = self.database.schema("agent").tables.setdefault("agents", {})
+        agents[(agent_id,)] = {"id": agent_id, "org": "org-1", "files_max": files_max}
+
+    def opened_files(self) -> dict[str, set[str]]:
+        """Which agent has which files open."""
+        found: dict[str, set[str]] = {}
+        for row in self.schema.rows("open_files"):
+            found.setdefault(str(row["agent_id"]), set()).add(str(row["file_id"]))
+        return found
+
     def passages(self) -> list[Any]:
         return sorted(self.schema.rows("passages"), key=lambda row: str(row["created_at"]))
 
@@ -227,6 +256,79 @@ async def test_a_file_becomes_chunks_in_its_order(world: World) -> None:
         "Line 2999 says what it says.",
         "Line 3000 says what it says.",
     ]
+
+
+async def test_the_agents_that_see_its_folder_have_a_new_file_open_before_it_is_completed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_processing, "AGENTS_SHOWN_AT_ONCE", 3)
+    agents = [f"agent-{n}" for n in range(8)]
+    await world.tell(CreateFolder(folder_id=f"{FOLDER}org-1", name="f"))
+    for agent_id in agents:
+        world.agent(agent_id, files_max=0 if agent_id == "agent-7" else 2)
+        await world.tell(AttachFolder(agent_id=agent_id, folder_id=f"{FOLDER}org-1", files_max=2))
+    for n in range(3):
+        await world.upload(b"some words\n", f"file-{n}")
+        await world.sweep()
+        assert world.file(f"file-{n}")["status"] == "completed"
+    assert world.opened_files() == {one: {"file-1", "file-2"} for one in agents[:7]}
+    world.embedder.down = True
+    await world.upload(b"some words\n", "file-3")
+    await world.sweep()
+    assert world.opened_files()["agent-0"] == {"file-2", "file-3"}, "its text is there"
+    await world.tell(CloseFiles(agent_id="agent-0", file_ids=["file-3"]))
+    world.clock.seconds += 60
+    await world.sweep()
+    assert world.opened_files()["agent-0"] == {"file-2"}, "it is shown once"
+
+
+async def test_a_process_that_dies_while_agents_are_shown_a_file_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_processing, "AGENTS_SHOWN_AT_ONCE", 1)
+    await world.tell(CreateFolder(folder_id=f"{FOLDER}org-1", name="f"))
+    for n in range(4):
+        world.agent(f"agent-{n}", files_max=5)
+        await world.tell(
+            AttachFolder(agent_id=f"agent-{n}", folder_id=f"{FOLDER}org-1", files_max=5)
+        )
+    await world.upload(b"some words\n")
+    commits, show = 0, world.processing.shown
+
+    async def dies(*asked: Any) -> None:
+        nonlocal commits
+        commits += 1
+        if commits == 3:
+            raise asyncio.CancelledError
+        await show(*asked)
+
+    monkeypatch.setattr(world.processing, "shown", dies)
+    await world.sweep()
+    assert len(world.opened_files()) == 2
+    world.clock.seconds += 60
+    world.start()
+    await world.sweep()
+    assert world.opened_files() == {f"agent-{n}": {FILE} for n in range(4)}
+    assert world.file()["status"] == "completed"
+
+
+async def test_a_file_that_is_deleted_while_it_is_shown_is_nothing_to_anybody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.tell(CreateFolder(folder_id=f"{FOLDER}org-1", name="f"))
+    world.agent("agent-0", files_max=5)
+    await world.tell(AttachFolder(agent_id="agent-0", folder_id=f"{FOLDER}org-1", files_max=5))
+    await world.upload(b"some words\n")
+    show = world.processing.show
+
+    async def deleted_first(*asked: Any) -> None:
+        await world.tell(DeleteFile(file_id=FILE, folder_id=f"{FOLDER}org-1"))
+        await show(*asked)
+
+    monkeypatch.setattr(world.processing, "show", deleted_first)
+    await world.sweep()
+    assert world.opened_files() == {}
+    assert world.passages() == []
 
 
 async def test_a_process_that_dies_embeds_nothing_twice(world: World) -> None:

@@ -10,6 +10,7 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import Context
+from libs.eventstore.ports import Fence
 from libs.eventstore.unit_of_work import Repository
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.models.ports import Models
@@ -45,4 +46,8 @@ class Scheduler(Protocol):
 
     def leave(self, conversation_id: str) -> None:
         """Leave a conversation to newer processes for a while."""
+        ...
+
+    def has_begun_another(self, fence: Fence) -> bool:
+        """Whether an attempt has begun under a later lease of the same conversation."""
         ...

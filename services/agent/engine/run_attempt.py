@@ -208,9 +208,12 @@ class RunAttempt:
 
     async def act(self) -> bool:
         """Do what has to be done next; returns whether there was anything. Who has given the lease
-        back sees that a run has started, too; that is for who has taken it since."""
+        back, or lost it while this process stood still, sees that a run has started, too; that is
+        for who has taken it since. Raises StaleLease if that is another attempt of this process."""
         if self.leased.released:
             return False
+        if self.scheduler.has_begun_another(self.fence):
+            raise StaleLease(self.fence.key)
         await self.leased.refresh()
         run, self.acting_run_id = self.leased.active, self.leased.run_id
         if self.tools.running and (run is None or run.run.id != self.tools.run_id):

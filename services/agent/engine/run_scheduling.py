@@ -170,6 +170,11 @@ class RunEngine:
                 log.info("taking over the run of %s", orphan.id)
                 self.begin(orphan.id, epoch, Context(self.ports.ids.new("sweep"), org=orphan.org))
 
+    def has_begun_another(self, fence: Fence) -> bool:
+        """Whether an attempt has begun here under a later lease of the same conversation."""
+        attempt = self.attempts.get(fence.key)
+        return attempt is not None and attempt.fence.epoch > fence.epoch
+
     def leave(self, conversation_id: str) -> None:
         """Leave a conversation to newer processes: this one does not look at it for a while."""
         if len(self.left_until) >= LEFT_MAX:

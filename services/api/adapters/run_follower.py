@@ -233,6 +233,9 @@ class RunFollower:
         try:
             row = await self.queries.run_end(self.org, self.run_id)
             answer = await self.queries.run_answer(self.org, self.run_id)
+            if not answer and row is not None and row.status in TERMINAL:
+                # If it was deleted between the two, what was told of it is not the whole.
+                row = await self.queries.run_end(self.org, self.run_id)
         except StoreUnavailable:
             return
         number = OPENING_NUMBER

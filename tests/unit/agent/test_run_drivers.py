@@ -17,7 +17,14 @@ from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
 from libs.contracts.memory import CreateBlocks
 from libs.eventstore.failed_messages.ports import Attempt
-from libs.eventstore.ports import Commit, Fence, History, StoreRefused, VersionConflict
+from libs.eventstore.ports import (
+    Commit,
+    Fence,
+    History,
+    StaleLease,
+    StoreRefused,
+    VersionConflict,
+)
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.run_telemetry import RunSpans
 from services.agent.domain.active_run import INTERRUPTED, Failure, ModelReply
@@ -360,6 +367,31 @@ class TestTakeOver:
         assert world.story() == before == [*ACCEPTED, *WORDS]
         assert [delta["number"] for delta in world.deltas["run-1"]] == [2, 3]
         assert caplog.records == []
+        assert world.lease_is_free()
+
+    async def test_who_stood_still_leaves_the_next_run_to_who_began_it_here(
+        self, world: World
+    ) -> None:
+        await world.agent()
+        stand_still, reached, _ = frozen()
+        still, begun, finish = frozen()
+        first = world.process("p-1", stand_still, still)
+        second = world.process("p-2", words("mine"))
+        await first.say("run-1")
+        await reached.wait()
+        [stale] = first.drivers.attempts.values()
+        world.lease_expires()
+        await second.drivers.sweep()
+        await second.idle()
+        await first.say("run-2")
+        await begun.wait()
+        stale.interrupt(["run-1"])
+        await asyncio.sleep(0)
+        with pytest.raises(StaleLease):
+            await stale.act()
+        finish.set()
+        await first.idle()
+        assert world.row("runs", "run-2")["status"] == "completed"
         assert world.lease_is_free()
 
     async def test_a_tool_that_may_not_run_twice_is_interrupted(self, world: World) -> None:

@@ -275,6 +275,22 @@ async def test_a_cancelled_run_ends_when_its_rows_say_so(scene: Scene) -> None:
         assert events[-1] == Ended("cancelled", "cancelled", {}, None)
 
 
+async def test_a_run_that_goes_while_it_is_looked_at_is_not_told_as_a_whole_one(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.rows.record(ended=True)
+
+    async def run_answer(org: str, run_id: str) -> list[AnswerPart]:
+        scene.rows.row = None  # its agent is deleted
+        return []
+
+    monkeypatch.setattr(scene.rows, "run_answer", run_answer)
+    async with scene.follower(told=4) as follower:
+        [end] = [event async for event in follower.events(look_first=True)]
+    assert isinstance(end, Ended)
+    assert (end.status, end.error) == ("failed", run_follower.GONE)
+
+
 async def test_the_end_of_a_run_that_is_gone_says_so(scene: Scene) -> None:
     scene.rows.row = None
     async with scene.follower() as follower:

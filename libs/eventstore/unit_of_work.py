@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -29,6 +30,7 @@ from libs.eventstore.read_model_rows import RowWrites
 CACHED_AGGREGATES_MAX = 2_000
 CACHED_BYTES_MAX = 64 << 20  # of JSON; as objects it takes several times as much
 DISTRUSTFUL_DECISIONS = 1_000
+LOCK_SECONDS_MAX = 2.0
 
 Projection = Callable[[Event, str, RowWrites], None]
 
@@ -176,8 +178,16 @@ class UnitOfWork:
 
     async def hold(self, lock: AbstractAsyncContextManager[None]) -> None:
         """Take one more lock until the decision is committed or given up: its message holds that
-        of the aggregate that it is about, and this decision changes another one, too."""
-        await lock.__aenter__()
+        of the aggregate that it is about, and this decision changes another one, too.
+
+        Raises VersionConflict if it is not free in time: whoever has it may wait for one that is
+        held here. Then those that were taken are given back, and it is decided again.
+        """
+        try:
+            async with asyncio.timeout(LOCK_SECONDS_MAX):
+                await lock.__aenter__()
+        except TimeoutError:
+            raise VersionConflict("another decision takes long") from None
         self.held.append(lock)
 
     async def release(self) -> None:

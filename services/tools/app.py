@@ -144,6 +144,7 @@ async def wire(
             bus=bus,
             clock=clock,
             ids=runtime.ids,
+            locks=service.locks,
             committed=service.relay.notification.notify,
         )
     )

@@ -194,6 +194,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
             bus=bus,
             clock=clock,
             ids=runtime.ids,
+            locks=service.locks,
             committed=service.relay.notification.notify,
         )
     )

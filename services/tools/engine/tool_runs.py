@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import to_json
 
+from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.fair_places import WAIT_SECONDS_MAX
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_backoff import log_once
@@ -39,7 +40,8 @@ GRACE_SECONDS = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class ToolRunPorts:
-    """What the calls of a process need. `committed` is called after each commit."""
+    """What the calls of a process need. `committed` is called after each commit; `locks` are those
+    that the commands about calls are handled under."""
 
     repository: Repository
     runners: ToolRunners
@@ -48,6 +50,7 @@ class ToolRunPorts:
     clock: Clock
     ids: Ids
     committed: Callable[[], None]
+    locks: AggregateLocks = field(default_factory=AggregateLocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +140,11 @@ class ToolRuns:
         while True:
             work = self.ports.repository.work(run.context.caused(self.ports.ids.new("end")))
             try:
-                call = await work.load(ToolRun, run.id)
-                ends = call.running
-                call.end(result, at=self.ports.clock.now())
-                await work.commit(fence=fence, release_lease=True)
+                async with self.ports.locks.hold(run.id):
+                    call = await work.load(ToolRun, run.id)
+                    ends = call.running
+                    call.end(result, at=self.ports.clock.now())
+                    await work.commit(fence=fence, release_lease=True)
                 self.ports.committed()
             except VersionConflict:
                 continue
@@ -227,11 +231,12 @@ class ToolRuns:
         was done."""
         work = self.ports.repository.work(Context(self.ports.ids.new("sweep"), org=org))
         try:
-            call = await work.load(ToolRun, tool_run_id)
-            if call.running:
-                log.warning("%s is lost: its process has died", tool_run_id)
-            call.lose(at=self.ports.clock.now())
-            await work.commit(fence=fence, release_lease=True)
+            async with self.ports.locks.hold(tool_run_id):
+                call = await work.load(ToolRun, tool_run_id)
+                if call.running:
+                    log.warning("%s is lost: its process has died", tool_run_id)
+                call.lose(at=self.ports.clock.now())
+                await work.commit(fence=fence, release_lease=True)
             self.ports.committed()
         except NewerVersion as unknown:
             log_once(unknown)

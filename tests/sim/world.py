@@ -107,7 +107,9 @@ class World:
         await asyncio.gather(*map(self.clients.say, told))
         for one in told:
             self.ledger.did["conversations asked at the end"] += 1
-            if one.status != 200 or f"done {one.say.name}" not in str(one.body):
+            # What a compaction takes away before the model sees it is answered all the same.
+            forgotten = self.ledger.did["plans forgotten"] > 0 and "So far." in str(one.body)
+            if one.status != 200 or not (forgotten or f"done {one.say.name}" in str(one.body)):
                 self.problems.append(f"blocked: {one.say.name} was told {one.status} {one.body}")
 
     def mend(self) -> None:

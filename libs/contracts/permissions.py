@@ -67,7 +67,7 @@ def worker(service: Service) -> Permissions:
     consumer = f"{COMMANDS_STREAM}.{name}"
     return Permissions(
         publish=(
-            *(f"{target}.command.>" for target in receivers(service)),
+            *commands_of(service),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in streams()),
             *((f"$JS.API.STREAM.INFO.{TOKENS_STREAM}",) if service.lists_deltas else ()),
             METRICS_REPORTS,
@@ -87,6 +87,16 @@ def worker(service: Service) -> Permissions:
             *("$SRV.*", f"$SRV.*.{name}", f"$SRV.*.{name}.*"),
         ),
         answers=True,
+    )
+
+
+def commands_of(service: Service) -> tuple[str, ...]:
+    """The subjects of the commands that a service sends."""
+    everything = names() if service.serves_clients else service.sends
+    single = (command.split(".", 1) for command in service.sends_only)
+    return (
+        *(f"{target}.command.>" for target in everything),
+        *(f"{target}.command.{topic}.>" for target, topic in single),
     )
 
 

@@ -23,8 +23,8 @@ class Service:
 
     `contracts` are the modules with its messages: below `libs.contracts` or, where no other service
     needs them, `services.<name>.contracts`. `aggregates` are the classes of its domain. `sends`
-    names the services whose commands it sends, `follows` those whose events it hears, `hears` those
-    whose deltas it is told.
+    names the services whose commands it sends, `sends_only` single commands (`<service>.<topic>`)
+    of others, `follows` those whose events it hears, `hears` those whose deltas it is told.
     `environment` are patterns of the variables that it reads besides those that each service
     reads. `events_bytes_max` bounds its event stream, which holds what Postgres has anyhow.
     `connections_shared` is the size of its pool where one process is all services. Who
@@ -36,6 +36,7 @@ class Service:
     contracts: tuple[str, ...] = ()
     aggregates: tuple[str, ...] = ()
     sends: tuple[str, ...] = ()
+    sends_only: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     hears: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
@@ -69,7 +70,9 @@ SERVICES = (
             *("Block", "Archive", "Passage"),
             *("Folder", "FolderName", "File", "FileName", "AgentFolders"),
         ),
-        sends=("memory", "agent"),
+        sends=("memory",),
+        # The tools for files go with an agent's last folder.
+        sends_only=("agent.agent.attach_tool", "agent.agent.detach_tool"),
         follows=("memory", "agent"),
         environment=("OPENAI_*", "OLLAMA_BASE_URL"),  # where texts may be embedded
         events_bytes_max=1 << 30,
@@ -165,8 +168,11 @@ def events_stream(name: str) -> str:
 
 
 def receivers(service: Service) -> tuple[str, ...]:
-    """The services whose commands a service sends."""
-    return names() if service.serves_clients else service.sends
+    """The services whose commands a service sends, all of them or some."""
+    if service.serves_clients:
+        return names()
+    some = (command.partition(".")[0] for command in service.sends_only)
+    return tuple(dict.fromkeys((*service.sends, *some)))
 
 
 def load_contracts() -> None:

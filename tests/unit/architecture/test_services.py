@@ -38,6 +38,8 @@ def test_every_folder_of_a_service_is_declared() -> None:
 def test_a_declaration_says_what_there_is(service: Service) -> None:
     assert aggregates(service.name) == set(service.aggregates)
     assert {*receivers(service), *service.follows} <= set(names())
+    load_contracts()
+    assert set(service.sends_only) <= COMMANDS.keys()
     app = import_module(f"services.{service.name}.app")
     assert callable(app.wiring)
     projections = import_module(f"services.{service.name}.projections")

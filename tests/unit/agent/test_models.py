@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -413,6 +413,7 @@ class Published:
         self.fails = False
         self.from_before: list[str] = []
         self.unheard: list[str] = []
+        self.meanwhile: Callable[[], None] | None = None  # while something is being published
 
     async def fetch(self, statement: str, parameters: Any = None) -> list[Any]:
         if self.fails:
@@ -425,7 +426,16 @@ class Published:
         assert [handle for _, _, handle in told[-2:]] == list(embedded_models())
         self.handles = told[:-2]  # those of the providers
         assert all(row["doc"]["handle"] == row["handle"] for row in rows)
+        if self.meanwhile is not None:
+            self.meanwhile()
+            await wait_for_others()
         return []
+
+
+async def wait_for_others() -> None:
+    """Let everybody else do what he can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 class TestCatalogue:
@@ -614,6 +624,14 @@ class TestCatalogue:
         database.fails = False
         await catalogue.turn()
         assert database.handles == [("llm", 0, "a/x"), ("embedding", 0, "a/embed")]
+
+    async def test_who_answers_while_another_is_published_is_published_too(self) -> None:
+        first, second = Offering("a", "x"), Offering("b", "y")
+        second.may_answer = asyncio.Event()
+        catalogue, database, _ = self.catalogue(first, second)
+        database.meanwhile = second.may_answer.set
+        await catalogue.turn()
+        assert ("llm", 1, "b/y") in (database.handles or [])
 
     async def test_a_model_whose_provider_is_not_configured_fails_the_run(self) -> None:
         catalogue, _, _ = self.catalogue(Offering("a", "x"))

@@ -230,8 +230,12 @@ class Catalogue:
         offer.llms, offer.embeddings = new_llms, new_embeddings
         async with self.publishing:
             if self.unpublished:
-                await self.publish()
-                self.unpublished = False
+                self.unpublished = False  # what another provider says meanwhile is published after
+                try:
+                    await self.publish()
+                except BaseException:
+                    self.unpublished = True
+                    raise
 
     def embeddings(self) -> list[tuple[str, EmbeddingConfig]]:
         """The embedding models by their handles: those of the providers, and the embedded one."""

@@ -23,12 +23,14 @@ from tests.mcp_servers import listed
 from tests.mcp_servers.asking import PROGRAM, served
 from tests.mcp_servers.listed import FOREIGN, NOT_HERE, TIME, everything, filesystem
 from tests.mcp_servers.programs import living, programs_of
-from tests.servers import HeelerInstance
+from tests.servers import HeelerInstance, wait_until
 from tests.waiting import wait_for
 
 LISTENING_SECONDS_MAX = 30.0
 
 pytestmark = pytest.mark.timeout(INSTALL_SECONDS_MAX + 120)
+
+DISCOVERY_SECONDS_MAX = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +97,16 @@ class Servers:
         return self.add(mcp_server_type=kind, server_url=f"http://127.0.0.1:{port}{path}")
 
     def tool(self, server: Any, name: str) -> Any:
-        """A tool of a server, whose name is another one where two servers have the same."""
-        listed = self.letta.mcp_servers.tools.list(server.id)
-        tools = {one.metadata["mcp"]["tool_name"]: one for one in listed}
-        assert name in tools, f"{sorted(tools)} of {server}"
+        """A tool of a server, whose name is another one where two servers have the same. What was
+        added while the machine is busy is discovered a little later."""
+        tools: dict[str, Any] = {}
+
+        def discovered() -> bool:
+            listed = self.letta.mcp_servers.tools.list(server.id)
+            tools.update({one.metadata["mcp"]["tool_name"]: one for one in listed})
+            return name in tools
+
+        wait_until(f"{name} of {server}", discovered, DISCOVERY_SECONDS_MAX)
         return tools[name]
 
 

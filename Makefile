@@ -155,6 +155,11 @@ chaos: ## Kill parts, cut connections, turn clocks under load; look for losses (
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.chaos $(ARGS)
 
+.PHONY: large-files
+large-files: ## Upload 200 MiB, and files that unpack to 300; no service may grow (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m tests.chaos --only LARGE-FILES --minutes 5 $(ARGS)
+
 fuzz: ## Ask hostile requests, and look for answers of 500 (ARGS='--seeds 9 --requests 10000')
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m tests.fuzz $(ARGS)

@@ -123,12 +123,8 @@ SERVICES = (
         hears=("agent", "tools"),
         environment=(
             *OPERATORS_LISTS,
-            *(
-                "OPENAI_*",
-                "ANTHROPIC_*",
-                "OLLAMA_BASE_URL",
-                "HOME",
-            ),  # below the home is .netrc, for proxies
+            *("OPENAI_*", "ANTHROPIC_*", "OLLAMA_BASE_URL"),
+            "HOME",  # below it is .netrc, for proxies
             *PROXIES,
             *(name.lower() for name in PROXIES),
         ),

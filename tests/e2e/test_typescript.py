@@ -77,6 +77,42 @@ FOLDERS = [
     "PATCH /v1/agents/{agent_id}/files/{file_id}/open",
     "PATCH /v1/agents/{agent_id}/files/{file_id}/close",
 ]
+LEGACY_MEMORY = [
+    "POST /v1/archives/",
+    "GET /v1/archives/",
+    "PATCH /v1/archives/{archive_id}",
+    "POST /v1/agents/{agent_id}/archival-memory",
+    "GET /v1/agents/{agent_id}/archival-memory",
+    "GET /v1/agents/{agent_id}/archival-memory/search",
+    "DELETE /v1/agents/{agent_id}/archival-memory/{memory_id}",
+    *(
+        operation.replace("folder", kind)
+        for kind in ("folder", "source")
+        for operation in (
+            "POST /v1/folders/",
+            "GET /v1/folders/",
+            "GET /v1/folders/count",
+            "GET /v1/folders/metadata",
+            "GET /v1/folders/name/{folder_name}",
+            "GET /v1/folders/{folder_id}",
+            "PATCH /v1/folders/{folder_id}",
+            "DELETE /v1/folders/{folder_id}",
+            "POST /v1/folders/{folder_id}/upload",
+            "GET /v1/folders/{folder_id}/files",
+            "DELETE /v1/folders/{folder_id}/{file_id}",
+            "GET /v1/folders/{folder_id}/passages",
+            "GET /v1/folders/{folder_id}/agents",
+            "GET /v1/agents/{agent_id}/folders",
+            "PATCH /v1/agents/{agent_id}/folders/attach/{folder_id}",
+            "PATCH /v1/agents/{agent_id}/folders/detach/{folder_id}",
+        )
+    ),
+    "GET /v1/sources/{source_id}/files/{file_id}",
+    "GET /v1/agents/{agent_id}/files",
+    "PATCH /v1/agents/{agent_id}/files/close-all",
+    "PATCH /v1/agents/{agent_id}/files/{file_id}/open",
+    "PATCH /v1/agents/{agent_id}/files/{file_id}/close",
+]
 RUNS = ["GET /v1/runs/", "GET /v1/runs/{run_id}", "GET /v1/models/", "GET /v1/health/"]
 
 
@@ -91,7 +127,8 @@ FILES = [
     proves("blocks.test.mjs", [*BLOCKS, "GET /v1/blocks/{block_id}/agents"], MODERN),
     proves("archives.test.mjs", ARCHIVES, MODERN),
     proves("folders.test.mjs", FOLDERS, MODERN),
-    proves("messages.test.mjs", MESSAGES, MODERN),
+    proves("legacy_memory.test.mjs", LEGACY_MEMORY, LEGACY),
+    proves("messages.test.mjs", [*MESSAGES, "POST /v1/messages/search"], MODERN),
     proves(
         "runs.test.mjs",
         [*RUNS, "GET /v1/runs/{run_id}/usage", "GET /v1/models/embedding"],

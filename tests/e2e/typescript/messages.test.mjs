@@ -185,3 +185,19 @@ test("history is paged from either end", async () => {
     ids.slice(3, 5),
   );
 });
+
+test("messages are found by their words and by what they mean", async () => {
+  const agent = await newAgent();
+  const fact = "A ginger cat sleeps on the sofa of Omar every afternoon.";
+  for (const text of ["The rent is 900 euros.", fact])
+    await modern.agents.messages.create(agent.id, { messages: says(text) });
+  const search = (fields) =>
+    modern.messages.search({ agent_id: agent.id, limit: 1, ...fields });
+
+  const [byWords] = await search({ query: "ginger sofa", search_mode: "fts" });
+  const [byMeaning] = await search({ query: "Which pet naps on the couch?", search_mode: "vector" });
+
+  assert.deepEqual([byWords.content, byWords.agent_id], [fact, agent.id]);
+  assert.deepEqual(byMeaning, byWords);
+  assert.deepEqual(await search({ query: "Nothing has zzyzx", search_mode: "fts" }), []);
+});

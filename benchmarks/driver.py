@@ -20,17 +20,20 @@ from benchmarks.rows import (
     BusCommand,
     Create,
     Get,
+    Insert,
     Kind,
     List,
     Message,
+    Search,
     Stream,
 )
 from benchmarks.targets import judge
 from libs.bus.clock_and_ids import RandomIds, SystemClock
 from libs.bus.nats_bus import NatsBus
+from libs.embeddings.embedded_model import HANDLE
 
 ROWS = tuple(f"{kind}-{each}" for kind, many in CONCURRENCIES.items() for each in many)
-SKIPPED_BUS = "skipped: the bus can be reached only of an own instance"
+SKIPPED = "skipped: an own instance alone has this"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +58,10 @@ async def run(options: Options) -> bool:
         server = running_server(chosen, options.pids) if chosen else own_instance()
         subject = await stack.enter_async_context(server)
         agents = Agents(subject.origin, model=options.model, embedding=options.embedding)
+        embedded = Agents(subject.origin, model=options.model, embedding=HANDLE)
         if not subject.ours:
             stack.push_async_callback(clean_up, agents)
-        kinds = await stack.enter_async_context(all_kinds(subject, agents))
+        kinds = await stack.enter_async_context(all_kinds(subject, agents, embedded))
         print(heading(subject.name, options.seconds), flush=True)
         rows = []
         for row in options.rows:
@@ -74,18 +78,23 @@ async def run(options: Options) -> bool:
         }
         text = json.dumps(document(about, rows, reference), indent=2)
         options.json_file.write_text(text + "\n")
-    return not any(figures.problem and figures.problem != SKIPPED_BUS for figures in rows)
+    return not any(figures.problem and figures.problem != SKIPPED for figures in rows)
 
 
 @asynccontextmanager
-async def all_kinds(subject: Subject, agents: Agents) -> AsyncIterator[dict[str, Kind]]:
-    """The kinds of operation that this server can be asked for, by the word in the row's name."""
+async def all_kinds(
+    subject: Subject, agents: Agents, embedded: Agents
+) -> AsyncIterator[dict[str, Kind]]:
+    """The kinds of operation that this server can be asked for, by the word in the row's name.
+    What `embedded` agents remember is embedded by the model that comes with an own instance."""
     kinds: dict[str, Kind] = {
         "get": Get(agents),
         "list": List(agents),
         "create": Create(agents),
         "message": Message(agents),
         "stream": Stream(agents),
+        "insert": Insert(agents),
+        "search": Search(agents),
     }
     if subject.nats_url is None:
         yield kinds
@@ -94,7 +103,10 @@ async def all_kinds(subject: Subject, agents: Agents) -> AsyncIterator[dict[str,
     bus = NatsBus(subject.nats_url, ids.new("benchmark"))
     await bus.start()
     try:
-        yield kinds | {"bus": BusCommand(agents, bus, ids, SystemClock())}
+        yield kinds | {
+            "bus": BusCommand(agents, bus, ids, SystemClock()),
+            "minilm": Search(embedded),
+        }
     finally:
         await bus.stop()
 
@@ -105,7 +117,7 @@ async def one_row(row: str, kinds: dict[str, Kind], subject: Subject, seconds: f
     kind = kinds.get(word)
     figures = Figures(row=row, what=kind.what if kind else word, concurrency=int(workers))
     if kind is None:
-        figures.problem = SKIPPED_BUS
+        figures.problem = SKIPPED
         return figures
     try:
         await measure(figures, kind, subject.origin, seconds=seconds, meter=subject.meter)

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar, Protocol
+from urllib.parse import urlencode
 
 from benchmarks.agents import Agents, RunFailed
-from benchmarks.client import Connection, Response
+from benchmarks.client import Connection, Origin, Response
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
 from libs.contracts.bus_messages import Context, Rejected
 from libs.contracts.memory import UpdateBlock
@@ -23,11 +24,15 @@ CONCURRENCIES = {
     "create": (1, 8),
     "message": (1, 8, 64, 256),
     "stream": (1,),
+    "insert": (8,),
+    "search": (1, 8),
+    "minilm": (1, 8),
 }
 MESSAGES_PER_AGENT_MAX = 20
 AGENTS_TO_GET = 50
 AGENTS_TO_LIST = 1_000
 PAGE = 50
+PASSAGES = 1_000
 MESSAGE = {"messages": [{"role": "user", "content": "Good morning, how are you?"}]}
 MESSAGE_EVENT = re.compile(rb'"message_type": ?"(?!error_message)\w+_message"')
 
@@ -178,6 +183,72 @@ class Create:
             return outcome(response, good=True)
 
         return operate
+
+
+class Insert:
+    """Lets agents remember texts, each worker one of its own."""
+
+    what: ClassVar[str] = "archival insert"
+
+    def __init__(self, agents: Agents) -> None:
+        self.agents, self.numbers = agents, count()
+
+    async def prepare(self, concurrency: int, operations: int) -> None:
+        await self.agents.have_fresh(concurrency)
+
+    def worker(self) -> Operate:
+        agent_id = self.agents.take()
+
+        async def operate(connection: Connection) -> Outcome:
+            request = insert_request(self.agents.origin, agent_id, next(self.numbers))
+            response = await connection.request(request)
+            return outcome(response, good=b'"passage-' in response.body)
+
+        return operate
+
+
+class Search:
+    """Searches what an agent remembers, by a question that nobody has asked before."""
+
+    what: ClassVar[str] = "archival search among 1,000"
+
+    def __init__(self, agents: Agents) -> None:
+        self.agents = agents
+        self.agent_id = ""
+        self.numbers = count()
+
+    async def prepare(self, concurrency: int, operations: int) -> None:
+        if self.agent_id:
+            return
+        await self.agents.have_fresh(1)
+        self.agent_id = self.agents.take()
+        origin = self.agents.origin
+        await self.agents.call(
+            insert_request(origin, self.agent_id, number) for number in range(PASSAGES)
+        )
+
+    def worker(self) -> Operate:
+        path = f"/v1/agents/{self.agent_id}/archival-memory/search"
+
+        async def operate(connection: Connection) -> Outcome:
+            query = f"who likes {remembered(next(self.numbers) * 7)}?"
+            asked = f"{path}?{urlencode({'query': query, 'top_k': 10})}"
+            response = await connection.request(self.agents.origin.request("GET", asked))
+            return outcome(response, good=response.body.count(b'"content"') >= 10)
+
+        return operate
+
+
+def insert_request(origin: Origin, agent_id: str, number: int) -> bytes:
+    """What lets an agent remember the text of a number."""
+    body = {"text": f"Person {number} likes {remembered(number)}."}
+    return origin.request("POST", f"/v1/agents/{agent_id}/archival-memory", body)
+
+
+def remembered(number: int) -> str:
+    """What a person likes: another thing for each number."""
+    things = ("tea", "music", "running", "chess", "gardens", "trains", "poetry")
+    return f"{things[number % 7]} {number} times in the year {1_000 + number % 1_009}"
 
 
 class BusCommand:

@@ -13,11 +13,14 @@ from typing import Any
 from urllib.parse import urljoin
 
 from aiohttp import (
+    ClientConnectorError,
     ClientError,
+    ClientOSError,
     ClientResponse,
     ClientSession,
     ClientTimeout,
     DummyCookieJar,
+    ServerDisconnectedError,
     TCPConnector,
 )
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -34,6 +37,10 @@ REPEATING_REDIRECTS = (307, 308)
 OTHER_REDIRECTS = (301, 302, 303)
 WITHOUT_BODY = ("GET", "HEAD")
 SECONDS_MAX = 10.0
+# How long a connection is kept without a request; and how many that the server has ended are tried
+# before a request fails.
+KEPT_SECONDS = 30.0
+ENDED_MAX = 2
 USER_AGENT = {"User-Agent": f"heeler/{HEELER_VERSION}"}
 # What a redirect to another host does not learn: everything that a client gave but these.
 HARMLESS_HEADERS = ("accept", "accept-language", "content-type", "user-agent")
@@ -109,6 +116,23 @@ class Resolved(AbstractResolver):
         """Nothing is open."""
 
 
+class Checked(AbstractResolver):
+    """Says of a host what it means now, if a guard lets all of it pass."""
+
+    def __init__(self, guard: AddressGuard) -> None:
+        self.guard = guard
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The checked addresses. Raises EgressFailed."""
+        addresses = await checked_addresses(self.guard, host, port)
+        return await Resolved(addresses, port).resolve(host, port, family)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
 class GuardedHttp:
     """Asks addresses that a guard lets pass. It asks no proxy and keeps no cookies and no
     connections."""
@@ -160,23 +184,21 @@ class GuardedHttp:
             resolver=Resolved(addresses, port), use_dns_cache=False, force_close=True, ssl=secure
         )
         async with (
-            ClientSession(
-                connector=connector,
-                timeout=ClientTimeout(
-                    sock_connect=self.bounds.connect_seconds, sock_read=self.bounds.silence_seconds
-                ),
-                cookie_jar=DummyCookieJar(),
-                trust_env=False,
-            ) as session,
-            session.request(
-                request.method,
-                request.url,
-                data=request.body,
-                headers={**USER_AGENT, **request.headers},
-                allow_redirects=False,
-            ) as response,
+            self.session(connector) as session,
+            session.request(**arguments(request)) as response,
         ):
             yield response
+
+    def session(self, connector: TCPConnector) -> ClientSession:
+        """What sends requests over the connections of a connector."""
+        return ClientSession(
+            connector=connector,
+            timeout=ClientTimeout(
+                sock_connect=self.bounds.connect_seconds, sock_read=self.bounds.silence_seconds
+            ),
+            cookie_jar=DummyCookieJar(),
+            trust_env=False,
+        )
 
     def answer(self, url: str, response: ClientResponse) -> OpenAnswer:
         """What the beginning of an answer says, and the rest to be read."""
@@ -198,6 +220,65 @@ class GuardedHttp:
                 bound = self.bounds.answer_bytes
                 raise AnswerTooLarge(f"the answer has more than {bound} bytes")
             yield chunk
+
+
+class KeptHttp(GuardedHttp):
+    """The same over connections that are kept for the next request, each checked when it is made:
+    for an address that is asked again and again. A request may reach it more than once, since a
+    server may end a connection in the moment in which it is used again."""
+
+    def __init__(self, guard: AddressGuard, bounds: Bounds = Bounds()) -> None:
+        super().__init__(guard, bounds)
+        self.kept: ClientSession | None = None
+
+    @asynccontextmanager
+    async def begun_once(self, request: OutgoingRequest) -> AsyncIterator[ClientResponse]:
+        """The beginning of the answer of one address."""
+        url = self.guard.checked(request.url)
+        secure: Any = True
+        if url.scheme == "https":
+            secure = await asyncio.to_thread(trusted_certificates)
+        if self.kept is None:
+            self.kept = self.session(
+                TCPConnector(
+                    resolver=Checked(self.guard),
+                    use_dns_cache=False,
+                    keepalive_timeout=KEPT_SECONDS,
+                    ssl=secure,
+                )
+            )
+        response = await self.first_answer(self.kept, request)
+        async with response:
+            yield response
+
+    async def first_answer(
+        self, session: ClientSession, request: OutgoingRequest
+    ) -> ClientResponse:
+        """The beginning of an answer, over a connection that the server has not ended."""
+        for _ in range(ENDED_MAX):
+            try:
+                return await session.request(**arguments(request))
+            except ClientConnectorError:
+                raise
+            except (ServerDisconnectedError, ClientOSError):
+                continue
+        return await session.request(**arguments(request))
+
+    async def aclose(self) -> None:
+        """Keep no connection any more."""
+        if self.kept is not None:
+            await self.kept.close()
+
+
+def arguments(request: OutgoingRequest) -> dict[str, Any]:
+    """What aiohttp is asked to send."""
+    return {
+        "method": request.method,
+        "url": request.url,
+        "data": request.body,
+        "headers": {**USER_AGENT, **request.headers},
+        "allow_redirects": False,
+    }
 
 
 @contextmanager

@@ -29,9 +29,11 @@ from services.memory.adapters.passage_search import (
     PassageSearch,
     PostgresPassageSearch,
     QueryVector,
+    search_statement,
 )
 from services.memory.projections.passages import embedding_columns, passage_row
 from services.memory.projections.tables import PASSAGES
+from tests.contract.plans import generic_plan
 from tests.servers import PostgresServer
 from tests.unit.agent.world import FakeClock
 from tests.unit.passage_search import InMemoryPassageSearch
@@ -182,6 +184,37 @@ async def test_vectors_of_two_models_are_never_compared(rows: Rows) -> None:
     await rows.write(writes)
     found = await rows.search.search(like("zzz", vectors=asked[1:]))
     assert names(found) == ["old", "new"]
+
+
+async def test_what_a_search_reads_of_each_row_stays_in_it_beside_a_long_vector(
+    rows: Rows,
+) -> None:
+    """The organisation and the model of each of a thousand passages, looked up elsewhere, took
+    longer than to compare their vectors."""
+    if isinstance(rows, InMemory):
+        return
+    assert isinstance(rows, InPostgres)
+    chance = random.Random(5)
+    long = [chance.gauss() for _ in range(1_536)]
+    await put(rows, row("long", "Eve grows tomatoes. " * 400, tags=["new"], vector=long))
+    columns = ["id", "org", "collection_id", "tags", "embedding_model", "embedding", "text"]
+    elsewhere = ", ".join(f"pg_column_toast_chunk_id({one}) is not null" for one in columns)
+    [found] = await rows.database.fetch(f"select {elsewhere} from memory.passages")
+    assert [name for name, moved in zip(columns, found, strict=True) if moved] == ["text"]
+
+
+async def test_the_words_of_a_query_are_made_once_and_not_for_each_passage(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.create_database("words_once")
+    migrate_all(url, PASSWORDS)
+    async with open_pool(url) as pool, Database(pool).connection() as connection:
+        statement, parameters = search_statement(like("hiking Alps"))
+        places = {name: f"${number}" for number, name in enumerate(parameters, start=1)}
+        plan = await generic_plan(connection, statement % places)
+    assert not [
+        one for one in plan if "to_tsquery" in f"{one.get('Filter')}{one.get('Recheck Cond')}"
+    ]
 
 
 async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(

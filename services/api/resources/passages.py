@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, tzinfo
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from litestar import Response, delete, get, post
 from pydantic import Field
@@ -110,18 +111,25 @@ async def list_agent_passages(request: AnyRequest, agent_id: str) -> Response[by
 async def search_agent_passages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Search what an agent remembers by meaning and words, the best first."""
     asked = query_of(request, ArchivalSearch)
-    zone = zone_named((await document_of(request, AGENTS, agent_id, document=TIME_ZONE)).decode())
     command = SearchPassages(
         asker=api_of(request).ids.new("search"),
         query=asked.query,
-        agent_id=agent_id,
+        agent_id=valid_id("agent", agent_id),
         tags=asked.tags or [],
         tag_match=asked.tag_match_mode,
-        after=bound("start_datetime", asked.start_datetime, zone),
-        before=bound("end_datetime", asked.end_datetime, zone),
         limit=asked.top_k or FOUND_DEFAULT,
     )
-    found = await search(request, command) if asked.query.strip() else []
+    if asked.query.strip() and not (asked.start_datetime or asked.end_datetime):
+        # Of an agent that is not there each of them says so.
+        zone, found = await together(time_zone(request, agent_id), search(request, command))
+    else:
+        zone = await time_zone(request, agent_id)
+        bounds = {
+            "after": bound("start_datetime", asked.start_datetime, zone),
+            "before": bound("end_datetime", asked.end_datetime, zone),
+        }
+        command = command.model_copy(update=bounds)
+        found = await search(request, command) if asked.query.strip() else []
     results: list[Json] = [
         {
             "id": one.id,
@@ -257,6 +265,20 @@ async def passages_of(request: AnyRequest, ids: Sequence[str]) -> dict[str, Json
     found = Filter(["v.org = %(org)s", "v.id = any(%(ids)s)"], {"org": ORG, "ids": [*ids]})
     page = await api_of(request).reads.page(PASSAGES, found, Slice(limit=len(ids)))
     return {one["id"]: one for one in from_json(page)}
+
+
+async def time_zone(request: AnyRequest, agent_id: str) -> tzinfo:
+    """The zone in which an agent reads times."""
+    return zone_named((await document_of(request, AGENTS, agent_id, document=TIME_ZONE)).decode())
+
+
+async def together[A, B](one: Awaitable[A], other: Awaitable[B]) -> tuple[A, B]:
+    """What both give, done at once; if both fail, the first one's exception."""
+    first, second = await asyncio.gather(one, other, return_exceptions=True)
+    for outcome in (first, second):
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return cast("A", first), cast("B", second)
 
 
 async def search(request: AnyRequest, command: SearchPassages) -> list[FoundPassage]:

@@ -13,6 +13,7 @@ from libs.contracts.message_search import EMBEDDED_ROLES
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_text import halfvec
 from libs.eventstore.connection_pool import Database
+from services.memory.adapters.half_vectors import HalfVector
 
 # Of a history so many of its newest messages are embedded when it is searched; of what is older
 # only what was embedded while it was new enough.
@@ -234,7 +235,7 @@ class PostgresMessageVectors:
             filters=filters, dimensions=len(query.vector), compared=VECTORS_COMPARED_MAX
         )
         values |= {
-            "vector": halfvec(query.vector),
+            "vector": HalfVector.of(query.vector),
             "model": query.model,
             "similarity_min": query.similarity_min,
             "limit": query.limit,

@@ -12,8 +12,8 @@ from pydantic_core import from_json
 from libs.contracts.archives import FoundPassage
 from libs.embeddings.ports import Vector
 from libs.embeddings.rank_fusion import FUSION_RANKS
-from libs.embeddings.vector_text import halfvec
 from libs.eventstore.connection_pool import Database
+from services.memory.adapters.half_vectors import HalfVector
 from services.memory.adapters.large_collections import LargeCollections
 
 # Of each list so many are fused, or as many as are asked for.
@@ -104,9 +104,10 @@ class PostgresPassageSearch:
 MANY = "select count(*) from (select from memory.passages p where {filters} limit %(most)s) few"
 
 # Words are put together by their lexemes, of which all have to be there, or any where nothing else
-# is looked for: a question has words that its answer has not.
-ALL_WORDS = "plainto_tsquery('english', %(text)s)"
-ANY_WORD = f"replace({ALL_WORDS}::text, ' & ', ' | ')::tsquery"
+# is looked for: a question has words that its answer has not. Selected, so that a plan makes them
+# once: as an expression of the text they would be made again for each passage.
+ALL_WORDS = "(select plainto_tsquery('english', %(text)s))"
+ANY_WORD = "(select replace(plainto_tsquery('english', %(text)s)::text, ' & ', ' | ')::tsquery)"
 
 NEAREST = """
 select id, row_number() over (order by distance, id) as place from (
@@ -136,10 +137,9 @@ select id, row_number() over (order by distance, id) as place from (
 
 WORDED = """
 select id, row_number() over (order by rank desc, id) as place from (
-    select id, ts_rank_cd(search, words, 1) as rank from (
-        select p.id, p.search, q.words
-        from (select {words} as words) q, memory.passages p
-        where {filters} and p.search @@ q.words limit {most}) few
+    select id, ts_rank_cd(search, {words}, 1) as rank from (
+        select p.id, p.search from memory.passages p
+        where {filters} and p.search @@ {words} limit {most}) few
     order by rank desc limit %(candidates)s) worded"""
 
 NEWEST = """
@@ -165,20 +165,21 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
     parameters |= {"limit": limit, "candidates": max(limit, CANDIDATES_MIN)}
     lists = []
     for n, one in enumerate(query.vectors):
-        parameters |= {f"vector_{n}": halfvec(one.vector), f"model_{n}": one.model}
+        parameters |= {f"vector_{n}": HalfVector.of(one.vector), f"model_{n}": one.model}
         known = graph and len(one.vector) in GRAPH_DIMENSIONS
         nearest = IN_GRAPH if known else NEAREST
         lists.append(
             nearest.format(
-                n=n, dimensions=len(one.vector), filters=filters, opaque=filters_of(query, True)[0]
+                n=n,
+                dimensions=len(one.vector),
+                filters=filters,
+                opaque=filters_of(query, OPAQUE)[0],
             )
         )
     if text.strip():
         parameters["text"] = text
         lists += [
-            WORDED.format(
-                words=words, filters=f"{filters} and {by_word_or_tag(query)}", most=WORDED_MAX
-            )
+            WORDED.format(words=words, filters=filters_of(query, BY_WORD)[0], most=WORDED_MAX)
             for words in ((ALL_WORDS,) if query.vectors else (ALL_WORDS, ANY_WORD))
         ]
     if not lists:
@@ -187,22 +188,40 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
     return FUSED.format(ranks=FUSION_RANKS, lists=" union all ".join(joined)), parameters
 
 
-def filters_of(query: PassageQuery, opaque: bool = False) -> tuple[str, dict[str, Any]]:
-    """The condition of everything that is found, whichever way, and its parameters. An `opaque` one
-    says the same in a way that no index of its columns is used for, so that a graph is."""
-    collection = "(p.collection_id || '')" if opaque else "p.collection_id"
-    tags = "(p.tags || '{}'::text[])" if opaque else "p.tags"
-    created = "(p.created_at + interval '0')" if opaque else "p.created_at"
-    parameters: dict[str, Any] = {"org": query.org}
-    same, named = of_collections(query)
-    parameters |= named
-    conditions = ["p.org = %(org)s", f"{collection} {same}"]
-    if query.tags and not opaque:
-        conditions.append(by_word_or_tag(query))
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How a condition names columns, which decides about the indexes that it can be read by."""
+
+    collection: str = "p.collection_id"
+    tags: str = "p.tags"
+    created: str = "p.created_at"
+
+
+PLAIN = Columns()
+# By the index of words, and by that of tags, alone.
+BY_WORD = Columns(collection='p.collection_id collate "C"')
+# By none, so that the graph is walked.
+OPAQUE = Columns(
+    collection="(p.collection_id || '')",
+    tags="(p.tags || '{}'::text[])",
+    created="(p.created_at + interval '0')",
+)
+
+
+def filters_of(query: PassageQuery, columns: Columns = PLAIN) -> tuple[str, dict[str, Any]]:
+    """The condition of everything that is found, whichever way, and its parameters."""
+    same, parameters = of_collections(query)
+    parameters["org"] = query.org
+    conditions = ["p.org = %(org)s", f"{columns.collection} {same}"]
+    if query.tags and columns is PLAIN:
+        conditions.append(f"{BY_WORD.collection} {same}")
+    if (query.after or query.before) and columns is BY_WORD:
+        conditions.append(f"{PLAIN.collection} {same}")  # or by that of times
+    overlap = "@>" if query.tag_match == "all" else "&&"
     for name, condition, value in (
-        ("tags", f"{tags} {'@>' if query.tag_match == 'all' else '&&'} %(tags)s", query.tags),
-        ("after", f"{created} >= %(after)s", query.after),
-        ("before", f"{created} <= %(before)s", query.before),
+        ("tags", f"{columns.tags} {overlap} %(tags)s", query.tags),
+        ("after", f"{columns.created} >= %(after)s", query.after),
+        ("before", f"{columns.created} <= %(before)s", query.before),
         ("files", "p.file_id = any(%(files)s)", query.file_ids),
     ):
         if value:
@@ -216,8 +235,3 @@ def of_collections(query: PassageQuery) -> tuple[str, dict[str, Any]]:
     if len(query.collection_ids) == 1:
         return "= %(collection)s", {"collection": query.collection_ids[0]}
     return "= any(%(collections)s)", {"collections": query.collection_ids}
-
-
-def by_word_or_tag(query: PassageQuery) -> str:
-    """The same condition for the indexes of words and of tags, which are used by it alone."""
-    return f'p.collection_id collate "C" {of_collections(query)[0]}'

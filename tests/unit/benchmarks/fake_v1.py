@@ -34,6 +34,7 @@ class FakeV1:
         self.agents: dict[str, dict[str, object]] = {}
         self.blocks: set[str] = set()
         self.messages: Counter[str] = Counter()
+        self.passages: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
         self.fail_every = 0
         self.says_nothing = False
@@ -47,6 +48,12 @@ class FakeV1:
                 return answered(self.create(json.loads(body)))
             case "GET", ["v1", "agents"]:
                 return answered(list(self.agents.values())[:50])
+            case "POST", ["v1", "agents", agent_id, "archival-memory"]:
+                self.passages[agent_id] += 1
+                return answered([{"id": f"passage-{self.passages.total()}"}])
+            case "GET", ["v1", "agents", agent_id, "archival-memory", "search"]:
+                found = [{"content": "tea"}] * min(10, self.passages[agent_id])
+                return answered({"results": found, "count": len(found)})
             case "GET", ["v1", "agents", agent_id]:
                 return answered(self.agents[agent_id])
             case "DELETE", ["v1", "agents", agent_id]:

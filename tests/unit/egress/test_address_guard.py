@@ -22,7 +22,14 @@ from libs.egress.failures import (
     TooLate,
     Unreachable,
 )
-from libs.egress.guarded_http import REDIRECTS_MAX, Answer, Bounds, GuardedHttp, OutgoingRequest
+from libs.egress.guarded_http import (
+    REDIRECTS_MAX,
+    Answer,
+    Bounds,
+    GuardedHttp,
+    KeptHttp,
+    OutgoingRequest,
+)
 from libs.egress.guarded_transport import GuardedTransport
 from services.agent.adapters.client_poster import ClientPoster
 from services.agent.domain.callbacks import CallbackOutcome
@@ -297,6 +304,42 @@ async def test_a_question_follows_a_redirect_and_tells_another_host_no_secret(
     assert b"secret" in listener.heads[0]
     assert b"secret" not in target.heads[0]
     assert b"text/html" in target.heads[0]
+
+
+async def test_a_connection_is_kept_and_another_made_where_the_server_has_ended_it() -> None:
+    answered: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Three requests of a connection get an answer, the fourth its end."""
+        for number in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
+            answered.append(number)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        http = KeptHttp(AddressGuard(frozenset({"localhost"})))
+        request = OutgoingRequest("POST", f"http://localhost:{server.sockets[0].getsockname()[1]}/")
+        bodies = [(await http.send(request)).body for _ in range(7)]
+        await http.aclose()
+    assert bodies == [b"hi"] * 7
+    assert answered == [0, 1, 2, 0, 1, 2, 0]
+
+
+async def test_a_connection_that_is_kept_is_made_to_no_hostile_address(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http = KeptHttp(AddressGuard())
+    for url in HOSTILE:
+        with pytest.raises(EgressFailed):
+            await http.send(OutgoingRequest("POST", url.replace("PORT", str(listener.port))))
+    monkeypatch.setattr(checked_addresses, "look_up", lambda host, port: ["10.0.0.1"])
+    with pytest.raises(Forbidden):
+        await http.send(OutgoingRequest("POST", f"http://rebind.example:{listener.port}/"))
+    await http.aclose()
+    assert listener.connections == 0
 
 
 async def test_the_refusal_names_the_setting_of_its_purpose() -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import Forbidden
-from libs.egress.guarded_http import Bounds, GuardedHttp
+from libs.egress.guarded_http import Bounds, GuardedHttp, KeptHttp
 from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.embedded_model import DIMENSIONS, HANDLE, LETTA_FREE
 from libs.embeddings.ports import Embedder, EmbeddingRefused
@@ -38,8 +38,11 @@ class ConfiguredEmbedders:
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.settings = settings
         self.default = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
+        self.kept = {
+            name: KeptHttp(trusting(one), BOUNDS) for name, one in settings.endpoints.items()
+        }
         self.endpoints = {
-            name: EmbeddingEndpoint(one, GuardedHttp(trusting(one), BOUNDS))
+            name: EmbeddingEndpoint(one, self.kept[name])
             for name, one in settings.endpoints.items()
         }
         self.named: OrderedDict[str, EmbeddingEndpoint] = OrderedDict()
@@ -99,6 +102,8 @@ class ConfiguredEmbedders:
     async def aclose(self) -> None:
         """Embed nothing more."""
         await self.default.aclose()
+        for http in self.kept.values():
+            await http.aclose()
 
 
 def trusting(endpoint: Endpoint) -> AddressGuard:

@@ -38,8 +38,9 @@ def mcp_server_name_id(org: str, name: str) -> str:
 
 
 class SealedMcpConfig(Value):
-    """How a server is reached. `auth_token`, the values of `headers` and of `env`, and
-    `secret_url` (where the address has a key in it; then `url` is the rest) are sealed."""
+    """How a server is reached, and whether it may ask agents' models (`sampling`). `auth_token`,
+    the values of `headers` and of `env`, and `secret_url` (where the address has a key in it; then
+    `url` is the rest) are sealed."""
 
     transport: Transport
     url: str = ""
@@ -50,6 +51,7 @@ class SealedMcpConfig(Value):
     command: str = ""
     args: list[str] = Field(default_factory=list)
     env: dict[str, MaybeSealed] | None = None
+    sampling: bool = Field(default=False, exclude_if=lambda yes: not yes)
 
 
 class McpConfigChanges(Value):
@@ -64,6 +66,7 @@ class McpConfigChanges(Value):
     command: str | None = None
     args: list[str] | None = None
     env: dict[str, MaybeSealed] | None = None
+    sampling: bool | None = Field(default=None, exclude_if=lambda said: said is None)
 
 
 class PendingDefinition(Value):

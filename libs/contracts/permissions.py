@@ -83,6 +83,7 @@ def worker(service: Service) -> Permissions:
             DELIVERIES_OF_COMMANDS.format(service=name),
             *(f"{upstream}.event.>" for upstream in service.follows),
             *(f"{told}.delta.>" for told in service.hears),
+            *(deltas_about(aggregate) for aggregate in service.hears_only),
             f"{name}.metrics",
             *("$SRV.*", f"$SRV.*.{name}", f"$SRV.*.{name}.*"),
         ),
@@ -98,6 +99,12 @@ def commands_of(service: Service) -> tuple[str, ...]:
         *(f"{target}.command.>" for target in everything),
         *(f"{target}.command.{topic}.>" for target, topic in single),
     )
+
+
+def deltas_about(aggregate: str) -> str:
+    """The subjects of the deltas about aggregates of one kind (`<service>.<aggregate>`)."""
+    service, _, kind = aggregate.partition(".")
+    return f"{service}.delta.{kind}.>"
 
 
 def of_clients() -> Permissions:

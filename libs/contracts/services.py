@@ -24,7 +24,8 @@ class Service:
     `contracts` are the modules with its messages: below `libs.contracts` or, where no other service
     needs them, `services.<name>.contracts`. `aggregates` are the classes of its domain. `sends`
     names the services whose commands it sends, `sends_only` single commands (`<service>.<topic>`)
-    of others, `follows` those whose events it hears, `hears` those whose deltas it is told.
+    of others, `follows` those whose events it hears, `hears` those whose deltas it is told,
+    `hears_only` deltas about some aggregates of others (`<service>.<aggregate>`).
     `environment` are patterns of the variables that it reads besides those that each service
     reads. `events_bytes_max` bounds its event stream, which holds what Postgres has anyhow.
     `connections_shared` is the size of its pool where one process is all services. Who
@@ -39,6 +40,7 @@ class Service:
     sends_only: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
     hears: tuple[str, ...] = ()
+    hears_only: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     events_bytes_max: int = 128 << 20
     connections_shared: int = 2
@@ -92,8 +94,11 @@ SERVICES = (
             *("McpServer", "McpServerName", "McpAuthorization", "SandboxConfig"),
         ),
         sends=("tools", "memory"),
+        # An MCP server may ask the model of the agent that calls its tool.
+        sends_only=("agent.completion.sample",),
         follows=("tools", "agent"),
         hears=("tools",),
+        hears_only=("agent.completion",),
         environment=(
             *("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
             *("PIP_*", "DOCKER_*"),

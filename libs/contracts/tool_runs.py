@@ -118,6 +118,32 @@ class ToolRunRefused(Event):
     tool_call_id: str = ""
 
 
+class SamplingUsage(Value):
+    """What the model of an agent was asked by an MCP server in one call: how often, and the tokens
+    that its answers took."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class ToolRunSampled(Event):
+    """In the course of a call the agent's model was asked by the MCP server of the tool.
+
+    `reason` says why there was no answer."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "tool_run.sampled"
+    additive: ClassVar[bool] = True
+    completion_id: str
+    outcome: Literal["answered", "failed"]
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float
+    reason: str = ""
+
+
 class ToolRunResult(Value):
     """What came of a call: what the model is told, what was printed, and what it took."""
 
@@ -130,6 +156,7 @@ class ToolRunResult(Value):
     memory_bytes_max: int = 0
     processes_max: int = Field(default=0, exclude_if=lambda count: not count)
     output_bytes: int = Field(default=0, exclude_if=lambda count: not count)
+    sampling: SamplingUsage | None = Field(default=None, exclude_if=lambda usage: usage is None)
 
 
 class ToolRunEnded(Event):

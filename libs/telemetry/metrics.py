@@ -89,6 +89,11 @@ MCP_REQUESTS_REFUSED = counter(
     "What MCP servers asked of this server and were refused: a model, a person, folders.",
     "method",
 )
+MCP_SAMPLING_REQUESTS = counter(
+    "heeler_mcp_sampling_requests",
+    "What MCP servers that may ask models have asked, and what came of it.",
+    "outcome",
+)
 MCP_SESSIONS = gauge("heeler_mcp_sessions", "Sessions with MCP servers that are open.")
 TOOL_RUNS = counter(
     "heeler_tool_runs", "Calls that the tools service carried out.", "kind", "outcome"

@@ -53,6 +53,7 @@ from services.tools.engine.mcp_declared_servers import DeclaredMcpServers
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
+from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
 from services.tools.engine.packages import NoPackages, PackageEnvironments
@@ -127,6 +128,16 @@ async def wire(
     )
     programs = sandbox if isinstance(sandbox, ProcessSandbox) else None
     mcp = McpServers(runtime, sealer, connect(clock, programs), declared)
+    sampling = McpSampling(
+        SamplingPorts(
+            repository=service.repository,
+            bus=bus,
+            clock=clock,
+            ids=runtime.ids,
+            committed=service.relay.notification.notify,
+            tokens_max=settings.sampling_tokens,
+        )
+    )
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
@@ -136,7 +147,7 @@ async def wire(
                         sandbox, sandbox.refused, variables, has_packages, agents
                     ),
                     ToolType.letta_builtin: builtins,
-                    ToolType.external_mcp: McpRunner(mcp.discoveries),
+                    ToolType.external_mcp: McpRunner(mcp.discoveries, sampling),
                 },
                 clock,
             ),

@@ -218,7 +218,7 @@ def mcp_columns(server_id: str, name: str, config: SealedMcpConfig) -> JsonObjec
         "custom_headers": None if config.headers is None else {**config.headers},
     }
     document = mcp_server_document(server_id, name, config.transport, fields)
-    return {"name": name, "document": document}
+    return {"name": name, "document": document, "sampling": config.sampling}
 
 
 def discovery_wanted(number: int, at: datetime) -> JsonObject:

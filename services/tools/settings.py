@@ -17,13 +17,15 @@ IMAGE, NO_NETWORK = "python:3.12-slim", "none"
 NAME_OF_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 NAME_OF_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 RUN_CODE_SECONDS, RUN_CODE_SECONDS_MAX = 30, 300
+SAMPLING_TOKENS = "HEELER_MCP_SAMPLING_TOKENS_MAX"
+SAMPLING_TOKENS_DEFAULT, SAMPLING_TOKENS_MOST = 4_096, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsSettings:
     """How code runs (`sandbox`; where that is in containers, of which image and in which network),
-    the folder for workspaces, how long `run_code` may take, and which private hosts
-    `fetch_webpage` may ask."""
+    the folder for workspaces, how long `run_code` may take, which private hosts `fetch_webpage` may
+    ask, and how many tokens an answer may have that an MCP server gets of a model."""
 
     sandbox: str = ""
     image: str = IMAGE
@@ -31,11 +33,12 @@ class ToolsSettings:
     workspaces: str = ""
     run_code_seconds: int = RUN_CODE_SECONDS
     pages: AddressGuard = field(default_factory=AddressGuard)
+    sampling_tokens: int = SAMPLING_TOKENS_DEFAULT
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ToolsSettings:
         """HEELER_SANDBOX and all that begin so, HEELER_WORKSPACES, HEELER_RUN_CODE_SECONDS,
-        HEELER_FETCH_HOSTS. Raises WrongSetting."""
+        HEELER_FETCH_HOSTS, HEELER_MCP_SAMPLING_TOKENS_MAX. Raises WrongSetting."""
         return cls(
             environment.get(SANDBOX, ""),
             named(environment, SANDBOX_IMAGE, IMAGE, NAME_OF_IMAGE),
@@ -43,6 +46,9 @@ class ToolsSettings:
             folder(environment, WORKSPACES),
             whole_number(environment, RUN_CODE, RUN_CODE_SECONDS, most=RUN_CODE_SECONDS_MAX),
             AddressGuard.from_environment(FETCH_HOSTS, environment),
+            whole_number(
+                environment, SAMPLING_TOKENS, SAMPLING_TOKENS_DEFAULT, most=SAMPLING_TOKENS_MOST
+            ),
         )
 
 

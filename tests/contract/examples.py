@@ -144,7 +144,7 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
-from libs.contracts.one_off_completions import GenerateCompletion
+from libs.contracts.one_off_completions import GenerateCompletion, SampledMessage, SampleModel
 from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.sandbox_configs import (
@@ -179,6 +179,7 @@ from libs.contracts.tool_runs import (
     ToolRunLost,
     ToolRunRefused,
     ToolRunResult,
+    ToolRunSampled,
     ToolRunStopped,
 )
 from libs.contracts.tools import (
@@ -491,6 +492,15 @@ COMMANDS: list[Command] = [
         agent_id=AGENT,
         prompt="Which colour has the sky?",
         response_schema={"type": "object", "properties": {"colour": {"type": "string"}}},
+    ),
+    SampleModel(
+        completion_id="completion-2",
+        agent_id=AGENT,
+        messages=[SampledMessage(role="user", content="Which colour has the sky?")],
+        system_prompt="Be brief.",
+        max_tokens=100,
+        temperature=0.5,
+        stop_sequences=["\n"],
     ),
     CreateTool(tool=ROLL_DICE, replaces=True, given=["source_code", "tags"]),
     DeriveToolSchema(asker="schema-1", source_code="def roll_dice() -> int:\n    return 4\n"),
@@ -886,6 +896,15 @@ EVENTS: list[Event] = [
             cpu_seconds=0.02,
             memory_bytes_max=12_000_000,
         ),
+    ),
+    of_tool_run(
+        ToolRunSampled,
+        completion_id="completion-2",
+        outcome="answered",
+        model="gpt-4o",
+        prompt_tokens=20,
+        completion_tokens=3,
+        seconds=0.8,
     ),
     of_tool_run(ToolRunStopped),
     of_tool_run(ToolRunLost),

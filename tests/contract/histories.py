@@ -127,6 +127,7 @@ from libs.contracts.tool_runs import (
     ToolRunEnded,
     ToolRunLost,
     ToolRunRefused,
+    ToolRunSampled,
     ToolRunStopped,
 )
 from libs.contracts.tools import (
@@ -314,7 +315,7 @@ AGENT = [
 ABANDONED = [one(AgentRequested), one(AgentAbandoned)]
 TOOL = [one(ToolCreated), one(ToolChanged), one(ToolDeleted)]
 TOOL_NAME = [one(ToolNameTaken), one(ToolNameFreed)]
-TOOL_RUN = [one(ToolRunBegun), one(ToolRunEnded)]
+TOOL_RUN = [one(ToolRunBegun), one(ToolRunSampled), one(ToolRunEnded)]
 STOPPED_TOOL_RUN = [one(ToolRunBegun), one(ToolRunStopped)]
 LOST_TOOL_RUN = [one(ToolRunBegun), one(ToolRunLost)]
 REFUSED_TOOL_RUN = [one(ToolRunRefused)]

@@ -61,6 +61,7 @@ SUBJECTS = {
     "PreviewModelRequest": f"agent.command.model_request.preview.org-1.{CONVERSATION}",
     "ClearContext": f"agent.command.context.clear.org-1.{CONVERSATION}",
     "GenerateCompletion": "agent.command.completion.generate.org-1.completion-1",
+    "SampleModel": "agent.command.completion.sample.org-1.completion-2",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",
     "RewriteBlock": f"memory.command.block.rewrite.org-1.{BLOCK}",
@@ -99,7 +100,7 @@ SUBJECTS = {
     "ToolDeleted": f"tools.event.tool.deleted.org-1.{TOOL}",
     **{
         f"ToolRun{verb}": f"tools.event.tool_run.{verb.lower()}.org-1.{TOOL_RUN}"
-        for verb in ("Begun", "Ended", "Stopped", "Lost", "Refused")
+        for verb in ("Begun", "Sampled", "Ended", "Stopped", "Lost", "Refused")
     },
     "SetToolPermissions": f"tools.command.tool_permissions.set.org-1.{SCOPE}",
     "ToolPermissionsChanged": "tools.event.tool_permissions.changed.org-1."

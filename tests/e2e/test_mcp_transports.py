@@ -16,13 +16,14 @@ import httpx
 import pytest
 from letta_client import APIStatusError, Letta
 
-from tests.e2e.asking import NOBODY, says, unique
+from tests.e2e.asking import MODEL, NOBODY, SECONDS_MAX, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.node import FOLDER, INSTALL_SECONDS_MAX, MODERN, Node, installed
 from tests.mcp_servers import listed
 from tests.mcp_servers.asking import PROGRAM, served
 from tests.mcp_servers.listed import FOREIGN, NOT_HERE, TIME, everything, filesystem
 from tests.mcp_servers.programs import living, programs_of
+from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance, wait_until
 from tests.waiting import wait_for
 
@@ -244,6 +245,130 @@ def test_what_else_a_server_offers_and_how_it_is(
     assert (away.status_code, "nobody answers there" in away.text) == (502, True)
     nobody = f"/v1/mcp-servers/mcp_server-{NOBODY}"
     assert {http.get(f"{nobody}/{what}").status_code for what in ("health", "prompts")} == {404}
+
+
+def sampled(letta: Letta, agent_id: str, tool: str, *said: str, **wanted: Any) -> Any:
+    """What a server was told that asked a model, in one call of a tool of the scripted server."""
+    messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in said]
+    text = json.dumps({**({"messages": messages} if said else {}), **wanted})
+    result = returned(letta, agent_id, tool, text=text)
+    assert result.status == "success"
+    return [json.loads(line) for line in result.tool_return.splitlines()]
+
+
+@pytest.mark.operation("PATCH /v1/mcp-servers/{mcp_server_id}")
+@pytest.mark.operation("GET /v1/mcp-servers/{mcp_server_id}")
+@pytest.mark.operation("POST /v1/mcp-servers/{mcp_server_id}/tools/{tool_id}/run")
+def test_a_server_that_may_asks_the_model_of_the_agent_that_calls_its_tool(
+    letta: Letta, http: httpx.Client, servers: Servers, new_agent: NewAgent, shared: Path
+) -> None:
+    """TOOL-14: sampling over all transports; off until somebody allows it, and again after."""
+    with served() as port:
+        for server in (
+            servers.program(PROGRAM),
+            servers.at("sse", port, "/sse"),
+            servers.at("streamable_http", port, "/mcp"),
+        ):
+            tool = servers.tool(server, "sample")
+            agent = new_agent(tool_ids=[tool.id])
+            [refused] = sampled(letta, agent.id, tool.name)
+            assert "not supported" in refused["message"]
+            path = f"/v1/mcp-servers/{server.id}"
+            assert http.get(path).json()["sampling"] is False
+            config: Any = {"mcp_server_type": server.mcp_server_type, "sampling": True}
+            letta.mcp_servers.update(server.id, config=config)
+            assert http.get(path).json()["sampling"] is True
+            [said] = sampled(letta, agent.id, tool.name, "SAY:Yes. Or no.", stopSequences=[" Or"])
+            assert said["content"] == {"type": "text", "text": "Yes."}
+            assert (said["role"], said["stopReason"]) == ("assistant", "stopSequence")
+            assert said["model"] in MODEL
+            [failed] = sampled(letta, agent.id, tool.name, "FAIL:401")
+            assert "The model of the agent gave no answer" in failed["message"]
+            many = sampled(letta, agent.id, tool.name, times=7)
+            assert sum("content" in one for one in many) == 5
+            assert sum("at most" in one.get("message", "") for one in many) == 2
+            used = http.get(f"/v1/agents/{agent.id}/tools/usage").json()["sampling"]
+            assert used["requests"] == 7
+            assert min(used["prompt_tokens"], used["completion_tokens"]) > 0
+            [*_, first, _] = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
+            assert first["usage"]["sampling"]["requests"] == 1
+            run = letta.mcp_servers.tools.run
+            alone = run(tool.id, mcp_server_id=server.id, args={}).func_return
+            assert "No agent has called this tool" in str(alone)
+            config["sampling"] = False
+            letta.mcp_servers.update(server.id, config=config)
+            [refused] = sampled(letta, agent.id, tool.name)
+            assert "not supported" in refused["message"]
+
+
+@pytest.mark.operation("POST /v1/mcp-servers/")
+def test_a_foreign_server_asks_a_model(
+    letta: Letta, servers: Servers, new_agent: NewAgent, foreign: None, shared: Path
+) -> None:
+    """TOOL-14: `@modelcontextprotocol/server-everything` shows its tool to those who let it ask."""
+    program, *arguments = (*everything(), "stdio")
+    with listening("sse") as sse, listening("streamableHttp") as streamable:
+        at = "http://127.0.0.1"
+        for server in (
+            servers.add(mcp_server_type="stdio", command=program, args=arguments, sampling=True),
+            servers.add(mcp_server_type="sse", server_url=f"{at}:{sse}/sse", sampling=True),
+            servers.add(
+                mcp_server_type="streamable_http",
+                server_url=f"{at}:{streamable}/mcp",
+                sampling=True,
+            ),
+        ):
+            tool = servers.tool(server, "trigger-sampling-request")
+            agent = new_agent(tool_ids=[tool.id])
+            result = returned(letta, agent.id, tool.name, prompt="SAY:Six.", maxTokens=20)
+            assert (result.status, result.tool_return[:19]) == ("success", "LLM sampling result")
+            answer = json.loads(result.tool_return.partition(chr(10))[2])
+            assert answer["content"] == {"type": "text", "text": "Six."}
+            letta.mcp_servers.delete(server.id)
+
+
+async def test_a_model_that_is_asked_while_its_service_dies_costs_the_answer_alone(
+    letta: Letta,
+    http: httpx.Client,
+    servers: Servers,
+    new_agent: NewAgent,
+    heeler: HeelerInstance,
+    model: ScriptedModelProcess,
+) -> None:
+    """TOOL-14: the run goes on as after every crash, and the server is told in words."""
+    with served() as port:
+        server = servers.add(
+            mcp_server_type="streamable_http",
+            server_url=f"http://127.0.0.1:{port}/mcp",
+            sampling=True,
+        )
+        tool = servers.tool(server, "sample")
+        agent = new_agent(tool_ids=[tool.id])
+        slow = f"SLOW:60000 {unique('slow')}"
+        content = {"type": "text", "text": slow}
+        arguments = {"text": json.dumps({"messages": [{"role": "user", "content": content}]})}
+        call = f"CALL:{tool.name}:{json.dumps(arguments)}"
+        run = letta.agents.messages.create_async(agent.id, messages=says(call))
+
+        await model.wait_for_asked(slow, step=0, times=1)
+        heeler.wait_restarted("agent", heeler.kill9("agent"))
+
+        def ended() -> bool:
+            return http.get(f"/v1/runs/{run.id}").json()["status"] == "completed"
+
+        await wait_for("the end of the run", ended, SECONDS_MAX)
+        [result] = [
+            one
+            for one in letta.agents.messages.list(agent.id)
+            if one.message_type == "tool_return_message"
+        ]
+        assert "interrupted" in str(result.tool_return)
+
+        def told() -> bool:
+            [call] = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
+            return "did not answer" in (call["tool_return"] or "")
+
+        await wait_for("what the server was told", told, SECONDS_MAX)
 
 
 def test_no_program_is_started_that_is_not_listed(letta: Letta, servers: Servers) -> None:

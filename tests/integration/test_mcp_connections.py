@@ -7,13 +7,22 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
+from libs.telemetry.metrics import REGISTRY
 from services.tools.adapters.mcp.circuit_breaker import FAILURES_MAX
 from services.tools.adapters.mcp.connections import SdkConnections
-from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
+from services.tools.adapters.mcp.ports import (
+    McpFailed,
+    McpServerConfig,
+    Sampler,
+    SamplingAnswer,
+    SamplingRequest,
+)
+from services.tools.adapters.mcp.sampling import REQUEST_BYTES_MAX
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from tests.mcp_servers.asking import (
     ANSWER_SECONDS,
@@ -30,7 +39,10 @@ from tests.mcp_servers.asking import (
     served,
 )
 from tests.mcp_servers.behaviours import TOOLS
+from tests.mcp_servers.changing import changing_server
 from tests.waiting import wait_for
+
+COUNTED = "heeler_mcp_sampling_requests"
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +127,165 @@ async def test_headers_of_the_configuration_are_sent(
 async def test_a_server_that_asks_for_a_model_is_refused_in_words(
     connections: SdkConnections, server: McpServerConfig
 ) -> None:
-    """TOOL-14: sampling."""
+    """TOOL-14: sampling, where nobody has allowed it."""
     assert "not supported" in await said(connections, server, "sample", "")
+
+
+def sampled(outcome: str) -> float:
+    """How often a server was answered so."""
+    return REGISTRY.get_sample_value(f"{COUNTED}_total", {"outcome": outcome}) or 0.0
+
+
+async def capital(request: SamplingRequest) -> SamplingAnswer:
+    """A model that says in capitals what it is told last."""
+    content = request.messages[-1].content
+    assert isinstance(content, list)
+    text = content[-1]["text"].upper()  # type: ignore[index,call-overload,union-attr]
+    return SamplingAnswer(text=text, model="shouting", stop_reason="endTurn")
+
+
+async def sample(
+    connections: SdkConnections, server: McpServerConfig, tool: str = "sample", **wanted: Any
+) -> list[dict[str, Any]]:
+    """What a server that may ask a model is told in the course of a call."""
+    outcome = await connections.call_tool(
+        replace(server, sampling=True, agent_id="agent-1"),
+        tool,
+        {"text": json.dumps(wanted)},
+        seconds=ANSWER_SECONDS,
+        sampler=capital,
+    )
+    return [json.loads(line) for line in outcome.text.splitlines()]
+
+
+async def test_a_server_that_may_asks_a_model_in_the_course_of_a_call(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    """TOOL-14: sampling is announced to those who may, and to nobody else."""
+    before = sampled("answered")
+    answers = await sample(connections, server, times=2)
+    text = {"type": "text", "text": "HI"}
+    told = {"role": "assistant", "content": text, "model": "shouting", "stopReason": "endTurn"}
+    assert answers == [told, told]
+    assert sampled("answered") == before + 2
+    may = replace(server, sampling=True)
+    assert json.loads(await said(connections, may, "capabilities", "")) == {"sampling": {}}
+    assert "while a tool" in await said(connections, may, "sample", "")
+    may_not = replace(server, version=2)
+    assert json.loads(await said(connections, may_not, "capabilities", "")) == {}
+
+
+async def test_a_server_asks_a_model_in_the_course_of_a_call_and_not_later(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    if server.transport == "streamable_http":
+        pytest.skip("its stream has ended with the call")
+    before = sampled("outside_of_a_call")
+    may = replace(server, sampling=True, agent_id="agent-1")
+    outcome = await connections.call_tool(
+        may, "sample_later", {}, seconds=ANSWER_SECONDS, sampler=capital
+    )
+    assert outcome.text == "later"
+    await wait_for("a refusal", lambda: sampled("outside_of_a_call") > before)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "outcome", "words"),
+    [
+        ({"messages": []}, "unsupported", "`messages`"),
+        ({"maxTokens": 0}, "unsupported", "`maxTokens`"),
+        ({"temperature": 9}, "unsupported", "`temperature`"),
+        ({"stopSequences": ["x"] * 17}, "unsupported", "`stopSequences`"),
+        ({"systemPrompt": "x" * REQUEST_BYTES_MAX}, "too_large", "bytes"),
+        (
+            {"messages": [{"role": "user", "content": {
+                "type": "audio", "data": "AAAA", "mimeType": "audio/wav"}}]},
+            "unsupported",
+            "images",
+        ),
+    ],
+    ids=["messages", "maxTokens", "temperature", "stopSequences", "large", "audio"],
+)  # fmt: skip
+async def test_what_no_model_is_asked_is_refused_in_words(
+    connections: SdkConnections,
+    port: int,
+    wanted: dict[str, Any],
+    outcome: str,
+    words: str,
+) -> None:
+    before = sampled(outcome)
+    [answer] = await sample(connections, config("streamable_http", port), **wanted)
+    assert words in answer["message"]
+    assert sampled(outcome) == before + 1
+
+
+async def test_a_server_of_a_later_protocol_asks_by_its_answer(connections: SdkConnections) -> None:
+    before = sampled("answered")
+    with changing_server() as later:
+        may = McpServerConfig(
+            id="later", org="org", name="later", transport="streamable_http", version=1,
+            url=later.url, sampling=True, agent_id="agent-1",
+        )  # fmt: skip
+        call = connections.call_tool(may, "ask", {}, seconds=ANSWER_SECONDS, sampler=capital)
+        assert (await call).text == "HI"
+        assert sampled("answered") == before + 1
+        may_not = replace(may, sampling=False, agent_id="")
+        refused = await connections.call_tool(may_not, "ask", {}, seconds=ANSWER_SECONDS)
+        assert (refused.status, "not supported" in refused.text) == ("error", True)
+
+
+async def test_who_is_asked_for_too_long_is_asked_no_more_when_the_call_is_over(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    asked, over = asyncio.Event(), asyncio.Event()
+
+    async def hang(_: SamplingRequest) -> SamplingAnswer:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            over.set()
+        raise AssertionError
+
+    may = replace(server, sampling=True, agent_id="agent-1")
+    assert await said(connections, may, "echo", "hello") == "hello"
+    call = connections.call_tool(may, "sample", {}, seconds=CALL_SECONDS, sampler=hang)
+    with pytest.raises(McpFailed) as failed:
+        await call
+    assert (failed.value.kind, asked.is_set()) == ("timeout", True)
+    await asyncio.wait_for(over.wait(), ANSWER_SECONDS)
+
+
+async def test_each_agent_has_a_session_of_its_own_with_a_server_that_may_ask_models(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    """So the model of one agent is never asked for what another one does."""
+    asked: list[str] = []
+
+    def model_of(agent: str) -> Sampler:
+        async def model(_: SamplingRequest) -> SamplingAnswer:
+            asked.append(agent)
+            return SamplingAnswer(text=agent, model="own", stop_reason="endTurn")
+
+        return model
+
+    agents = [f"agent-{number}" for number in range(3)]
+    outcomes = await asyncio.gather(
+        *(
+            connections.call_tool(
+                replace(server, sampling=True, agent_id=agent),
+                "sample",
+                {},
+                seconds=ANSWER_SECONDS,
+                sampler=model_of(agent),
+            )
+            for agent in agents
+        )
+    )
+    assert [json.loads(one.text)["content"]["text"] for one in outcomes] == agents
+    assert len(connections.pool.sessions) == len(agents)
+    await connections.forget("one")
+    assert connections.pool.sessions == {}
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ FOREIGN_PUBLISH = {
         *of_others("tools", EVENTS),
         *of_others("tools", TAKEN),
         "agent.command.run.start.org.agent-1",
+        "agent.command.completion.generate.org.completion-1",
         "agent.delta.x",
     ],
     WATCH: [
@@ -69,7 +70,13 @@ FOREIGN_SUBSCRIBE = {
     "api": ["_INBOX.agent.>", "deliver.agent.commands", "agent.command.>", "agent.event.>"],
     "agent": ["_INBOX.api.>", "deliver.memory.commands", "agent.command.>", "$SRV.PING.memory"],
     "memory": ["_INBOX.api.>", "deliver.agent.commands", "memory.command.>", "agent.delta.>"],
-    "tools": ["_INBOX.api.>", "deliver.agent.commands", "tools.command.>", "agent.delta.>"],
+    "tools": [
+        "_INBOX.api.>",
+        "deliver.agent.commands",
+        "tools.command.>",
+        "agent.delta.>",
+        "agent.delta.run.>",
+    ],
     WATCH: ["_INBOX.api.>", "deliver.agent.commands", "$SRV.PING.agent"],
 }
 

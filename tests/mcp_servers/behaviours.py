@@ -13,6 +13,7 @@ from typing import Any
 
 LARGE_BYTES = 100 << 20
 PIECE_BYTES = 1 << 20
+LATER_SECONDS = 0.5
 VERSION = "2025-06-18"
 TOOLS = {
     "echo": "Says what it is told.",
@@ -29,7 +30,9 @@ TOOLS = {
     "garbage": "Answers something that is no MCP.",
     "large": "Answers 100 MB.",
     "notify": "Says things unasked, without end.",
-    "sample": "Asks for a model, then says what it was told.",
+    "sample": "Asks for a model, as it is told to, then says what it was told.",
+    "sample_later": "Asks for a model when its call is over.",
+    "capabilities": "Says what the client can do.",
     "resume": "Loses its connection, and answers when it is asked again.",
     "fail": "Fails.",
 }
@@ -48,6 +51,8 @@ class Server:
         self.arguments = arguments
         self.waiting: dict[str, asyncio.Future[Any]] = {}
         self.numbers = itertools.count(1)
+        self.capabilities: dict[str, Any] = {}
+        self.tasks: set[asyncio.Task[str]] = set()
 
     async def answer(self, message: dict[str, Any], send: Send, headers: dict[str, str]) -> None:
         """Answer a request; take note of anything else."""
@@ -71,6 +76,7 @@ class Server:
         """What is answered to a request."""
         match method:
             case "initialize":
+                self.capabilities = params.get("capabilities") or {}
                 await self.start()
                 return {
                     "protocolVersion": VERSION,
@@ -168,19 +174,32 @@ class Server:
                 while True:
                     await send(told)
             case "sample":
-                return content(await self.sampled(send))
+                params = json.loads(text or "{}")
+                times = params.pop("times", 1)
+                asked = [self.sampled(send, params) for _ in range(times)]
+                return content("\n".join(await asyncio.gather(*asked)))
+            case "sample_later":
+                self.tasks.add(asyncio.create_task(self.sampled_later(send)))
+                return content("later")
+            case "capabilities":
+                return content(json.dumps(self.capabilities))
             case "resume":
                 raise Resumed(content("resumed"))
             case "fail":
                 return content("it failed", failed=True)
         raise LookupError(params["name"])
 
-    async def sampled(self, send: Send) -> str:
+    async def sampled_later(self, send: Send) -> str:
+        """The same, when the call is over."""
+        await asyncio.sleep(LATER_SECONDS)
+        return await self.sampled(send, {})
+
+    async def sampled(self, send: Send, wanted: dict[str, Any]) -> str:
         """What the client says when it is asked for a model."""
         number = f"sample-{next(self.numbers)}"
         self.waiting[number] = asyncio.get_running_loop().create_future()
         said = {"role": "user", "content": {"type": "text", "text": "Hi"}}
-        params = {"messages": [said], "maxTokens": 5}
+        params = {"messages": [said], "maxTokens": 5, **wanted}
         method = "sampling/createMessage"
         await send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         answer = await self.waiting[number]

@@ -11,7 +11,16 @@ from typing import Any
 import uvicorn
 from mcp.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+from mcp_types import (
+    CallToolResult,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    InputRequiredResult,
+    ListToolsResult,
+    SamplingMessage,
+    TextContent,
+    Tool,
+)
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -36,7 +45,9 @@ class ChangingServer:
     async def list_tools(self, context: Any, params: Any) -> ListToolsResult:
         return ListToolsResult(tools=self.tools)
 
-    async def call_tool(self, context: Any, params: Any) -> CallToolResult:
+    async def call_tool(self, context: Any, params: Any) -> CallToolResult | InputRequiredResult:
+        if params.name == "ask":
+            return asked(params.input_responses)
         arguments = dict(params.arguments or {})
         self.calls.append((params.name, arguments))
         if arguments.get("city") == "Atlantis":
@@ -65,6 +76,17 @@ class ChangingServer:
                 yield
 
         return Starlette(routes=[Mount("/mcp", app=serve)], lifespan=lifespan)
+
+
+def asked(answers: Any) -> CallToolResult | InputRequiredResult:
+    """What a tool says that has to ask a model first, as the later versions of MCP do it: by its
+    answer, after which it is called again."""
+    if answers:
+        return CallToolResult(content=[answers["question"].content])
+    question = SamplingMessage(role="user", content=TextContent(type="text", text="Hi"))
+    params = CreateMessageRequestParams(messages=[question], max_tokens=5)
+    request = CreateMessageRequest(params=params)
+    return InputRequiredResult(input_requests={"question": request})
 
 
 def tool(name: str, description: str = "", **schema: Any) -> Tool:

@@ -29,7 +29,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
-from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpServerConfig
+from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpServerConfig, Sampler
 from services.tools.adapters.sandbox_settings import NoSandboxSettings
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.mcp_server import McpServer
@@ -39,6 +39,7 @@ from services.tools.engine.agent_states import AgentStates
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_runner import McpRunner
+from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.packages import NoPackages
 from services.tools.engine.programs import CodeRunner
@@ -46,6 +47,7 @@ from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.sandbox.ports import Outcome, Program
+from services.tools.settings import SAMPLING_TOKENS_DEFAULT
 from tests.sim.loop import OWNER
 from tests.sim.model import BUG, LEDGER
 from tests.sim.reads import SimView
@@ -114,7 +116,13 @@ class SimConnections:
         return ""
 
     async def call_tool(
-        self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
+        self,
+        config: McpServerConfig,
+        name: str,
+        arguments: JsonObject,
+        *,
+        seconds: float,
+        sampler: Sampler | None = None,
     ) -> McpOutcome:
         how = str(arguments.get("how", ""))
         LEDGER[-1].did[f"mcp {how or 'call'}"] += 1
@@ -177,6 +185,16 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
             committed=service.relay.notification.notify,
         )
     )
+    sampling = McpSampling(
+        SamplingPorts(
+            repository=service.repository,
+            bus=bus,
+            clock=clock,
+            ids=runtime.ids,
+            committed=service.relay.notification.notify,
+            tokens_max=SAMPLING_TOKENS_DEFAULT,
+        )
+    )
     runs = ToolRuns(
         ToolRunPorts(
             repository=service.repository,
@@ -188,7 +206,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
                     NoPackages(),
                     AgentStates(NoAgents(), bus, ToolPolicies),
                 ),
-                ToolType.external_mcp: McpRunner(mcp),
+                ToolType.external_mcp: McpRunner(mcp, sampling),
             },
             queries=SimToolRunQueries(client),
             bus=bus,

@@ -68,7 +68,17 @@ type Environment = Annotated[
 type OptionalHeaderName = HeaderName | Literal[""]
 
 
-class CreateStdioMCPServer(BaseModel):
+class _MaySample(BaseModel):
+    """Heeler's own: whether a server may ask the models of the agents that call its tools."""
+
+    sampling: bool = False
+
+
+class _SamplingChange(BaseModel):
+    sampling: bool | None = None
+
+
+class CreateStdioMCPServer(_MaySample):
     """A server that is a program on this machine."""
 
     mcp_server_type: Literal["stdio"] = "stdio"
@@ -83,21 +93,21 @@ class _Remote(BaseModel):
     custom_headers: Headers | None = None
 
 
-class CreateSSEMCPServer(_Remote):
+class CreateSSEMCPServer(_Remote, _MaySample):
     """A server on the web that speaks by server-sent events."""
 
     mcp_server_type: Literal["sse"] = "sse"
     server_url: Annotated[Url, Field(min_length=1)]
 
 
-class CreateStreamableHTTPMCPServer(_Remote):
+class CreateStreamableHTTPMCPServer(_Remote, _MaySample):
     """A server on the web that speaks streamable HTTP."""
 
     mcp_server_type: Literal["streamable_http"] = "streamable_http"
     server_url: Annotated[Url, Field(min_length=1)]
 
 
-class UpdateStdioMCPServer(BaseModel):
+class UpdateStdioMCPServer(_SamplingChange):
     """What of a program is to be otherwise; what is null stays."""
 
     mcp_server_type: Literal["stdio"] = "stdio"
@@ -106,14 +116,14 @@ class UpdateStdioMCPServer(BaseModel):
     env: Environment | None = None
 
 
-class UpdateSSEMCPServer(_Remote):
+class UpdateSSEMCPServer(_Remote, _SamplingChange):
     """What of a server on the web is to be otherwise; what is null stays."""
 
     mcp_server_type: Literal["sse"] = "sse"
     server_url: Annotated[Url | None, Field(min_length=1)] = None
 
 
-class UpdateStreamableHTTPMCPServer(_Remote):
+class UpdateStreamableHTTPMCPServer(_Remote, _SamplingChange):
     """What of a server on the web is to be otherwise; what is null stays."""
 
     mcp_server_type: Literal["streamable_http"] = "streamable_http"

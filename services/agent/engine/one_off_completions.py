@@ -10,22 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from pydantic_core import to_json
 
 from libs.bus.bounded_command_queue import busy, decrement
 from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import JsonObject, Rejected
-from libs.contracts.one_off_completions import (
-    KEEP_ALIVE_SECONDS,
-    GenerateCompletion,
-    completion_deltas,
-)
+from libs.contracts.one_off_completions import KEEP_ALIVE_SECONDS, completion_deltas
 from services.agent.adapters.models.ports import ModelFailed, Models
-from services.agent.domain.active_run import Failure
+from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.one_off_completions import completion_of
 
 log = logging.getLogger(__name__)
 
@@ -34,9 +31,25 @@ AGENT_COMPLETIONS_MAX = 4
 ORGANISATION_COMPLETIONS_MAX = 16
 PROCESS_COMPLETIONS_MAX = 32
 PROCESS_PROMPT_BYTES_MAX = 32 << 20
+# What MCP servers ask finds room only as long as this part of it is free.
+SAMPLING_SHARE = 0.5
 DRAIN_SECONDS_MAX = 5.0
 
 LOST: JsonObject = {"problem": {"message": "The server is being stopped: try again", "lost": True}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One thing that a model is asked. `answer` reads its reply, `bytes` is what the question keeps
+    in memory, and `share` how much of the room there is for questions of its kind."""
+
+    id: str
+    agent_id: str
+    org: str
+    request: ModelRequest
+    answer: Callable[[ModelReply], JsonObject | Failure]
+    bytes: int
+    share: float = 1.0
 
 
 class Completions:
@@ -52,36 +65,37 @@ class Completions:
         self.of_organisation: Counter[str] = Counter()
         self.bytes = 0
 
-    def full(self, command: GenerateCompletion, org: str) -> Rejected | None:
+    def full(self, question: Question) -> Rejected | None:
         """The refusal of a question for which there is no room."""
-        if self.of_agent[command.agent_id] >= AGENT_COMPLETIONS_MAX:
-            return busy(f"{AGENT_COMPLETIONS_MAX} questions to {command.agent_id} are asked")
-        if self.of_organisation[org] >= ORGANISATION_COMPLETIONS_MAX:
-            return busy(f"{ORGANISATION_COMPLETIONS_MAX} questions of this organisation are asked")
-        all_places = len(self.tasks) >= PROCESS_COMPLETIONS_MAX
-        if all_places or self.bytes + size_of(command) > PROCESS_PROMPT_BYTES_MAX:
+        agent, org, share = question.agent_id, question.org, question.share
+        if self.of_agent[agent] >= AGENT_COMPLETIONS_MAX * share:
+            return busy(f"{self.of_agent[agent]} questions to {agent} are asked")
+        if self.of_organisation[org] >= ORGANISATION_COMPLETIONS_MAX * share:
+            return busy(f"{self.of_organisation[org]} questions of this organisation are asked")
+        all_places = len(self.tasks) >= PROCESS_COMPLETIONS_MAX * share
+        if all_places or self.bytes + question.bytes > PROCESS_PROMPT_BYTES_MAX * share:
             return busy("The server asks models as many questions as it can at once")
         return None
 
-    def begin(self, command: GenerateCompletion, request: ModelRequest, org: str) -> None:
+    def begin(self, question: Question) -> None:
         """Begin to ask; call it once it is durable that the question was taken. Others may have
         taken the room meanwhile: then its asker is told so."""
-        refused = self.full(command, org)
+        agent, org = question.agent_id, question.org
+        refused = self.full(question)
         if refused is not None:
-            subject = completion_deltas(org, command.completion_id)
             told: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
+            subject = completion_deltas(org, question.id)
             self.keep(asyncio.create_task(self.tell(subject, told)))
             return
-        agent, size = command.agent_id, size_of(command)
         self.of_agent[agent] += 1
         self.of_organisation[org] += 1
-        self.bytes += size
-        task = self.keep(asyncio.create_task(self.answer(command, request, org)))
+        self.bytes += question.bytes
+        task = self.keep(asyncio.create_task(self.answer(question)))
 
         def ended(_: asyncio.Task[None]) -> None:
             decrement(self.of_agent, agent)
             decrement(self.of_organisation, org)
-            self.bytes -= size
+            self.bytes -= question.bytes
 
         task.add_done_callback(ended)
 
@@ -91,34 +105,33 @@ class Completions:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    async def answer(self, command: GenerateCompletion, request: ModelRequest, org: str) -> None:
+    async def answer(self, question: Question) -> None:
         """Ask, and tell what came of it. A process edge: a bug is logged here, once."""
-        subject = completion_deltas(org, command.completion_id)
+        subject = completion_deltas(question.org, question.id)
         alive = asyncio.create_task(self.keep_alive(subject))
         try:
-            told = await self.asked(command, request)
+            told = await self.asked(question)
         except asyncio.CancelledError:
             with suppress(Exception):
                 await self.tell(subject, LOST)
             raise
         except Exception:
-            log.exception("%s failed", command.completion_id)
+            log.exception("%s failed", question.id)
             told = problem(Failure("internal_error", "An unknown error occurred"))
         finally:
             alive.cancel()
         await self.tell(subject, told)
 
-    async def asked(self, command: GenerateCompletion, request: ModelRequest) -> JsonObject:
+    async def asked(self, question: Question) -> JsonObject:
         """What the asker is told in the end."""
-        llm = request.config.llm_config
         try:
             async with asyncio.timeout(self.seconds_max):
-                reply = await self.models.reply(request)
+                reply = await self.models.reply(question.request)
         except ModelFailed as failed:
             return problem(failed.failure)
         except TimeoutError:
             return problem(self.late())
-        completion = completion_of(command, reply, llm.model)
+        completion = question.answer(reply)
         if isinstance(completion, Failure):
             return problem(completion)
         return {"completion": completion}
@@ -148,11 +161,6 @@ class Completions:
         for task in list(self.tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-
-
-def size_of(command: GenerateCompletion) -> int:
-    """What a question keeps in memory, in bytes."""
-    return len(command.prompt.encode()) + len((command.system_prompt or "").encode())
 
 
 def problem(failure: Failure) -> JsonObject:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic_core import to_json
+
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.one_off_completions import GenerateCompletion
+from libs.contracts.letta.model_requests import LLMConfig
+from libs.contracts.one_off_completions import GenerateCompletion, SampleModel
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, missing
-from services.agent.domain.one_off_completions import completion_request
-from services.agent.engine.one_off_completions import Completions
+from services.agent.domain.one_off_completions import (
+    completion_of,
+    completion_request,
+    sampled_of,
+    sampling_request,
+)
+from services.agent.engine.one_off_completions import SAMPLING_SHARE, Completions, Question
 from services.agent.handlers.ports import HandlerPorts
 
 
@@ -26,7 +34,7 @@ class CompletionHandlers:
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {GenerateCompletion: self.generate}
+        return {GenerateCompletion: self.generate, SampleModel: self.sample}
 
     async def generate(self, command: GenerateCompletion, work: UnitOfWork) -> Accepted | Rejected:
         """Take a question, and ask it once that is durable: a copy of it is not asked again."""
@@ -37,12 +45,39 @@ class CompletionHandlers:
         llm = config.llm_config if not command.model else await handles.llm(command.model)
         if isinstance(llm, Rejected):
             return llm
-        refused = await handles.refusal(llm)
-        if refused is None:
-            refused = self.completions.full(command, work.context.org)
+        question = Question(
+            id=command.completion_id,
+            agent_id=agent.id,
+            org=work.context.org,
+            request=completion_request(command, config, llm, at=self.ports.clock.now()),
+            answer=lambda reply: completion_of(command, reply, llm.model),
+            bytes=len(command.prompt.encode()) + len((command.system_prompt or "").encode()),
+        )
+        return await self.taken(question, llm, work)
+
+    async def sample(self, command: SampleModel, work: UnitOfWork) -> Accepted | Rejected:
+        """Take what an MCP server asks the model of the agent that calls its tool, likewise."""
+        agent = await work.load(Agent, command.agent_id)
+        if agent.design is None:
+            return missing(agent.id)
+        config = agent.design.config
+        question = Question(
+            id=command.completion_id,
+            agent_id=agent.id,
+            org=work.context.org,
+            request=sampling_request(command, config, at=self.ports.clock.now()),
+            answer=lambda reply: sampled_of(command, reply, config.llm_config.model),
+            bytes=len(to_json(command)),
+            share=SAMPLING_SHARE,
+        )
+        return await self.taken(question, config.llm_config, work)
+
+    async def taken(
+        self, question: Question, llm: LLMConfig, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Take a question that can be answered, and for which there is room."""
+        refused = await self.ports.handles.refusal(llm) or self.completions.full(question)
         if refused is not None:
             return refused
-        request = completion_request(command, config, llm, at=self.ports.clock.now())
-        org = work.context.org
-        work.after_commit.append(lambda _: self.completions.begin(command, request, org))
+        work.after_commit.append(lambda _: self.completions.begin(question))
         return Accepted()

@@ -16,7 +16,10 @@ select r.name, r.status, count(*), min(r.created_at),
        coalesce(sum((r.result->>'cpu_seconds')::float8), 0),
        coalesce(max((r.result->>'memory_bytes_max')::int8), 0),
        coalesce(max((r.result->>'processes_max')::int8), 0),
-       coalesce(sum((r.result->>'output_bytes')::int8), 0)::int8
+       coalesce(sum((r.result->>'output_bytes')::int8), 0)::int8,
+       coalesce(sum((r.result->'sampling'->>'requests')::int8), 0)::int8,
+       coalesce(sum((r.result->'sampling'->>'prompt_tokens')::int8), 0)::int8,
+       coalesce(sum((r.result->'sampling'->>'completion_tokens')::int8), 0)::int8
 from (select v.name, v.status, v.created_at, v.result from tools.tool_run_view v
       where v.agent_id = %(agent)s and v.org = %(org)s
       order by v.created_at desc, v.id collate "C" desc limit %(limit)s) r
@@ -27,7 +30,8 @@ order by r.name, r.status"""
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
     """What the calls of one tool used that ended in one way. CPU, seconds and output are sums;
-    memory and processes are what the greatest call used at once."""
+    memory and processes are what the greatest call used at once. `sampling_*` is what MCP servers
+    asked of the agent's model in the course of calls, and the tokens that took."""
 
     name: str
     status: str
@@ -38,6 +42,9 @@ class ToolUsage:
     memory_bytes_max: int
     processes_max: int
     output_bytes: int
+    sampling_requests: int
+    sampling_prompt_tokens: int
+    sampling_completion_tokens: int
 
 
 class ToolUsageQueries:

@@ -30,7 +30,8 @@ CALLS = Resource(
         " 'cpu_seconds', v.result->'cpu_seconds',"
         " 'memory_bytes_max', v.result->'memory_bytes_max',"
         " 'processes_max', coalesce(v.result->'processes_max', '0'),"
-        " 'output_bytes', coalesce(v.result->'output_bytes', '0')) end)"
+        " 'output_bytes', coalesce(v.result->'output_bytes', '0'),"
+        " 'sampling', v.result->'sampling') end)"
     ),
 )
 Status = Literal["running", "success", "error", "timeout", "killed", "stopped", "lost"]
@@ -86,4 +87,9 @@ def total(used: Sequence[ToolUsage]) -> JsonObject:
         "memory_bytes_max": max((one.memory_bytes_max for one in used), default=0),
         "processes_max": max((one.processes_max for one in used), default=0),
         "output_bytes": sum(one.output_bytes for one in used),
+        "sampling": {
+            "requests": sum(one.sampling_requests for one in used),
+            "prompt_tokens": sum(one.sampling_prompt_tokens for one in used),
+            "completion_tokens": sum(one.sampling_completion_tokens for one in used),
+        },
     }

@@ -10,6 +10,7 @@ url = "https://mcp.example.com/mcp"
 transport = "streamable_http"  # what a `url` has if nothing is said; else "sse"
 auth_token = "..."
 headers = { X-Team = "a" }
+sampling = true                # it may ask the models of the agents that call its tools
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class DeclaredMcpServer(BaseModel):
     command: str = ""
     args: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict, repr=False)
+    sampling: bool = False
 
     @property
     def kind(self) -> Transport:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.bus_messages import CONFLICT, Event, Json, Rejected
+from libs.contracts.bus_messages import CONFLICT, Event, Json, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import (
     ARGUMENTS_KEPT_CHARS_MAX,
@@ -21,6 +21,7 @@ from libs.contracts.tool_runs import (
     ToolRunLost,
     ToolRunRefused,
     ToolRunResult,
+    ToolRunSampled,
     ToolRunStopped,
 )
 
@@ -85,6 +86,12 @@ class ToolRun(Aggregate[ToolRunState]):
             step_id=command.step_id,
             tool_call_id=command.tool_call_id,
         )
+
+    def sampled(self, answer: JsonObject, *, at: datetime) -> None:
+        """Have had a model asked (the fields of `ToolRunSampled`); nothing happens once it has
+        ended."""
+        if self.running:
+            self.happened(ToolRunSampled, at=at, **answer)
 
     def end(self, result: ToolRunResult, *, at: datetime) -> None:
         """Have a result; nothing happens if it has ended otherwise."""

@@ -28,6 +28,7 @@ def opened(
             command=config.command,
             args=tuple(config.args),
             env=opened_values(sealer, config.env),
+            sampling=config.sampling,
         )
     except CannotOpen as cannot:
         words = f"A secret of the MCP server '{name}' cannot be opened: {cannot}"

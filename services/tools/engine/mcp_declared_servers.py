@@ -63,7 +63,12 @@ class DeclaredMcpServers:
             await self.send(command)
         elif not self.same(server, sealed):
             changes = McpConfigChanges.model_validate(
-                {**sealed.model_dump(), "headers": sealed.headers or {}, "env": sealed.env or {}}
+                {
+                    **sealed.model_dump(),
+                    "headers": sealed.headers or {},
+                    "env": sealed.env or {},
+                    "sampling": sealed.sampling,
+                }
             )
             await self.send(UpdateMcpServer(server_id=server_id, name=name, changes=changes))
         return server_id

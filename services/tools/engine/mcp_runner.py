@@ -4,6 +4,7 @@ there."""
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
@@ -14,6 +15,7 @@ from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import McpServer, McpServerState
 from services.tools.domain.mcp_tool import MCP, storable
 from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
+from services.tools.engine.mcp_sampling import CallSampling, McpSampling
 
 EMPTY = "Empty response from tool"  # as V1 says it
 
@@ -21,9 +23,10 @@ EMPTY = "Empty response from tool"  # as V1 says it
 class McpRunner:
     """Keeps the contract of `ToolRunner` for the tools of MCP servers."""
 
-    def __init__(self, discoveries: McpDiscoveries) -> None:
+    def __init__(self, discoveries: McpDiscoveries, sampling: McpSampling) -> None:
         self.ports = discoveries.ports
         self.discoveries = discoveries
+        self.sampling = sampling
 
     def refused(self, tool: ToolState, command: RunTool) -> str:
         """Why a call cannot be carried out: it is no tool that a server brought."""
@@ -35,9 +38,10 @@ class McpRunner:
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
         """What came of a call, in the words that the model reads."""
         since = self.ports.clock.monotonic()
+        sampling = self.sampling.of(command, org)
         try:
             async with asyncio.timeout(command.seconds_max):
-                outcome = await self.outcome(tool, command, org)
+                outcome = await self.outcome(tool, command, org, sampling)
         except TimeoutError:
             status, text = "timeout", timed_out(tool.name, command.seconds_max)
         except McpFailed as failure:
@@ -50,10 +54,13 @@ class McpRunner:
                 "status": status,
                 "text": cut(storable(text), tool.return_char_limit),
                 "seconds": self.ports.clock.monotonic() - since,
+                "sampling": sampling.usage if sampling.usage.requests else None,
             }
         )
 
-    async def outcome(self, tool: ToolState, command: RunTool, org: str) -> McpOutcome:
+    async def outcome(
+        self, tool: ToolState, command: RunTool, org: str, sampling: CallSampling
+    ) -> McpOutcome:
         """What a server answered to a call. Raises McpFailed."""
         server_id, tool_name = origin_of(tool)
         state = await self.server(server_id, org)
@@ -62,11 +69,17 @@ class McpRunner:
         if why := not_accepted(state, server_id, tool_name):
             raise McpFailed("refused", why)
         config = config_of(self.ports.sealer, server_id, org, state)
+        if config.sampling:
+            config = replace(config, agent_id=command.agent_id)
         connections = self.ports.sessions.used(config)
         if refused := connections.refused(config):
             raise McpFailed("refused", refused)
         outcome = await connections.call_tool(
-            config, tool_name, command.arguments, seconds=command.seconds_max
+            config,
+            tool_name,
+            command.arguments,
+            seconds=command.seconds_max,
+            sampler=sampling.answer if config.sampling else None,
         )
         if state.status == "failed":
             await self.discoveries.server_answers(server_id, org)

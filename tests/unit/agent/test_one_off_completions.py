@@ -8,10 +8,15 @@ from typing import Any
 
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.one_off_completions import GenerateCompletion, completion_deltas
+from libs.contracts.one_off_completions import (
+    GenerateCompletion,
+    SampledMessage,
+    SampleModel,
+    completion_deltas,
+)
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.active_run import Failure, ModelReply
-from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX
+from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX, Question
 from tests.contract.examples import AGENT, LLM
 from tests.unit.agent.world import Process, World
 
@@ -24,7 +29,7 @@ def question(number: int = 1, **fields: Any) -> GenerateCompletion:
     return GenerateCompletion(**{**wanted, **fields})
 
 
-async def asked(process: Process, command: GenerateCompletion) -> list[Any]:
+async def asked(process: Process, command: GenerateCompletion | SampleModel) -> list[Any]:
     """What the asker of a question that is taken is told in the end."""
     told: list[Any] = []
     subject = completion_deltas("org-1", command.completion_id)
@@ -139,7 +144,16 @@ async def test_questions_to_one_agent_leave_room_for_those_to_others() -> None:
     assert isinstance(refused, Rejected)
     assert refused.code == BUSY
     completions = process.handlers.completions.completions
-    assert completions.full(question(100, agent_id="agent-2"), "org-1") is None
+    unasked: Any = None
+    other = Question(
+        id="completion-100",
+        agent_id="agent-2",
+        org="org-1",
+        request=unasked,
+        answer=lambda _: {},
+        bytes=1,
+    )
+    assert completions.full(other) is None
     go_on.set()
     await ended(process)
     assert (completions.of_agent, completions.of_organisation, completions.bytes) == ({}, {}, 0)
@@ -178,3 +192,80 @@ async def test_nobody_is_asked_for_an_agent_or_a_model_that_is_not_there() -> No
     unknown = await process.tell(question(2, model="openai/nobody"), "completion-2")
     assert isinstance(unknown, Rejected)
     assert (unknown.code, "openai/nobody" in unknown.reason) == (NOT_FOUND, True)
+
+
+def sampling(number: int = 1, **fields: Any) -> SampleModel:
+    wanted: dict[str, Any] = {
+        "completion_id": f"completion-{number}",
+        "agent_id": AGENT,
+        "messages": [SampledMessage(role="user", content="Which colour?")],
+        "max_tokens": 50,
+        "stop_sequences": [],
+    }
+    return SampleModel(**{**wanted, **fields})
+
+
+async def test_an_mcp_server_has_the_model_of_an_agent_asked_as_it_wants() -> None:
+    """TOOL-14: messages, system prompt, temperature, the most tokens; nothing of the agent's."""
+    world = World()
+    await world.agent()
+    process, before = world.process("p-1", SAID), world.story()
+    messages = [
+        SampledMessage(role="user", content="Which colour?"),
+        SampledMessage(role="assistant", content="Of what?"),
+        SampledMessage(role="user", content=[{"type": "text", "text": "The sky."}]),
+    ]
+    wanted = {"messages": messages, "system_prompt": "Be brief.", "temperature": 0.1}
+    [told] = await asked(process, sampling(**wanted))
+    answer = told["completion"]
+    assert (answer["content"], answer["stop_reason"]) == ("Blue.", "endTurn")
+    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (7, 2)
+    [request] = process.model.asked
+    assert [one.role for one in request.messages] == ["system", "user", "assistant", "user"]
+    assert [one.content for one in request.messages][:3] == [
+        "Be brief.",
+        "Which colour?",
+        "Of what?",
+    ]
+    llm = request.config.llm_config
+    assert (llm.max_tokens, llm.temperature, llm.enable_reasoner) == (50, 0.1, False)
+    assert (request.tools, request.must_call) == ([], False)
+    assert world.story() == before
+
+
+async def test_an_answer_ends_before_a_stop_sequence_or_says_that_it_was_cut() -> None:
+    world = World()
+    await world.agent()
+    reply = ModelReply("One. Two; three.", [], "stop", Usage())
+    cut = ModelReply("One.", [], "length", Usage())
+    process = world.process("p-1", reply, reply, cut)
+    answers = [
+        (await asked(process, sampling(number, stop_sequences=stops)))[-1]["completion"]
+        for number, stops in enumerate(([";", " Two"], ["nowhere", ""], []))
+    ]
+    assert [(one["content"], one["stop_reason"]) for one in answers] == [
+        ("One.", "stopSequence"),
+        ("One. Two; three.", "endTurn"),
+        ("One.", "maxTokens"),
+    ]
+
+
+async def test_what_mcp_servers_ask_leaves_half_of_the_room_to_others() -> None:
+    world = World()
+    await world.agent()
+    go_on = asyncio.Event()
+
+    async def wait() -> ModelReply:
+        await go_on.wait()
+        return SAID
+
+    half = AGENT_COMPLETIONS_MAX // 2
+    process = world.process("p-1", *[wait] * (half + 1))
+    for number in range(half):
+        assert await process.tell(sampling(number), f"completion-{number}") == Accepted()
+    refused = await process.tell(sampling(99), "completion-99")
+    assert isinstance(refused, Rejected)
+    assert refused.code == BUSY
+    assert await process.tell(question(50), "completion-50") == Accepted()
+    go_on.set()
+    await ended(process)

@@ -36,6 +36,7 @@ from services.tools.adapters.mcp.ports import (
     McpResourceContent,
     McpServerConfig,
     McpTool,
+    Sampler,
 )
 from services.tools.adapters.mcp_server_queries import DueDiscovery
 from services.tools.adapters.tool_run_queries import OrphanedRun
@@ -43,6 +44,7 @@ from services.tools.engine.mcp_authorizations import McpAuthorizations
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
+from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.mcp_servers import McpServerHandlers
@@ -56,6 +58,7 @@ ORG, OTHER_ORG = "org-1", "org-2"
 SERVER = "mcp_server-aaaaaaaa-1111-4111-8111-111111111111"
 OTHER_SERVER = "mcp_server-bbbbbbbb-1111-4111-8111-111111111111"
 URL = "https://weather.example.com/mcp"
+TOKENS_MAX = 100
 OBJECT: JsonObject = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 type Behave = Callable[[], Awaitable[Any]]
@@ -72,6 +75,7 @@ class InMemoryMcpServer:
     broken: McpFailed | Behave | None = None
     lists: int = 0
     calls: list[tuple[str, JsonObject]] = field(default_factory=list)
+    samples: Callable[[Sampler], Awaitable[McpOutcome]] | None = None
 
     async def met(self) -> None:
         """Fail as it is told to."""
@@ -111,10 +115,18 @@ class InMemoryMcpConnections:
         return list(server.tools)
 
     async def call_tool(
-        self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
+        self,
+        config: McpServerConfig,
+        name: str,
+        arguments: JsonObject,
+        *,
+        seconds: float,
+        sampler: Sampler | None = None,
     ) -> McpOutcome:
         server = await self.met(config)
         server.calls.append((name, arguments))
+        if server.samples is not None and sampler is not None:
+            return await server.samples(sampler)
         return server.answer(name, arguments)
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
@@ -221,6 +233,7 @@ class McpWorld:
         self.sealer = Sealer([new_key()])
         self.connections = InMemoryMcpConnections()
         self.asked = 0
+        self.silence_seconds = 20.0
 
     def server(self, server_id: str = SERVER) -> dict[str, Any]:
         """The row of a server."""
@@ -261,10 +274,21 @@ class McpProcess:
         )
         self.discoveries = McpDiscoveries(self.ports)
         self.listings = McpListings(self.ports, McpAuthorizations(self.ports))
+        sampling = McpSampling(
+            SamplingPorts(
+                repository=self.repository,
+                bus=bus,
+                clock=world.clock,
+                ids=world.ids,
+                committed=lambda: None,
+                tokens_max=TOKENS_MAX,
+                silence_seconds=world.silence_seconds,
+            )
+        )
         runs = ToolRuns(
             ToolRunPorts(
                 repository=self.repository,
-                runners={ToolType.external_mcp: McpRunner(self.discoveries)},
+                runners={ToolType.external_mcp: McpRunner(self.discoveries, sampling)},
                 queries=queries,
                 bus=bus,
                 clock=world.clock,
@@ -304,13 +328,23 @@ class McpProcess:
         return reply
 
     async def call(
-        self, tool_id: str, org: str = ORG, *, seconds_max: float = 10.0, **arguments: Any
+        self,
+        tool_id: str,
+        org: str = ORG,
+        *,
+        seconds_max: float = 10.0,
+        agent_id: str = "",
+        **arguments: Any,
     ) -> dict[str, Any]:
         """The result of a call of a tool."""
         self.world.asked += 1
         call_id = f"tool_run-{self.world.asked}"
         command = RunTool(
-            tool_run_id=call_id, tool_id=tool_id, arguments=arguments, seconds_max=seconds_max
+            tool_run_id=call_id,
+            tool_id=tool_id,
+            arguments=arguments,
+            agent_id=agent_id,
+            seconds_max=seconds_max,
         )
         reply = await self.done(command, org)
         if isinstance(reply, Rejected):

@@ -95,6 +95,21 @@ async def test_what_is_declared_otherwise_is_changed_and_what_is_gone_goes(
     assert set(rows(process)) == {"mine"}
 
 
+async def test_a_declared_server_may_ask_models_as_long_as_the_file_says_so(
+    process: McpProcess, tmp_path: Path
+) -> None:
+    """TOOL-14: the switch is read again at each start."""
+    allowed = FILE.replace("headers", "sampling = true\nheaders", 1)
+    versions = []
+    for text in (FILE, allowed, allowed, FILE):
+        await started(process, text, tmp_path)
+        row = rows(process)["weather"]
+        assert row["sampling"] is (text == allowed)
+        versions.append(row["version"])
+    assert versions == [1, 2, 2, 3]
+    assert rows(process)["files"]["sampling"] is False
+
+
 async def test_a_declared_server_that_somebody_deleted_comes_back_with_the_next_start(
     process: McpProcess, tmp_path: Path
 ) -> None:

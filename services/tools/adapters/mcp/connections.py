@@ -34,6 +34,7 @@ from services.tools.adapters.mcp.ports import (
     McpServerConfig,
     McpTool,
     Renewed,
+    Sampler,
 )
 from services.tools.adapters.mcp.server_processes import ServerProcesses
 from services.tools.adapters.mcp.session_pool import PING_SECONDS_MAX, SessionPool
@@ -161,9 +162,16 @@ class SdkConnections:
         await self.listed(config, sessions.ping)
 
     async def call_tool(
-        self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
+        self,
+        config: McpServerConfig,
+        name: str,
+        arguments: JsonObject,
+        *,
+        seconds: float,
+        sampler: Sampler | None = None,
     ) -> McpOutcome:
-        """What a call came to, after `seconds` at the latest; it is not sent a second time."""
+        """What a call came to, after `seconds` at the latest; it is not sent a second time. A
+        server that may ask models is answered by the `sampler` meanwhile."""
         until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         requests = await self.module("requests")
         failures = await self.module("failures")
@@ -171,7 +179,7 @@ class SdkConnections:
             session = await self.session(config, until, breaker)
             try:
                 ask = requests.call_tool(name, arguments)
-                outcome: McpOutcome = await session.request(ask, self.left(until))
+                outcome: McpOutcome = await session.request(ask, self.left(until), sampler)
             except failures.AnsweredWithError as refusal:
                 outcome = requests.refused_call(failures.without_secrets(refusal, config))
             except McpFailed as failure:
@@ -199,7 +207,7 @@ class SdkConnections:
                     if failure.kind == "unreachable" and attempt < LIST_ATTEMPTS_MAX:
                         continue
                     if failure.kind == "timeout":
-                        self.pool.drop(config.id)
+                        self.pool.drop(config.session_id)
                     raise self.recorded(config, breaker, failure) from failure
                 breaker.succeeded()
                 return answer
@@ -266,7 +274,7 @@ class SdkConnections:
                 raise McpFailed("refused", why)
             return transports.stdio_transport(self.processes, command, config.env, session.end)
 
-        session = sessions.McpSession(transport, config.version)
+        session = sessions.McpSession(transport, config.version, samples=config.sampling)
         await session.open(seconds)
         return session
 
@@ -295,8 +303,8 @@ class SdkConnections:
         try:
             await session.ping(PING_SECONDS_MAX)
         except McpFailed:
-            if self.pool.sessions.get(config.id) is session:
-                self.pool.drop(config.id)
+            if self.pool.sessions.get(config.session_id) is session:
+                self.pool.drop(config.session_id)
             self.recorded(config, breaker, failure)
         else:
             breaker.succeeded()
@@ -333,7 +341,7 @@ class SdkConnections:
         return known[1].health() if known else McpHealth()
 
     async def forget(self, config_id: str) -> None:
-        """End the session and the breaker of a server that was changed or deleted."""
+        """End the sessions and the breaker of a server that was changed or deleted."""
         self.breakers.pop(config_id, None)
         await self.pool.forget(config_id)
 

@@ -20,27 +20,30 @@ from services.tools.adapters.mcp.ports import McpFailed
 UNASKED_MAX = 1_000
 UNASKED_SECONDS = 10.0
 GARBAGE_MAX = 50
-# What servers may ask of a client, and none is given: a model, a person, folders.
-REFUSED_REQUESTS = ("sampling/createMessage", "elicitation/create", "roots/list")
+# What servers may ask of a client, and are not given: a model (unless they may), a person, folders.
+SAMPLING = "sampling/createMessage"
+REFUSED_REQUESTS = frozenset({SAMPLING, "elicitation/create", "roots/list"})
 
 
 class CountedMessages:
     """A transport of the SDK whose messages are counted; `end` is told when there are too many,
-    `over` when there are no more."""
+    `over` when there are no more. Requests that are `refused` are counted by their method."""
 
     def __init__(
         self,
         transport: AbstractAsyncContextManager[TransportStreams],
         end: Callable[[McpFailed], None],
         over: Callable[[], None],
+        refused: frozenset[str] = REFUSED_REQUESTS,
     ) -> None:
         self.transport = transport
         self.end = end
         self.over = over
+        self.refused = refused
 
     async def __aenter__(self) -> TransportStreams:
         read, write = await self.transport.__aenter__()
-        return CountedStream(read, self.end, self.over), write
+        return CountedStream(read, self.end, self.over, self.refused), write
 
     async def __aexit__(
         self,
@@ -55,11 +58,16 @@ class CountedStream:
     """What comes from a server, counted."""
 
     def __init__(
-        self, stream: Any, end: Callable[[McpFailed], None], over: Callable[[], None]
+        self,
+        stream: Any,
+        end: Callable[[McpFailed], None],
+        over: Callable[[], None],
+        refused: frozenset[str],
     ) -> None:
         self.stream = stream
         self.end = end
         self.over = over
+        self.refused = refused
         self.loop = asyncio.get_running_loop()
         self.since = self.loop.time()
         self.unasked = 0
@@ -80,7 +88,7 @@ class CountedStream:
         elif isinstance(item.message, (JSONRPCNotification, JSONRPCRequest)):
             self.unasked += 1
             method = item.message.method
-            if method in REFUSED_REQUESTS:
+            if method in self.refused:
                 metrics.MCP_REQUESTS_REFUSED.labels(method).inc()
         if self.garbage > GARBAGE_MAX:
             words = f"it said more than {GARBAGE_MAX} things that are no MCP"

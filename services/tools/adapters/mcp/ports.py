@@ -23,7 +23,8 @@ type McpFailureKind = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
     """How a server is reached. `headers` are complete and readable, the one that authenticates
-    among them: keep them out of logs. `version` is greater after each change of the rest."""
+    among them: keep them out of logs. `version` is greater after each change of the rest. One that
+    may ask models (`sampling`) has a session for each agent: `agent_id` says whose is wanted."""
 
     id: str
     org: str
@@ -36,6 +37,13 @@ class McpServerConfig:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     grant: str = field(default="", repr=False)  # of a person, as JSON; with its tokens
+    sampling: bool = False
+    agent_id: str = ""
+
+    @property
+    def session_id(self) -> str:
+        """Which session of a process is meant."""
+        return f"{self.id}/{self.agent_id}" if self.agent_id else self.id
 
 
 type Keep = Callable[[str], Awaitable[None]]
@@ -136,6 +144,59 @@ class McpHealth:
     open_until: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingMessage:
+    """A message that a server wants a model to be shown: text, or V1 content parts."""
+
+    role: Literal["user", "assistant"]
+    content: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingRequest:
+    """What a server wants to know of a model, within the bounds of the implementation."""
+
+    messages: tuple[SamplingMessage, ...]
+    max_tokens: int
+    system_prompt: str | None = None
+    temperature: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingAnswer:
+    """What the model said, and why it stopped: `endTurn`, `stopSequence` or `maxTokens`."""
+
+    text: str
+    model: str
+    stop_reason: str
+
+
+type SamplingOutcome = Literal[
+    "answered",
+    "outside_of_a_call",
+    "unsupported",
+    "no_agent",
+    "too_many",
+    "too_large",
+    "failed",
+    "abandoned",
+]
+
+
+class SamplingRefused(Exception):
+    """A server gets no answer of a model; it may read the `words`."""
+
+    def __init__(self, outcome: SamplingOutcome, words: str) -> None:
+        super().__init__(words)
+        self.outcome: SamplingOutcome = outcome
+        self.words = words
+
+
+# Raises SamplingRefused. It is cancelled when the call is over in which a server asks.
+type Sampler = Callable[[SamplingRequest], Awaitable[SamplingAnswer]]
+
+
 class McpFailed(Exception):
     """A server could not be asked, or gave no usable answer; `words` tell a person why and hold no
     secret. `may_have_taken_effect` says that a call had been sent when it failed."""
@@ -177,9 +238,16 @@ class McpConnections(Protocol):
         ...
 
     async def call_tool(
-        self, config: McpServerConfig, name: str, arguments: JsonObject, *, seconds: float
+        self,
+        config: McpServerConfig,
+        name: str,
+        arguments: JsonObject,
+        *,
+        seconds: float,
+        sampler: Sampler | None = None,
     ) -> McpOutcome:
-        """What a call came to, after `seconds` at the latest; it is not sent a second time."""
+        """What a call came to, after `seconds` at the latest; it is not sent a second time. A
+        server that may ask models is answered by the `sampler` meanwhile."""
         ...
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:

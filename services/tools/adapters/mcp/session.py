@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
@@ -15,9 +15,14 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import CONNECTION_CLOSED
 
 from libs.contracts.version import HEELER_VERSION
-from services.tools.adapters.mcp.counted_messages import CountedMessages
+from services.tools.adapters.mcp.counted_messages import (
+    REFUSED_REQUESTS,
+    SAMPLING,
+    CountedMessages,
+)
 from services.tools.adapters.mcp.failures import failed
-from services.tools.adapters.mcp.ports import McpFailed
+from services.tools.adapters.mcp.ports import McpFailed, Sampler
+from services.tools.adapters.mcp.sampling import SessionSampling
 
 # How long a session may take to end by itself, and how often it is told.
 END_SECONDS_MAX = 2.0
@@ -30,15 +35,19 @@ CLIENT = mcp_types.Implementation(name="heeler", version=HEELER_VERSION)
 
 
 class McpSession:
-    """A session; `open` it first. `used_at` and `requests` say who may end it."""
+    """A session; `open` it first. `used_at` and `requests` say who may end it. Where the server may
+    ask models (`samples`) it is told so, and answered while a tool is called."""
 
     def __init__(
         self,
         transport: Callable[[McpSession], AbstractAsyncContextManager[TransportStreams]],
         version: int,
+        *,
+        samples: bool = False,
     ) -> None:
         self.transport = transport
         self.version = version
+        self.sampling = SessionSampling() if samples else None
         self.client: Client | None = None
         self.requests = 0
         self.used_at = 0.0
@@ -70,8 +79,12 @@ class McpSession:
     async def hold(self) -> None:
         """Hold the session open until it is to end, or ends by itself."""
         try:
-            counted = CountedMessages(self.transport(self), self.end, self.ending.set)
-            async with Client(counted, client_info=CLIENT, cache=None) as client:
+            refused = REFUSED_REQUESTS - {SAMPLING} if self.sampling else REFUSED_REQUESTS
+            counted = CountedMessages(self.transport(self), self.end, self.ending.set, refused)
+            answer = self.sampling.answer if self.sampling else None
+            async with Client(
+                counted, client_info=CLIENT, cache=None, sampling_callback=answer
+            ) as client:
                 self.client = client
                 self.opened.set()
                 await self.ending.wait()
@@ -99,9 +112,23 @@ class McpSession:
         """Whether it can be asked."""
         return self.opened.is_set() and not self.ending.is_set() and not self.closed.is_set()
 
-    async def request[T](self, ask: Callable[[Client], Awaitable[T]], seconds: float) -> T:
+    async def request[T](
+        self,
+        ask: Callable[[Client], Coroutine[Any, Any, T]],
+        seconds: float,
+        sampler: Sampler | None = None,
+    ) -> T:
         """What the server answers, within so many seconds, whatever the SDK waits for. Raises
         McpFailed."""
+        if sampler is None or self.sampling is None:
+            return await self.requested(ask, seconds)
+        with self.sampling.during(sampler):
+            return await self.requested(ask, seconds)
+
+    async def requested[T](
+        self, ask: Callable[[Client], Coroutine[Any, Any, T]], seconds: float
+    ) -> T:
+        """The same, whatever the server may ask meanwhile."""
         assert self.client is not None
         self.status = None
         asked = asyncio.ensure_future(ask(self.client))

@@ -48,8 +48,8 @@ class Session(Protocol):
 
 
 class SessionPool[S: Session]:
-    """Sessions by the id of their server; `connect` opens one within so many seconds, or raises
-    McpFailed."""
+    """Sessions by their id, which is that of their server or begins with it; `connect` opens one
+    within so many seconds, or raises McpFailed."""
 
     def __init__(self, connect: Callable[[McpServerConfig, float], Coroutine[Any, Any, S]]) -> None:
         self.connect = connect
@@ -67,12 +67,13 @@ class SessionPool[S: Session]:
         """A session that can be asked now. Raises McpFailed after so many seconds at the latest."""
         if self.closed:
             raise McpFailed("unreachable", "this process is being stopped")
-        held = self.sessions.get(config.id)
+        session_id = config.session_id
+        held = self.sessions.get(session_id)
         if held is not None and held.version >= config.version and await self.trusted(held):
             return self.touched(config, held)
-        if held is not None and self.sessions.get(config.id) is held:
-            self.drop(config.id)
-        key = (config.id, config.version)
+        if held is not None and self.sessions.get(session_id) is held:
+            self.drop(session_id)
+        key = (session_id, config.version)
         opening = self.opening.get(key)
         if opening is None:
             opening = self.opening[key] = asyncio.create_task(self.open(config, seconds))
@@ -100,8 +101,8 @@ class SessionPool[S: Session]:
     def touched(self, config: McpServerConfig, session: S) -> S:
         """The same session, used now."""
         session.used_at = self.loop.time()
-        if self.sessions.get(config.id) is session:
-            self.sessions.move_to_end(config.id)
+        if self.sessions.get(config.session_id) is session:
+            self.sessions.move_to_end(config.session_id)
         return session
 
     async def open(self, config: McpServerConfig, seconds: float) -> S:
@@ -115,7 +116,7 @@ class SessionPool[S: Session]:
                 left = until - self.loop.time()
                 if failure.kind not in WORTH_ANOTHER_ATTEMPT or pause is None or left < pause * 2:
                     raise
-                self.reasons[config.id, config.version] = failure
+                self.reasons[config.session_id, config.version] = failure
                 await asyncio.sleep(pause * random.uniform(0.75, 1.25))
                 continue
             self.keep(config, session)
@@ -124,14 +125,15 @@ class SessionPool[S: Session]:
 
     def keep(self, config: McpServerConfig, session: S) -> None:
         """Hold a session open for others, too."""
-        self.drop(config.id)
+        self.drop(config.session_id)
         while len(self.sessions) >= SESSIONS_MAX:
             idle = next((one for one, held in self.sessions.items() if not held.requests), None)
             if idle is None:
                 break
             self.drop(idle)
         session.used_at = self.loop.time()
-        self.sessions[config.id], self.kinds[config.id] = session, config.transport
+        self.sessions[config.session_id] = session
+        self.kinds[config.session_id] = config.transport
         metrics.MCP_SESSIONS.set(len(self.sessions))
         if self.sweeping is None or self.sweeping.done():
             self.sweeping = asyncio.create_task(self.sweep())
@@ -144,10 +146,10 @@ class SessionPool[S: Session]:
         if not task.cancelled():
             task.exception()
 
-    def drop(self, config_id: str) -> None:
+    def drop(self, session_id: str) -> None:
         """Use a session no more, and end it aside."""
-        session = self.sessions.pop(config_id, None)
-        self.kinds.pop(config_id, None)
+        session = self.sessions.pop(session_id, None)
+        self.kinds.pop(session_id, None)
         metrics.MCP_SESSIONS.set(len(self.sessions))
         if session is not None:
             self.aside(session.close())
@@ -163,28 +165,32 @@ class SessionPool[S: Session]:
         while self.sessions:
             await asyncio.sleep(SWEEP_SECONDS)
             now = self.loop.time()
-            for config_id, session in list(self.sessions.items()):
+            for session_id, session in list(self.sessions.items()):
                 idle = not session.requests and (
-                    now - session.used_at > IDLE_SECONDS_MAX[self.kinds[config_id]]
+                    now - session.used_at > IDLE_SECONDS_MAX[self.kinds[session_id]]
                 )
                 if idle or not session.living:
-                    self.drop(config_id)
+                    self.drop(session_id)
 
     async def forget(self, config_id: str) -> None:
-        """End the session with a server, and what is on its way to become one."""
-        opening = [task for key, task in self.opening.items() if key[0] == config_id]
+        """End the sessions with a server, and what is on its way to become one."""
+        opening = [task for key, task in self.opening.items() if is_of(key[0], config_id)]
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
-        session = self.sessions.pop(config_id, None)
-        if session is not None:
-            await session.close()
+        ending = [one for one in self.sessions if is_of(one, config_id)]
+        await asyncio.gather(*(self.sessions.pop(one).close() for one in ending))
 
     async def close(self) -> None:
         """End all of them."""
         self.closed = True
         if self.sweeping is not None:
             self.sweeping.cancel()
-        for config_id in {*self.sessions, *(key[0] for key in self.opening)}:
-            self.aside(self.forget(config_id))
+        for session_id in {*self.sessions, *(key[0] for key in self.opening)}:
+            self.aside(self.forget(session_id))
         await asyncio.gather(*self.asides, return_exceptions=True)
+
+
+def is_of(session_id: str, config_id: str) -> bool:
+    """Whether a session is one with a server."""
+    return session_id == config_id or session_id.startswith(f"{config_id}/")

@@ -1,0 +1,231 @@
+"""Let MCP servers ask the model of the agent that calls their tool, within bounds.
+
+The agent service asks it, and tells the answer; each question that it takes is recorded as a part
+of the call, with the tokens that the answer took, before the server is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from libs.bus.fair_places import NoPlace, Places
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
+from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
+from libs.contracts.one_off_completions import (
+    SILENCE_SECONDS_MAX,
+    SampledMessage,
+    SampleModel,
+    completion_deltas,
+)
+from libs.contracts.tool_runs import RunTool, SamplingUsage
+from libs.eventstore.ports import StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import Repository
+from services.tools.adapters.mcp.ports import SamplingAnswer, SamplingRefused, SamplingRequest
+from services.tools.domain.tool_run import ToolRun
+
+log = logging.getLogger(__name__)
+
+# In the course of one call.
+REQUESTS_MAX = 5
+# At once in one process; of one organisation, and of one agent.
+PLACES = 16
+ORGANISATION_PLACES_MAX = 12
+AGENT_PLACES_MAX = 2
+BUSY_SECONDS = 0.5
+STORE_RETRY_SECONDS = 1.0
+REASON_CHARS_MAX = 1_000
+
+NO_AGENT = "No agent has called this tool, so there is no model to ask"
+LOST = "The server that asks models did not answer"
+
+
+def places() -> Places:
+    """Who may have a model asked at once in a process."""
+    return Places(
+        PLACES,
+        of_organisation_max=ORGANISATION_PLACES_MAX,
+        of_agent_max=AGENT_PLACES_MAX,
+        users="MCP servers",
+        thing="model",
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class SamplingPorts:
+    """What is needed to have models asked. `committed` is called after each commit; `tokens_max`
+    bounds each answer."""
+
+    repository: Repository
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    committed: Callable[[], None]
+    tokens_max: int
+    silence_seconds: float = SILENCE_SECONDS_MAX
+    places: Places = field(default_factory=places)
+
+
+class McpSampling:
+    """What the servers of one process ask of models."""
+
+    def __init__(self, ports: SamplingPorts) -> None:
+        self.ports = ports
+
+    def of(self, command: RunTool, org: str) -> CallSampling:
+        """What may be asked in the course of a call."""
+        return CallSampling(self.ports, command, org)
+
+
+class NoAnswer(Exception):
+    """There is none: `words` are for the server, `reason` is for whoever reads the log."""
+
+    def __init__(self, words: str, reason: str = "") -> None:
+        super().__init__(words)
+        self.words = words
+        self.reason = reason or words
+
+
+class CallSampling:
+    """What a server asks in the course of one call. `usage` is what that took so far."""
+
+    def __init__(self, ports: SamplingPorts, command: RunTool, org: str) -> None:
+        self.ports = ports
+        self.command = command
+        self.org = org
+        self.usage = SamplingUsage()
+
+    async def answer(self, request: SamplingRequest) -> SamplingAnswer:
+        """What the agent's model says. Raises SamplingRefused; cancelled with the call."""
+        if not self.command.agent_id:
+            raise SamplingRefused("no_agent", NO_AGENT)
+        if self.usage.requests >= REQUESTS_MAX:
+            words = f"In one call of a tool a model is asked {REQUESTS_MAX} times at most"
+            raise SamplingRefused("too_many", words)
+        self.use(requests=1)
+        try:
+            async with self.ports.places.hold(self.org, self.command.agent_id):
+                return await self.asked(request)
+        except NoPlace as full:
+            raise SamplingRefused("failed", full.reason) from None
+
+    async def asked(self, request: SamplingRequest) -> SamplingAnswer:
+        """Ask, as soon as the agent service has room, and record what came of it."""
+        since = self.ports.clock.monotonic()
+        question = self.question(request)
+        fields: JsonObject = {"completion_id": question.completion_id}
+        try:
+            told = await self.completion(question)
+        except NoAnswer as none:
+            fields |= {"outcome": "failed", "reason": none.reason[:REASON_CHARS_MAX]}
+            raise SamplingRefused("failed", none.words) from None
+        else:
+            usage = told["usage"]
+            tokens = {name: usage[name] for name in ("prompt_tokens", "completion_tokens")}
+            self.use(**tokens)
+            fields |= {"outcome": "answered", "model": told["model"], **tokens}
+            return SamplingAnswer(
+                text=told["content"], model=told["model"], stop_reason=told["stop_reason"]
+            )
+        finally:
+            if "outcome" in fields:
+                await self.record({**fields, "seconds": self.ports.clock.monotonic() - since})
+
+    def question(self, request: SamplingRequest) -> SampleModel:
+        """What the agent service is sent."""
+        return SampleModel(
+            completion_id=self.ports.ids.new("completion"),
+            agent_id=self.command.agent_id,
+            messages=[
+                SampledMessage(role=one.role, content=one.content) for one in request.messages
+            ],
+            system_prompt=request.system_prompt,
+            max_tokens=min(request.max_tokens, self.ports.tokens_max),
+            temperature=request.temperature,
+            stop_sequences=[*request.stop_sequences],
+        )
+
+    async def completion(self, question: SampleModel) -> dict[str, Any]:
+        """The answer. Where there is no room for the question it is asked a little later. Raises
+        NoAnswer."""
+        while True:
+            told = await self.told(question)
+            if told is not None:
+                return told
+            await self.ports.clock.sleep(BUSY_SECONDS)
+            question = question.model_copy(
+                update={"completion_id": self.ports.ids.new("completion")}
+            )
+
+    async def told(self, question: SampleModel) -> dict[str, Any] | None:
+        """The answer, and None where there is no room for the question. Raises NoAnswer."""
+        heard: asyncio.Queue[bytes] = asyncio.Queue()
+        subscription = await self.ports.bus.subscribe_deltas(
+            completion_deltas(self.org, question.completion_id),
+            lambda _, payload: heard.put_nowait(payload),
+        )
+        try:
+            caused_by = self.command.tool_run_id
+            context = Context(question.completion_id, org=self.org, causation_id=caused_by)
+            reply = await self.ports.bus.request(question, context)
+            if isinstance(reply, Rejected):
+                if reply.code == BUSY:
+                    return None
+                raise NoAnswer("The model of the agent cannot be asked", reply.reason)
+            return await self.ended(heard)
+        except BusUnavailable:
+            raise NoAnswer(LOST) from None
+        finally:
+            await subscription.end()
+
+    async def ended(self, heard: asyncio.Queue[bytes]) -> dict[str, Any] | None:
+        """What is told in the end. Raises NoAnswer, also where nothing is told any more."""
+        while True:
+            try:
+                async with asyncio.timeout(self.ports.silence_seconds):
+                    told: dict[str, Any] = from_json(await heard.get())
+            except TimeoutError:
+                raise NoAnswer(LOST) from None
+            if "completion" in told:
+                return dict(told["completion"])
+            if problem := told.get("problem"):
+                if problem.get("busy"):
+                    return None
+                # What a provider says is not for a foreign server: it may name accounts and keys.
+                kind = problem.get("error_type") or "lost"
+                words = f"The model of the agent gave no answer ({kind})"
+                raise NoAnswer(words, f"{problem['message']} {problem.get('detail') or ''}".strip())
+
+    def use(self, *, requests: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+        """Count what was used."""
+        used = self.usage
+        self.usage = SamplingUsage(
+            requests=used.requests + requests,
+            prompt_tokens=used.prompt_tokens + prompt_tokens,
+            completion_tokens=used.completion_tokens + completion_tokens,
+        )
+
+    async def record(self, answer: JsonObject) -> None:
+        """Make it durable what came of a question, however long the store is away; at the longest
+        until the call is over."""
+        command, ports = self.command, self.ports
+        context = Context(ports.ids.new("sampled"), org=self.org, causation_id=command.tool_run_id)
+        while True:
+            work = ports.repository.work(context)
+            try:
+                call = await work.load(ToolRun, command.tool_run_id)
+                call.sampled(answer, at=ports.clock.now())
+                await work.commit()
+            except VersionConflict:
+                continue
+            except StoreUnavailable as outage:
+                log.warning("%s waits for the store: %s", command.tool_run_id, outage)
+                await ports.clock.sleep(STORE_RETRY_SECONDS)
+                continue
+            ports.committed()
+            return

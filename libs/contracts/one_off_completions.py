@@ -35,6 +35,26 @@ class GenerateCompletion(Command):
         return self.completion_id
 
 
+class AskModel(Command):
+    """Ask a model of the organisation a single question, without any agent.
+
+    It is accepted when the model is about to be asked; with `response_schema` the answer is JSON of
+    that form."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "completion.ask"
+    completion_id: str
+    model: str
+    prompt: str
+    system_prompt: str | None = None
+    response_schema: JsonObject | None = None
+
+    @property
+    def target(self) -> str:
+        """Each question is one of its own."""
+        return self.completion_id
+
+
 class SampledMessage(Value):
     """A message that a model is shown: text, or V1 content parts of text and images."""
 
@@ -66,6 +86,7 @@ class SampleModel(Command):
 
 def completion_deltas(org: str, completion_id: str) -> str:
     """The subject of what an asker is told: `{}` while the model is asked; then a `completion`
-    (content, model, usage, and for an MCP server why it stopped), or the `problem` why there is
-    none, which is `lost` where the server has given up."""
+    (content, model, usage; for an MCP server why it stopped; else what was `said` besides an answer
+    that has a form), or the `problem` why there is none, which is `lost` where the server has given
+    up."""
     return delta_subject(SERVICE, "completion", "progress", org, completion_id)

@@ -144,7 +144,12 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
-from libs.contracts.one_off_completions import GenerateCompletion, SampledMessage, SampleModel
+from libs.contracts.one_off_completions import (
+    AskModel,
+    GenerateCompletion,
+    SampledMessage,
+    SampleModel,
+)
 from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.sandbox_configs import (
@@ -492,6 +497,12 @@ COMMANDS: list[Command] = [
         agent_id=AGENT,
         prompt="Which colour has the sky?",
         response_schema={"type": "object", "properties": {"colour": {"type": "string"}}},
+    ),
+    AskModel(
+        completion_id="completion-3",
+        model="openai/gpt-4o",
+        prompt="Write a tool that rolls dice.",
+        response_schema={"type": "object", "properties": {"source_code": {"type": "string"}}},
     ),
     SampleModel(
         completion_id="completion-2",

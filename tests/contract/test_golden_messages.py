@@ -61,6 +61,7 @@ SUBJECTS = {
     "PreviewModelRequest": f"agent.command.model_request.preview.org-1.{CONVERSATION}",
     "ClearContext": f"agent.command.context.clear.org-1.{CONVERSATION}",
     "GenerateCompletion": "agent.command.completion.generate.org-1.completion-1",
+    "AskModel": "agent.command.completion.ask.org-1.completion-3",
     "SampleModel": "agent.command.completion.sample.org-1.completion-2",
     "CreateBlocks": f"memory.command.blocks.create.org-1.{BLOCK}",
     "UpdateBlock": f"memory.command.block.update.org-1.{BLOCK}",

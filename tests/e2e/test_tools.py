@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from letta_client import ConflictError, Letta, NotFoundError
 
 from libs.contracts.base_tools.catalogue import BASE_TOOLS
-from tests.e2e.asking import is_id, unique
+from tests.e2e.asking import MODEL, is_id, unique
 
 SOURCE = '''
 def {name}(sides: int, times: int = 1) -> str:
@@ -254,3 +255,93 @@ def test_what_is_no_tool_is_refused_with_the_field_and_the_fix(
     for method in ("PATCH", "DELETE"):
         answer = http.request(method, f"/v1/tools/{base}", json={"tags": ["mine"]})
         assert (answer.status_code, "comes with the server" in answer.text) == (400, True)
+
+
+WRITTEN = '''def {name}(sides: int) -> int:
+    """Roll a die.
+
+    Args:
+        sides: how many sides it has
+    """
+    import dice
+
+    return dice.roll(sides)
+'''
+
+
+def writes(answer: Any) -> str:
+    """A prompt for which the scripted model answers so."""
+    return f"It rolls dice. CALL:structured_output:{json.dumps(answer)}"
+
+
+@pytest.mark.operation("POST /v1/tools/generate-tool")
+def test_a_model_writes_a_tool_that_is_shown_and_not_stored(
+    letta: Letta, http: httpx.Client, name: str
+) -> None:
+    """API-12: by the handle of a model; the schema follows from the source, which is not run."""
+    source = WRITTEN.format(name=name)
+    answer = {
+        "source_code": source,
+        "sample_args": {"sides": 6},
+        "pip_requirements": [{"name": "dice", "version": "4.0"}],
+    }
+    body = {
+        "tool_name": name,
+        "prompt": writes(answer),
+        "handle": MODEL,
+        "starter_code": f"def {name}(): ...",
+        "validation_errors": ["no docstring"],
+    }
+    path = "/v1/tools/generate-tool"
+    written = letta.post(path, body=body, cast_to=dict[str, Any])
+    tool = written["tool"]
+    assert (tool["name"], tool["source_code"]) == (name, source)
+    assert tool["json_schema"]["parameters"]["properties"]["sides"]["type"] == "integer"
+    assert tool["description"] == "Roll a die."
+    assert tool["pip_requirements"] == [{"name": "dice", "version": "4.0"}]
+    assert (written["sample_args"], written["response"]) == ({"sides": 6}, "")
+    assert http.get("/v1/tools/count", params={"search": name}).json() == 0
+    made = letta.tools.create(source_code=tool["source_code"])
+    assert made.name == name, "it can be stored as it is"
+    letta.tools.delete(str(made.id))
+
+
+@pytest.mark.operation("POST /v1/tools/generate-tool")
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"source_code": "def broken(:", "sample_args": {}}, "invalid syntax"),
+        ({"source_code": WRITTEN.format(name="other"), "sample_args": {}}, "`other`"),
+        ({"source_code": "x = 1", "sample_args": {}}, "no function"),
+        ({"source_code": "x = 1", "sample_args": "none"}, "`sample_args`"),
+        ({"sample_args": {}}, "`source_code`"),
+    ],
+    ids=["syntax", "name", "function", "arguments", "source"],
+)
+def test_what_a_model_writes_that_is_no_tool_is_a_502_that_says_why(
+    http: httpx.Client, name: str, answer: dict[str, Any], why: str
+) -> None:
+    body = {"tool_name": name, "prompt": writes(answer), "handle": MODEL, "validation_errors": []}
+    refused = http.post("/v1/tools/generate-tool", json=body)
+    assert (refused.status_code, why in refused.json()["detail"]) == (502, True), refused.text
+    assert refused.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.operation("POST /v1/tools/generate-tool")
+def test_a_tool_is_written_by_a_model_that_is_there_for_a_request_that_says_what(
+    http: httpx.Client, name: str
+) -> None:
+    path, body = "/v1/tools/generate-tool", {"prompt": "FAIL:401", "validation_errors": []}
+    asked = {**body, "tool_name": name}
+    failed = http.post(path, json={**asked, "handle": MODEL})
+    assert (failed.status_code, "LLM provider error" in failed.text) == (502, True)
+    unknown = http.post(path, json={**asked, "handle": "openai/nobody"})
+    assert (unknown.status_code, "openai/nobody" in unknown.text) == (404, True)
+    for wrong in (
+        {**asked, "prompt": " "},
+        {**asked, "tool_name": "no name"},
+        {**asked, "starter_code": "x" * 200_001},
+        {**asked, "validation_errors": None},
+        body,
+    ):
+        assert http.post(path, json=wrong).status_code == 422

@@ -16,7 +16,7 @@ from libs.contracts.letta.conversations import (
     UpdateConversation,
 )
 from libs.contracts.letta.folders import FolderCreate, FolderUpdate
-from libs.contracts.letta.generate_requests import GenerateRequest
+from libs.contracts.letta.generate_requests import GenerateRequest, GenerateToolInput
 from libs.contracts.letta.mcp_servers import (
     CreateMCPServerRequest,
     MCPToolExecuteRequest,
@@ -86,6 +86,7 @@ __all__ = [
     "FolderUpdate",
     "GenerateRequest",
     "GenerateSchemaRequest",
+    "GenerateToolInput",
     "LLMConfig",
     "LettaAsyncRequest",
     "LettaBatchRequest",

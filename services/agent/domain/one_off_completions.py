@@ -11,7 +11,7 @@ from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.message_responses import Usage, usage_statistics
 from libs.contracts.letta.model_requests import LLMConfig
-from libs.contracts.one_off_completions import GenerateCompletion, SampleModel
+from libs.contracts.one_off_completions import AskModel, GenerateCompletion, SampleModel
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
 
@@ -21,8 +21,13 @@ DEFAULT_SYSTEM = "You are a helpful assistant."
 CONTENT_BYTES_MAX = 4 << 20
 
 
+def without_agent(llm: LLMConfig, *, at: datetime) -> AgentConfig:
+    """How a model is set up that is asked for nobody."""
+    return AgentConfig(id="", name="", system="", llm_config=llm, created_at=at, updated_at=at)
+
+
 def completion_request(
-    command: GenerateCompletion, config: AgentConfig, llm: LLMConfig, *, at: datetime
+    command: GenerateCompletion | AskModel, config: AgentConfig, llm: LLMConfig, *, at: datetime
 ) -> ModelRequest:
     """The question as a model is asked it: nothing of the agent but how its model is set up."""
     schema = command.response_schema
@@ -54,7 +59,7 @@ def answer_tool(schema: JsonObject) -> JsonObject:
 
 
 def completion_of(
-    command: GenerateCompletion, reply: ModelReply, model: str
+    command: GenerateCompletion | AskModel, reply: ModelReply, model: str
 ) -> JsonObject | Failure:
     """What the asker gets, or why it gets nothing."""
     calls = reply.tool_calls if command.response_schema else []
@@ -62,7 +67,8 @@ def completion_of(
     if command.response_schema and not is_object(content):
         why = "was cut short" if reply.finish_reason == "length" else "is no JSON object"
         return Failure("llm_error", f"The answer of {model} {why}, so it has not the wanted form")
-    return answered(content, reply, model)
+    told = answered(content, reply, model)
+    return told if isinstance(told, Failure) or not calls else {**told, "said": reply.text}
 
 
 def answered(content: str, reply: ModelReply, model: str) -> JsonObject | Failure:

@@ -40,8 +40,9 @@ LOST: JsonObject = {"problem": {"message": "The server is being stopped: try aga
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One thing that a model is asked. `answer` reads its reply, `bytes` is what the question keeps
-    in memory, and `share` how much of the room there is for questions of its kind."""
+    """One thing that a model is asked; those without an agent are taken as one agent's. `answer`
+    reads its reply, `bytes` is what the question keeps in memory, and `share` how much of the room
+    there is for questions of its kind."""
 
     id: str
     agent_id: str
@@ -69,7 +70,8 @@ class Completions:
         """The refusal of a question for which there is no room."""
         agent, org, share = question.agent_id, question.org, question.share
         if self.of_agent[agent] >= AGENT_COMPLETIONS_MAX * share:
-            return busy(f"{self.of_agent[agent]} questions to {agent} are asked")
+            asked_of = agent or "models without an agent"
+            return busy(f"{self.of_agent[agent]} questions to {asked_of} are asked")
         if self.of_organisation[org] >= ORGANISATION_COMPLETIONS_MAX * share:
             return busy(f"{self.of_organisation[org]} questions of this organisation are asked")
         all_places = len(self.tasks) >= PROCESS_COMPLETIONS_MAX * share

@@ -8,8 +8,9 @@ from pydantic_core import to_json
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_requests import LLMConfig
-from libs.contracts.one_off_completions import GenerateCompletion, SampleModel
+from libs.contracts.one_off_completions import AskModel, GenerateCompletion, SampleModel
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, missing
 from services.agent.domain.one_off_completions import (
@@ -17,6 +18,7 @@ from services.agent.domain.one_off_completions import (
     completion_request,
     sampled_of,
     sampling_request,
+    without_agent,
 )
 from services.agent.engine.one_off_completions import SAMPLING_SHARE, Completions, Question
 from services.agent.handlers.ports import HandlerPorts
@@ -34,7 +36,11 @@ class CompletionHandlers:
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {GenerateCompletion: self.generate, SampleModel: self.sample}
+        return {
+            GenerateCompletion: self.generate,
+            AskModel: self.ask,
+            SampleModel: self.sample,
+        }
 
     async def generate(self, command: GenerateCompletion, work: UnitOfWork) -> Accepted | Rejected:
         """Take a question, and ask it once that is durable: a copy of it is not asked again."""
@@ -45,9 +51,27 @@ class CompletionHandlers:
         llm = config.llm_config if not command.model else await handles.llm(command.model)
         if isinstance(llm, Rejected):
             return llm
+        return await self.generated(command, config, llm, work)
+
+    async def ask(self, command: AskModel, work: UnitOfWork) -> Accepted | Rejected:
+        """Take a question that no agent has anything to do with, likewise."""
+        llm = await self.ports.handles.llm(command.model)
+        if isinstance(llm, Rejected):
+            return llm
+        config = without_agent(llm, at=self.ports.clock.now())
+        return await self.generated(command, config, llm, work)
+
+    async def generated(
+        self,
+        command: GenerateCompletion | AskModel,
+        config: AgentConfig,
+        llm: LLMConfig,
+        work: UnitOfWork,
+    ) -> Accepted | Rejected:
+        """Take a question of the api."""
         question = Question(
             id=command.completion_id,
-            agent_id=agent.id,
+            agent_id=config.id,
             org=work.context.org,
             request=completion_request(command, config, llm, at=self.ports.clock.now()),
             answer=lambda reply: completion_of(command, reply, llm.model),

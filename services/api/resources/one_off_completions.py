@@ -1,4 +1,4 @@
-"""A single question to an agent's model: nothing of its memory goes in, and nothing is kept."""
+"""A single question to a model: nothing of an agent's memory goes in, and nothing is kept."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.one_off_completions import (
     SILENCE_SECONDS_MAX,
+    AskModel,
     GenerateCompletion,
     completion_deltas,
 )
@@ -45,6 +46,13 @@ async def generate_completion(request: AnyRequest, agent_id: str) -> Response[by
         model=asked.override_model,
         response_schema=asked.response_schema,
     )
+    told = await completion(request, command)
+    return raw(to_json({name: told[name] for name in ("content", "model", "usage")}))
+
+
+async def completion(request: AnyRequest, command: GenerateCompletion | AskModel) -> JsonObject:
+    """What the model said; raises the answer that its failure is."""
+    api = api_of(request)
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     subscription = await api.bus.subscribe_deltas(
         completion_deltas(ORG, command.completion_id),
@@ -53,7 +61,7 @@ async def generate_completion(request: AnyRequest, agent_id: str) -> Response[by
     try:
         await api.send(request, command, message_id=command.completion_id, keyed=False)
         end_turn(request.scope["state"])  # a model may take long
-        return raw(to_json(await answer(request, heard)))
+        return await answer(request, heard)
     finally:
         await subscription.end()
 

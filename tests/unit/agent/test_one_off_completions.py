@@ -9,6 +9,7 @@ from typing import Any
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.conversation import ToolCall, Usage
 from libs.contracts.one_off_completions import (
+    AskModel,
     GenerateCompletion,
     SampledMessage,
     SampleModel,
@@ -29,7 +30,9 @@ def question(number: int = 1, **fields: Any) -> GenerateCompletion:
     return GenerateCompletion(**{**wanted, **fields})
 
 
-async def asked(process: Process, command: GenerateCompletion | SampleModel) -> list[Any]:
+async def asked(
+    process: Process, command: GenerateCompletion | AskModel | SampleModel
+) -> list[Any]:
     """What the asker of a question that is taken is told in the end."""
     told: list[Any] = []
     subject = completion_deltas("org-1", command.completion_id)
@@ -269,3 +272,26 @@ async def test_what_mcp_servers_ask_leaves_half_of_the_room_to_others() -> None:
     assert await process.tell(question(50), "completion-50") == Accepted()
     go_on.set()
     await ended(process)
+
+
+async def test_a_model_of_the_organisation_is_asked_without_an_agent() -> None:
+    """API-12: what a tool is written by; its words stand beside the answer."""
+    world = World()
+    call = ToolCall(id="call-1", name="structured_output", arguments='{"colour": "blue"}')
+    reply = ModelReply("Here it is.", [call], "tool_calls", Usage())
+    process = world.process("p-1", reply)
+    command = AskModel(
+        completion_id="completion-1",
+        model=str(LLM.handle),
+        prompt="Which colour?",
+        response_schema=SCHEMA,
+    )
+    [told] = await asked(process, command)
+    answer = told["completion"]
+    assert (answer["content"], answer["said"]) == ('{"colour": "blue"}', "Here it is.")
+    [request] = process.model.asked
+    assert (request.config.id, request.config.llm_config.handle) == ("", LLM.handle)
+    unknown = command.model_copy(update={"completion_id": "completion-2", "model": "openai/nobody"})
+    refused = await process.tell(unknown, "completion-2")
+    assert isinstance(refused, Rejected)
+    assert refused.code == NOT_FOUND

@@ -85,6 +85,7 @@ READERS: dict[str, list[str]] = {
     "ToolUpdate": TOOLS,
     "ToolSearchRequest": ["services/api/resources/tools.py"],
     "GenerateSchemaRequest": ["services/api/resources/tools.py"],
+    "GenerateToolInput": ["services/api/resources/generated_tools.py"],
     "ToolRunFromSource": ["services/api/resources/tool_runs.py", "services/tools"],
     "ToolExecuteRequest": ["services/api/resources/tool_runs.py"],
 }

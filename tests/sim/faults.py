@@ -88,7 +88,7 @@ class Faults:
         process = self.shared.running.get(fault.target)
         if process is None or not process.lane.alive:
             return
-        stopping = process.lane.spawn(process.noticed("stop", process.stop()))
+        stopping = process.lane.spawn(process.noticed("stop", process.stop))
         await asyncio.wait([stopping], timeout=20.0)
         if process.lane.alive:
             process.crash()

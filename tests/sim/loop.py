@@ -76,6 +76,32 @@ class Surprise(Exception):
     """A process failed in a way that nothing in the plan explains; the cause is its exception."""
 
 
+class Numbered:
+    """Hashed by how many futures its loop made before, not by where in memory it is: a set of them
+    has the same order each time that the world is run."""
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class NumberedFuture(Numbered, asyncio.Future[Any]):
+    """A future of a virtual loop."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.number = loop.numbered()
+        super().__init__(loop=loop)
+
+
+class NumberedTask(Numbered, asyncio.Task[Any]):
+    """A task of a virtual loop."""
+
+    def __init__(self, coro: Any, loop: VirtualLoop, name: Any, context: Context | None) -> None:
+        self.number = loop.numbered()
+        super().__init__(coro, loop=loop, name=name, context=context)
+
+
 class VirtualLoop(asyncio.AbstractEventLoop):
     """Runs callbacks in an order that follows from the seed alone; time jumps to what is next."""
 
@@ -88,6 +114,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.busy: list[Lane] = []
         self.timers: list[tuple[float, int, asyncio.TimerHandle, Lane]] = []
         self.timer_count = 0
+        self.future_count = 0
         self.tasks: list[asyncio.Task[Any]] = []
         self.complaints: list[str] = []
         self.over = False
@@ -190,11 +217,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # What asyncio asks of a loop
 
     def create_task(self, coro: Any, *, name: Any = None, context: Context | None = None) -> Any:
-        self.tasks.append(task := asyncio.Task(coro, loop=self, name=name, context=context))
+        self.tasks.append(task := NumberedTask(coro, self, name, context))
         return task
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return NumberedFuture(self)
+
+    def numbered(self) -> int:
+        """The number of a new future or task."""
+        self.future_count += 1
+        return self.future_count
 
     def time(self) -> float:
         return self.now

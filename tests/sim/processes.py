@@ -139,13 +139,13 @@ class Process:
     def start(self) -> None:
         """Come up."""
         self.shared.running[self.name] = self
-        work = self.serve() if self.kind in WIRED else self.open()
+        work = self.serve if self.kind in WIRED else self.open
         self.lane.spawn(self.noticed("start", work))
 
-    async def noticed(self, what: str, work: Awaitable[None]) -> None:
+    async def noticed(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do what nobody waits for. If it fails by itself, not by a fault, the world ends."""
         try:
-            await work
+            await work()
         except FAULTS:
             if what == "start":
                 self.shared.loop.world.later(RESTART_SECONDS, self.restart)

@@ -85,8 +85,8 @@ class AddFile(Command):
 
     Its parts are kept already, as those of `file_id`. `duplicates` says what becomes of it where
     the folder has a file of that name: it gets a suffix, is not added, is refused, or takes the
-    place of the other. The result has the `file_id` that the folder has now, and whether the upload
-    was `skipped`.
+    place of the other, unless the upload of that one began later than this one at `begun_at`. The
+    result has the `file_id` that the folder has now, and whether the upload was `skipped`.
     """
 
     service: ClassVar[str] = SERVICE
@@ -98,6 +98,7 @@ class AddFile(Command):
     file_size: int
     sha256: str
     duplicates: DuplicateHandling = "suffix"
+    begun_at: datetime | None = None
 
     @property
     def target(self) -> str:
@@ -196,7 +197,7 @@ class FileAdded(Event):
     """A folder has a file, which is to be parsed and embedded.
 
     `name` is the one it has there, `original_name` the one it was uploaded by; `folder_name` is
-    what the folder was called.
+    what the folder was called. Its upload began at `begun_at`, by the clock of the database.
     """
 
     service: ClassVar[str] = SERVICE
@@ -208,6 +209,7 @@ class FileAdded(Event):
     file_type: str
     file_size: int
     sha256: str
+    begun_at: datetime | None = None
 
 
 class FileParsed(Event):

@@ -133,6 +133,12 @@ async def test_what_a_process_that_died_left_is_removed_and_its_file_can_come_ag
     assert await store.upload() == SHA256
 
 
+async def test_each_upload_knows_when_it_began(store: Store) -> None:
+    first = await store.uploads().begin(ORG, FILE, len(DATA))
+    second = await store.uploads().begin(ORG, OTHER, len(DATA))
+    assert first.begun_at < second.begun_at
+
+
 async def test_who_was_given_up_adds_nothing_any_more(store: Store) -> None:
     slow = await store.uploads().begin(ORG, FILE, len(DATA))
     await slow.write(DATA)

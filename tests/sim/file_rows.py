@@ -49,7 +49,7 @@ class FileRows:
         if file_id in self.uploads:
             return []
         self.uploads[file_id] = UploadRow(org, seen_at=self.now)
-        return [(file_id,)]
+        return [(NOW + timedelta(seconds=self.now),)]
 
     def used(self, asked: Any) -> list[Row]:
         return [(0,)]

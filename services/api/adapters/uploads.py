@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 from libs.eventstore.connection_pool import Database
 
@@ -24,7 +25,7 @@ UPLOADS_SWEPT_MAX = 100
 
 BEGIN = """
 insert into api.uploads (file_id, org) values (%s, %s) on conflict (file_id) do nothing
-returning file_id"""
+returning seen_at"""
 USED = """
 select (select coalesce(sum(v.file_size), 0) from memory.file_view v
         where v.org collate "C" = %(org)s)
@@ -81,12 +82,15 @@ class UploadAbandoned(Exception):
 
 
 class Upload:
-    """One file that comes: `write` what came, then `finish`."""
+    """One file that comes: `write` what came, then `finish`. It began at `begun_at`, by the clock
+    of the database."""
 
-    def __init__(self, database: Database, org: str, file_id: str, room: int, why: str) -> None:
+    def __init__(
+        self, database: Database, file_id: str, begun_at: datetime, room: int, why: str
+    ) -> None:
         self.database = database
-        self.org = org
         self.file_id = file_id
+        self.begun_at = begun_at
         self.room = room
         self.why = why
         self.buffer = bytearray()
@@ -162,9 +166,10 @@ class Uploads:
         room = min(left, most)
         if announced > room + PART_BYTES:
             raise UploadTooLarge(why)
-        if not await self.database.fetch(BEGIN, [file_id, org]):
+        begun = await self.database.fetch_one(BEGIN, [file_id, org])
+        if begun is None:
             raise UploadKnown(file_id)
-        return Upload(self.database, org, file_id, room, why)
+        return Upload(self.database, file_id, begun[0], room, why)
 
     async def discard(self, file_id: str) -> None:
         """Remove what was uploaded of a file, some parts at a time. Safe to repeat, and while

@@ -135,6 +135,7 @@ async def uploaded(
                 file_size=upload.size,
                 sha256=upload.sha256,
                 duplicates=asked.duplicate_handling,
+                begun_at=upload.begun_at,
             ),
             message_id=f"add-{file_id}",
             keyed=False,

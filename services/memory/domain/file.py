@@ -44,6 +44,7 @@ class FileProgress(BaseModel):
     file_type: str = ""
     file_size: int = 0
     sha256: str = ""
+    begun_at: datetime | None = None
     status: FileStatus = "pending"
     text_id: str = ""
     shown: bool = False
@@ -80,6 +81,11 @@ class File(Aggregate[FileProgress]):
         file = self.present
         return None if file is None or file.status in ("completed", "error") else file
 
+    def begun_after(self, command: AddFile) -> bool:
+        """Whether its upload began later than another one, as far as both are known."""
+        mine, other = self.state.begun_at, command.begun_at
+        return mine is not None and other is not None and mine > other
+
     def add(
         self, command: AddFile, folder: FolderState, name: str, *, at: datetime
     ) -> Rejected | None:
@@ -96,6 +102,7 @@ class File(Aggregate[FileProgress]):
             file_type=command.file_type,
             file_size=command.file_size,
             sha256=command.sha256,
+            begun_at=command.begun_at,
         )
         return None
 
@@ -194,7 +201,7 @@ class File(Aggregate[FileProgress]):
                 state.folder_id, state.folder_name = event.folder_id, event.folder_name
                 state.name, state.original_name = event.name, event.original_name
                 state.file_type, state.file_size = event.file_type, event.file_size
-                state.sha256 = event.sha256
+                state.sha256, state.begun_at = event.sha256, event.begun_at
                 state.status = "parsing"
             case FileParsed():
                 state.text_id, state.total_chunks = event.text_id, event.total_chunks

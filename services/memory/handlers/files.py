@@ -46,7 +46,7 @@ class FileHandlers:
             return full
         guard = await self.guard(command.name, folder.id, work)
         if guard.owner_id is not None:
-            if command.duplicates == "skip":
+            if command.duplicates == "skip" or await self.comes_late(command, guard, work):
                 return Accepted(result={"file_id": guard.owner_id, "skipped": True})
             if command.duplicates == "error":
                 return present_already(command.name, folder.name)
@@ -54,10 +54,19 @@ class FileHandlers:
         if name is None:
             reason = f"There are {SAME_NAME_MAX} files called '{command.name}': use another `name`"
             return Rejected(code=CONFLICT, reason=reason)
+        # Once it is there others decide about it too, while a copy of this command does.
+        await work.hold(self.ports.locks.hold(command.file_id))
         file = await work.load_new(File, command.file_id)
         refused = file.add(command, folder, name, at=self.ports.clock.now())
         self.ports.folders.file_added(file.id, work)
         return refused or Accepted(result={"file_id": file.id, "skipped": False})
+
+    async def comes_late(self, command: AddFile, guard: FileName, work: UnitOfWork) -> bool:
+        """Whether a file that would replace another one began before that did: an attempt that its
+        client gave up, and made again, must not take the place of what came of that."""
+        if guard.owner_id is None or command.duplicates != "replace":
+            return False
+        return (await work.load(File, guard.owner_id)).begun_after(command)
 
     async def name_for(self, command: AddFile, guard: FileName, work: UnitOfWork) -> str | None:
         """The name that a file gets, which is its own from now on: the one that it came by, where

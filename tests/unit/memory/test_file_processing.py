@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from typing import IO, Any
 
 import pytest
@@ -195,22 +196,22 @@ class World:
         )
         return await self.shell.answer(incoming)
 
-    async def upload(self, data: bytes, file_id: str = FILE, org: str = "org-1") -> None:
+    async def upload(
+        self, data: bytes, file_id: str = FILE, org: str = "org-1", **how: Any
+    ) -> Accepted:
         folder = f"{FOLDER}{org}"
         if folder not in {row["id"] for row in self.schema.rows("folders")}:
             await self.tell(CreateFolder(folder_id=folder, name="f"), org)
         self.uploads[file_id] = data
-        await self.tell(
-            AddFile(
-                file_id=file_id,
-                folder_id=folder,
-                name=f"{file_id}.txt",
-                file_type="text/plain",
-                file_size=len(data),
-                sha256=SHA256,
-            ),
-            org,
+        command = AddFile(
+            file_id=file_id,
+            folder_id=folder,
+            name=f"{file_id}.txt",
+            file_type="text/plain",
+            file_size=len(data),
+            sha256=SHA256,
         )
+        return await self.tell(command.model_copy(update=how), org)
 
     async def sweep(self) -> None:
         """One sweep, and all that it begins."""
@@ -425,3 +426,33 @@ async def test_the_files_of_a_deleted_folder_go_with_it(world: World) -> None:
 
     assert world.schema.rows("files") == []
     assert world.passages() == []
+
+
+async def test_a_copy_of_an_upload_waits_for_who_decides_about_its_file(world: World) -> None:
+    """A process that stood still has both: a file that is there by now, and the command for it."""
+    await world.upload(b"some words\n")
+    async with world.processing.ports.locks.hold(FILE):
+        copy = asyncio.create_task(world.upload(b"some words\n"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not copy.done()
+    with pytest.raises(AssertionError, match="exists already"):
+        await copy
+
+
+async def test_a_try_of_an_upload_that_began_earlier_replaces_no_file_of_a_later_one(
+    world: World,
+) -> None:
+    begun = [world.clock.now() + timedelta(seconds=seconds) for seconds in range(3)]
+    for number, file_id in ((0, "file-0"), (2, "file-2")):
+        replaced = await world.upload(
+            b"words\n", file_id, name="a.txt", duplicates="replace", begun_at=begun[number]
+        )
+        assert replaced.result == {"file_id": file_id, "skipped": False}
+    late = await world.upload(
+        b"words\n", "file-1", name="a.txt", duplicates="replace", begun_at=begun[1]
+    )
+    assert late.result == {"file_id": "file-2", "skipped": True}
+    assert [(row["id"], row["name"]) for row in world.schema.rows("files")] == [("file-2", "a.txt")]
+    unknown = await world.upload(b"words\n", "file-3", name="a.txt", duplicates="replace")
+    assert unknown.result["skipped"] is False, "of an older api nobody knows when it began"

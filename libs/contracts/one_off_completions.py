@@ -84,9 +84,14 @@ class SampleModel(Command):
         return self.completion_id
 
 
+def sampling_deltas(org: str, completion_id: str) -> str:
+    """The subject of the same for what an MCP server asks: the tools service hears no other."""
+    return delta_subject(SERVICE, "sampling", "progress", org, completion_id)
+
+
 def completion_deltas(org: str, completion_id: str) -> str:
     """The subject of what an asker is told: `{}` while the model is asked; then a `completion`
-    (content, model, usage; for an MCP server why it stopped; else what was `said` besides an answer
-    that has a form), or the `problem` why there is none, which is `lost` where the server has given
-    up."""
+    (content, model, usage; for an MCP server its `stop_reason`; else what was `said` besides an
+    answer that has a form), or the `problem` why there is none, which is `lost` where the server
+    has given up."""
     return delta_subject(SERVICE, "completion", "progress", org, completion_id)

@@ -98,7 +98,7 @@ SERVICES = (
         sends_only=("agent.completion.sample",),
         follows=("tools", "agent"),
         hears=("tools",),
-        hears_only=("agent.completion",),
+        hears_only=("agent.sampling",),
         environment=(
             *("HEELER_SANDBOX", ENCRYPTION_KEYS, "EXA_API_KEY", "TAVILY_API_KEY"),
             *("PIP_*", "DOCKER_*"),

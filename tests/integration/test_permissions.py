@@ -76,6 +76,7 @@ FOREIGN_SUBSCRIBE = {
         "tools.command.>",
         "agent.delta.>",
         "agent.delta.run.>",
+        "agent.delta.completion.>",
     ],
     WATCH: ["_INBOX.api.>", "deliver.agent.commands", "$SRV.PING.agent"],
 }

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from libs.bus.bounded_command_queue import busy, decrement
 from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import JsonObject, Rejected
-from libs.contracts.one_off_completions import KEEP_ALIVE_SECONDS, completion_deltas
+from libs.contracts.one_off_completions import KEEP_ALIVE_SECONDS
 from services.agent.adapters.models.ports import ModelFailed, Models
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
@@ -40,13 +40,14 @@ LOST: JsonObject = {"problem": {"message": "The server is being stopped: try aga
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One thing that a model is asked; those without an agent are taken as one agent's. `answer`
-    reads its reply, `bytes` is what the question keeps in memory, and `share` how much of the room
-    there is for questions of its kind."""
+    """One thing that a model is asked; those without an agent are taken as one agent's. Whoever
+    waits hears of it on `subject`. `answer` reads the reply, `bytes` is what the question keeps in
+    memory, and `share` how much of the room there is for questions of its kind."""
 
     id: str
     agent_id: str
     org: str
+    subject: str
     request: ModelRequest
     answer: Callable[[ModelReply], JsonObject | Failure]
     bytes: int
@@ -86,8 +87,7 @@ class Completions:
         refused = self.full(question)
         if refused is not None:
             told: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
-            subject = completion_deltas(org, question.id)
-            self.keep(asyncio.create_task(self.tell(subject, told)))
+            self.keep(asyncio.create_task(self.tell(question.subject, told)))
             return
         self.of_agent[agent] += 1
         self.of_organisation[org] += 1
@@ -109,7 +109,7 @@ class Completions:
 
     async def answer(self, question: Question) -> None:
         """Ask, and tell what came of it. A process edge: a bug is logged here, once."""
-        subject = completion_deltas(question.org, question.id)
+        subject = question.subject
         alive = asyncio.create_task(self.keep_alive(subject))
         try:
             told = await self.asked(question)

@@ -10,7 +10,13 @@ from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_requests import LLMConfig
-from libs.contracts.one_off_completions import AskModel, GenerateCompletion, SampleModel
+from libs.contracts.one_off_completions import (
+    AskModel,
+    GenerateCompletion,
+    SampleModel,
+    completion_deltas,
+    sampling_deltas,
+)
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, missing
 from services.agent.domain.one_off_completions import (
@@ -73,6 +79,7 @@ class CompletionHandlers:
             id=command.completion_id,
             agent_id=config.id,
             org=work.context.org,
+            subject=completion_deltas(work.context.org, command.completion_id),
             request=completion_request(command, config, llm, at=self.ports.clock.now()),
             answer=lambda reply: completion_of(command, reply, llm.model),
             bytes=len(command.prompt.encode()) + len((command.system_prompt or "").encode()),
@@ -89,6 +96,7 @@ class CompletionHandlers:
             id=command.completion_id,
             agent_id=agent.id,
             org=work.context.org,
+            subject=sampling_deltas(work.context.org, command.completion_id),
             request=sampling_request(command, config, at=self.ports.clock.now()),
             answer=lambda reply: sampled_of(command, reply, config.llm_config.model),
             bytes=len(to_json(command)),

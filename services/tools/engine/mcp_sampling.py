@@ -21,7 +21,7 @@ from libs.contracts.one_off_completions import (
     SILENCE_SECONDS_MAX,
     SampledMessage,
     SampleModel,
-    completion_deltas,
+    sampling_deltas,
 )
 from libs.contracts.tool_runs import RunTool, SamplingUsage
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
@@ -166,7 +166,7 @@ class CallSampling:
         """The answer, and None where there is no room for the question. Raises NoAnswer."""
         heard: asyncio.Queue[bytes] = asyncio.Queue()
         subscription = await self.ports.bus.subscribe_deltas(
-            completion_deltas(self.org, question.completion_id),
+            sampling_deltas(self.org, question.completion_id),
             lambda _, payload: heard.put_nowait(payload),
         )
         try:

@@ -14,6 +14,7 @@ from libs.contracts.one_off_completions import (
     SampledMessage,
     SampleModel,
     completion_deltas,
+    sampling_deltas,
 )
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.active_run import Failure, ModelReply
@@ -35,7 +36,8 @@ async def asked(
 ) -> list[Any]:
     """What the asker of a question that is taken is told in the end."""
     told: list[Any] = []
-    subject = completion_deltas("org-1", command.completion_id)
+    deltas = sampling_deltas if isinstance(command, SampleModel) else completion_deltas
+    subject = deltas("org-1", command.completion_id)
     await process.bus.subscribe_deltas(subject, lambda _, sent: told.append(json.loads(sent)))
     assert await process.tell(command, command.completion_id) == Accepted()
     await ended(process)
@@ -152,6 +154,7 @@ async def test_questions_to_one_agent_leave_room_for_those_to_others() -> None:
         id="completion-100",
         agent_id="agent-2",
         org="org-1",
+        subject="",
         request=unasked,
         answer=lambda _: {},
         bytes=1,

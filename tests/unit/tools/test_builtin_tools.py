@@ -370,6 +370,7 @@ class TestWebSearch:
     [
         ({"HEELER_WORKSPACES": "here"}, "HEELER_WORKSPACES"),
         ({"HEELER_RUN_CODE_SECONDS": "301"}, "HEELER_RUN_CODE_SECONDS"),
+        ({"HEELER_MCP_SAMPLING_TOKENS_MAX": "0"}, "HEELER_MCP_SAMPLING_TOKENS_MAX"),
         ({"HEELER_FETCH_HOSTS": "http://a"}, "HEELER_FETCH_HOSTS"),
         ({"HEELER_WEB_SEARCH": "bing"}, "HEELER_WEB_SEARCH"),
         ({"HEELER_WEB_SEARCH_URL": "ftp://a"}, "HEELER_WEB_SEARCH_URL"),

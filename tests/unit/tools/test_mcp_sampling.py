@@ -12,7 +12,7 @@ from libs.bus.in_memory import InMemoryBus
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.mcp_servers import CreateMcpServer
-from libs.contracts.one_off_completions import SampleModel, completion_deltas
+from libs.contracts.one_off_completions import SampleModel, sampling_deltas
 from services.tools.adapters.mcp.ports import (
     McpOutcome,
     McpTool,
@@ -65,7 +65,7 @@ class AgentService:
         answer = self.answers.pop(0)
         if isinstance(answer, Rejected):
             return answer
-        subject = completion_deltas(ORG, self.asked[-1].completion_id)
+        subject = sampling_deltas(ORG, self.asked[-1].completion_id)
         for told in ({}, answer) if answer else ({},):
             asyncio.get_running_loop().call_soon(
                 lambda told=told: asyncio.ensure_future(

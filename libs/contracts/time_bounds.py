@@ -20,7 +20,7 @@ def last_moment(text: str, zone: tzinfo) -> datetime:
 
 def moment(text: str, zone: tzinfo, of_day: time) -> datetime:
     """A moment in UTC; without a time it is this one of its day, without a zone it is in this.
-    Raises ValueError."""
+    What is beyond the years 1 to 9999 there is the end of them. Raises ValueError."""
     text = text.strip()
     try:
         day = date.fromisoformat(text)
@@ -29,8 +29,17 @@ def moment(text: str, zone: tzinfo, of_day: time) -> datetime:
         found = datetime.fromisoformat(text)
     try:
         return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
-    except OverflowError as beyond:
-        raise ValueError(text) from beyond
+    except OverflowError:
+        return (datetime.min if found.year == 1 else datetime.max).replace(tzinfo=UTC)
+
+
+def in_zone(text: str, zone: tzinfo) -> datetime:
+    """A time of a document in a zone; as it is, where that is beyond the years 1 to 9999 there."""
+    found = datetime.fromisoformat(text)
+    try:
+        return found.astimezone(zone)
+    except OverflowError:
+        return found
 
 
 def zone_named(name: str) -> tzinfo:

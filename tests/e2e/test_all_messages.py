@@ -96,6 +96,10 @@ def test_messages_are_found_by_their_words(
     assert found(start_date=now + timedelta(minutes=5)) == []
     assert found(end_date=now - timedelta(minutes=5)) == []
     assert found("   ") == found("   ", search_mode="vector") == []
+    turned = {"query": word, "start_date": "2026-02-01", "end_date": "2026-01-01T00:00:00Z"}
+    for path in (SEARCH, "/v1/agents/messages/search"):
+        refused = http.post(path, json=turned)
+        assert (refused.status_code, "after end_date" in refused.text) == (422, True)
     assert http.post(SEARCH, json={}).status_code == 422
     assert http.post(SEARCH, json={"query": word, "limit": 101}).status_code == 422
     letta.agents.delete(one.id)

@@ -213,6 +213,31 @@ def test_an_agent_remembers_searches_and_forgets(letta: Letta, new_agent: NewAge
         memory.delete(alps.id, agent_id=new_agent().id)
 
 
+@pytest.mark.parametrize(
+    ("zone", "moment", "bound"),
+    [
+        ("Asia/Tokyo", "9999-12-31T23:00:00Z", {"start_datetime": "0001-01-01"}),
+        ("America/New_York", "0001-01-01T01:00:00Z", {"end_datetime": "9999-12-31"}),
+    ],
+    ids=["last-year", "first-year"],
+)
+def test_a_passage_of_a_time_that_its_agents_calendar_does_not_have_is_found(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent, zone: str, moment: str, bound: Any
+) -> None:
+    """MEM-04: it was a 500, for every search that found it."""
+    agent = new_agent(timezone=zone, tools=["archival_memory_search"])
+    letta.agents.passages.create(agent.id, text="The end of days", created_at=moment)
+    search = letta.agents.passages.search
+    [found] = search(agent.id, query="end").results
+    assert found.timestamp == moment.replace("Z", "+00:00")
+    told = called(http, agent.id, "archival_memory_search", query="end")
+    assert (told["status"], "The end of days" in told["tool_return"]) == ("success", True)
+    assert search(agent.id, query="end", **bound).count == 1, "a bound that is beyond in UTC"
+    for beyond in ("9999-12-31T23:00:00-05:00", "0001-01-01T01:00:00+05:00"):
+        with pytest.raises(UnprocessableEntityError, match=r"created_at.*years 1 to 9999"):
+            letta.agents.passages.create(agent.id, text="Never", created_at=beyond)
+
+
 @pytest.mark.operation("PATCH /v1/agents/{agent_id}/archives/attach/{archive_id}")
 @pytest.mark.operation("PATCH /v1/agents/{agent_id}/archives/detach/{archive_id}")
 @pytest.mark.operation("GET /v1/archives/{archive_id}/agents")

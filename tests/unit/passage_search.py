@@ -64,6 +64,7 @@ def lists(rows: list[Any], query: PassageQuery) -> list[list[Any]]:
     for one in query.vectors:
         same = [row for row in rows if row["embedding_model"] == one.model]
         vectors = {row["id"]: json.loads(row["embedding"]) for row in same}
+        same = [row for row in same if len(vectors[row["id"]]) == len(one.vector)]
         same.sort(key=lambda row: (-math.sumprod(vectors[row["id"]], one.vector), row["id"]))
         ranked.append(same)
     words = set(words_of(query.text or ""))

@@ -1,9 +1,9 @@
 """The bodies that search messages."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from libs.contracts.letta.enums import MessageRole
 from libs.contracts.letta.request_size_limits import Name, SearchText
@@ -12,8 +12,11 @@ FOUND_MAX = 100
 
 
 def with_zone(moment: datetime) -> datetime:
-    """A time without a zone is UTC."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    """A time in UTC, as it is without a zone. Raises ValueError beyond the years 1 to 9999."""
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC this is not within the years 1 to 9999") from None
 
 
 type Moment = Annotated[datetime, AfterValidator(with_zone)]
@@ -29,6 +32,12 @@ class MessageSearch(BaseModel):
     limit: Annotated[int, Field(ge=1, le=FOUND_MAX)] = 50
     start_date: Moment | None = None
     end_date: Moment | None = None
+
+    @model_validator(mode="after")
+    def _start_is_before_end(self) -> Self:
+        if self.start_date and self.end_date and self.start_date > self.end_date:
+            raise ValueError("start_date is after end_date: give the earlier one as start_date")
+        return self
 
 
 class SearchAllMessagesRequest(MessageSearch):

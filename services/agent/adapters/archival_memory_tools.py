@@ -20,6 +20,7 @@ from libs.contracts.archives import (
 )
 from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.time_bounds import in_zone
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.search_dates import FORMS, TEXT_CHARS_MAX, Reader
@@ -139,9 +140,8 @@ class ArchivalMemoryTools:
 
 def shown_to_model(doc: Mapping[str, Any], zone: ZoneInfo) -> dict[str, Any]:
     """A passage as the model reads it, with its time in the agent's zone."""
-    at = datetime.fromisoformat(str(doc["created_at"])).astimezone(zone)
     return {
-        "timestamp": at.isoformat(timespec="seconds"),
+        "timestamp": in_zone(str(doc["created_at"]), zone).isoformat(timespec="seconds"),
         "content": doc["text"],
         "tags": doc["tags"] or [],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -22,6 +22,7 @@ FILES_SEARCHED_MAX = 1_000
 TEXT_CHARS_MAX = 20_000_000  # of one call
 MATCHES_MAX = 1_000
 PIECES_AT_ONCE = 16
+LOOKED_AT_BYTES = 8 * 1024  # from a line on, or its end
 LINE_CHARS_MAX = 500
 CONTEXT_LINES_MAX = 20
 
@@ -120,19 +121,23 @@ async def search_files(
 def matches_in(
     name: str, text: str, first_line: int, wanted: Any, around: int, matches_max: int
 ) -> list[Match]:
-    """The lines of a text that an expression fits, each once."""
+    """The lines of a text that an expression fits, each once. What fits more than two lines may
+    not be found: from a line on, so many bytes are looked at, and then on from the last of these
+    lines; else an expression that says `(?s).*` would look at the whole text from each line."""
     data = text.removesuffix("\n").encode()
     lines = data.split(b"\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     matches: list[Match] = []
     place = 0
     while place < len(lines) and len(matches) < matches_max:
-        hit = wanted.search(data, starts[place])
-        if hit is None:
-            break
-        place = bisect_right(starts, hit.start(), hi=len(lines)) - 1
-        matches.append(Match(name, first_line + place, shown(lines, place, first_line, around)))
-        place += 1
+        end = bisect_left(starts, starts[place] + LOOKED_AT_BYTES, lo=place + 1, hi=len(lines))
+        hit = wanted.search(data, starts[place], starts[end] - 1)
+        if hit is not None:
+            place = bisect_right(starts, hit.start(), hi=len(lines)) - 1
+            matches.append(Match(name, first_line + place, shown(lines, place, first_line, around)))
+            place += 1
+        else:
+            place = end if end == len(lines) else max(end - 1, place + 1)
     return matches
 
 

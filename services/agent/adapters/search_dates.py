@@ -98,7 +98,7 @@ class Reader:
         clamped = _LEAP_SECOND.sub(r"\g<1>59.999999", text.upper())
         found = datetime.fromisoformat(clamped)
         if ":" not in text and "T" not in clamped and " " not in text:
-            return self.days(found.date(), found.date() + _DAY)
+            return self.day(found.date())
         return at_once(found if found.tzinfo else found.replace(tzinfo=self.zone))
 
     def in_words(self, text: str) -> tuple[datetime, datetime] | None:
@@ -109,7 +109,7 @@ class Reader:
             return at_once(here)
         if text in _DAYS:
             first = today + timedelta(days=_DAYS[text])
-            return self.days(first, first + _DAY)
+            return self.day(first)
         if found := _LAST.fullmatch(text):
             return self.before(int(found[1]), found[2]), here
         if found := _AGO.fullmatch(text):
@@ -121,7 +121,7 @@ class Reader:
         if found and found[1] in _WEEKDAYS:
             back = (today.weekday() - _WEEKDAYS.index(found[1])) % 7 or 7
             first = today - timedelta(days=back)
-            return self.days(first, first + _DAY)
+            return self.day(first)
         return None
 
     def before(self, count: int, unit: str) -> datetime:
@@ -140,14 +140,14 @@ class Reader:
         day."""
         if _LENGTHS.get(_UNITS.get(unit, unit), _DAY) < _DAY:
             return at_once(moment)
-        return self.days(moment.date(), moment.date() + _DAY)
+        return self.day(moment.date())
 
     def period(self, today: date, unit: str, *, back: bool) -> tuple[datetime, datetime]:
         """This day, week, month or year of the calendar, or the one before."""
         match unit:
             case "day":
                 first = today - _DAY * back
-                return self.days(first, first + _DAY)
+                return self.day(first)
             case "week":
                 first = today - timedelta(days=today.weekday() + 7 * back)
                 return self.days(first, first + timedelta(days=7))
@@ -161,6 +161,13 @@ class Reader:
         since = datetime.combine(first, time.min, self.zone)
         until = datetime.combine(end, time.min, self.zone)
         return since.astimezone(UTC), until.astimezone(UTC) - _END
+
+    def day(self, day: date) -> tuple[datetime, datetime]:
+        """A whole day, also the last that there is."""
+        if day == date.max:
+            since = datetime.combine(day, time.min, self.zone)
+            return since.astimezone(UTC), datetime.max.replace(tzinfo=UTC)
+        return self.days(day, day + _DAY)
 
 
 def at_once(moment: datetime) -> tuple[datetime, datetime]:

@@ -24,7 +24,7 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.archive_requests import CreateArchivalMemory
 from libs.contracts.letta.request_size_limits import Name, Names, SearchText
-from libs.contracts.time_bounds import FORMS, first_moment, last_moment, zone_named
+from libs.contracts.time_bounds import FORMS, first_moment, in_zone, last_moment, zone_named
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -295,7 +295,7 @@ async def search(request: AnyRequest, command: SearchPassages) -> list[FoundPass
 
 def moment(at: Json, zone: tzinfo) -> str:
     """A time of a document in a time zone."""
-    return datetime.fromisoformat(str(at)).astimezone(zone).isoformat()
+    return in_zone(str(at), zone).isoformat()
 
 
 def bound(name: str, text: str | None, zone: tzinfo) -> datetime | None:

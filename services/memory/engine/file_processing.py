@@ -89,10 +89,12 @@ class FileProcessing:
 
     def __init__(self, ports: FileProcessingPorts) -> None:
         self.ports = ports
-        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.tasks: dict[str, asyncio.Task[bool]] = {}
         self.orgs: Counter[str] = Counter()
         self.stopping = False
         self.cleanup_at = 0.0
+        self.beginning = asyncio.Lock()
+        self.followers: set[asyncio.Task[None]] = set()
 
     def room(self, org: str) -> bool:
         """Whether one more file of an organisation can be begun now."""
@@ -117,24 +119,38 @@ class FileProcessing:
         task = asyncio.create_task(self.run(file_id, org, Fence(file_id, epoch)))
         self.tasks[file_id] = task
         self.orgs[org] += 1
-        task.add_done_callback(lambda _: self.forget(file_id, org))
+        task.add_done_callback(lambda ended: self.ended(file_id, org, ended))
 
-    def forget(self, file_id: str, org: str) -> None:
-        """A turn is over."""
+    def ended(self, file_id: str, org: str, task: asyncio.Task[bool]) -> None:
+        """A turn is over. If it took its file further, whoever waits for the place has it now, and
+        not only when it is swept again."""
         del self.tasks[file_id]
         self.orgs[org] -= 1
+        if not self.stopping and not task.cancelled() and task.result():
+            follower = asyncio.create_task(self.begin_next())
+            self.followers.add(follower)
+            follower.add_done_callback(self.followers.discard)
+
+    async def begin_next(self) -> None:
+        """Begin what waits. What cannot be begun now, the sweeper begins."""
+        with contextlib.suppress(StoreUnavailable):
+            await self.begin_due()
 
     async def sweep(self) -> None:
         """Begin what is due and nobody does; remove the texts of files that are gone."""
         await self.clean_up()
-        free = FILES_AT_ONCE_MAX - len(self.tasks)
-        if free <= 0 or self.stopping:
-            return
-        limit = FILES_AT_ONCE_MAX * FILES_OF_ORG_AT_ONCE_MAX
-        for due in await self.ports.queries.due_files(FILES_OF_ORG_AT_ONCE_MAX, limit):
-            if due.id not in self.tasks and self.room(due.org):
-                epoch = await self.ports.repository.store.take_lease(due.id)
-                self.begin(due.id, due.org, epoch)
+        await self.begin_due()
+
+    async def begin_due(self) -> None:
+        """Begin what is due and nobody does, as far as there is room."""
+        async with self.beginning:
+            if len(self.tasks) >= FILES_AT_ONCE_MAX or self.stopping:
+                return
+            limit = FILES_AT_ONCE_MAX * FILES_OF_ORG_AT_ONCE_MAX
+            for due in await self.ports.queries.due_files(FILES_OF_ORG_AT_ONCE_MAX, limit):
+                if due.id not in self.tasks and self.room(due.org):
+                    epoch = await self.ports.repository.store.take_lease(due.id)
+                    self.begin(due.id, due.org, epoch)
 
     async def clean_up(self) -> None:
         """Remove files whose folders are gone, and texts that no file has, if it is time to look
@@ -150,10 +166,12 @@ class FileProcessing:
         for text_id in await self.ports.texts.unnamed(TEXTS_REMOVED_AT_ONCE):
             await self.ports.texts.remove(text_id)
 
-    async def run(self, file_id: str, org: str, fence: Fence) -> None:
-        """One turn of a file. A process edge: a bug is logged here, once, and the file waits."""
+    async def run(self, file_id: str, org: str, fence: Fence) -> bool:
+        """One turn of a file; returns whether that is recorded. A process edge: a bug is logged
+        here, once, and the file waits."""
         try:
             await self.take_turn(file_id, org, fence)
+            return True
         except NewerVersion as unknown:
             log_once(unknown)
         except (StaleLease, VersionConflict):
@@ -163,6 +181,7 @@ class FileProcessing:
         finally:
             with contextlib.suppress(StoreUnavailable):
                 await self.ports.repository.store.release_lease(fence)
+        return False
 
     async def take_turn(self, file_id: str, org: str, fence: Fence) -> None:
         """Take a file further; one that is gone needs no lease any more."""
@@ -372,6 +391,8 @@ class FileProcessing:
     async def drain(self) -> None:
         """Give all up: another process goes on with them."""
         self.stopping = True
-        for task in list(self.tasks.values()):
-            task.cancel()
-        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+        for followers in (self.followers, self.tasks.values()):
+            ending = [*followers]
+            for task in ending:
+                task.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)

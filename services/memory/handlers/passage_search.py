@@ -17,7 +17,7 @@ from libs.contracts.archives import (
     SearchPassages,
 )
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Rejected
-from libs.embeddings.ports import Embedder, EmbeddingFailed
+from libs.embeddings.ports import Embedder, EmbeddingFailed, EmbeddingRefused
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import COLLECTIONS_MAX, Collection
 from services.memory.adapters.passage_search import PassageQuery, QueryVector
@@ -28,6 +28,9 @@ from services.memory.handlers.ports import HandlerPorts
 QUERY_CHARS_MAX = 100_000
 REPLY_BYTES_MAX = 4 << 20
 MODELS_MAX = 8
+
+# Vectors are compared with those of the same model and of the same length.
+type Space = tuple[str, int]
 
 
 class PassageSearchHandlers:
@@ -86,19 +89,30 @@ class PassageSearchHandlers:
     async def vectors(
         self, query: str, visible: Sequence[Collection], org: str
     ) -> tuple[QueryVector, ...]:
-        """The query as each model embeds it that a collection is embedded by."""
+        """The query as each model embeds it that a collection is embedded by. Where one of several
+        models cannot be used, its collections are searched for the words alone."""
         if not query.strip() or not visible:
             return ()
-        embedders: dict[str, Embedder] = {}
+        embedders: dict[Space, Embedder] = {}
+        refusals: list[EmbeddingRefused] = []
         for one in visible:
-            embedder = self.embedders.for_config(one.embedding_config, org)
-            embedders.setdefault(embedder.model, embedder)
-        wanted = list(embedders.values())[:MODELS_MAX]
-        found = [QueryVector(one.model, (await one.embed([query]))[0]) for one in wanted]
+            try:
+                embedder = self.embedders.for_config(one.embedding_config, org)
+                embedders.setdefault(space_of(embedder), embedder)
+            except EmbeddingRefused as refused:
+                refusals.append(refused)
+        found: list[QueryVector] = []
+        for embedder in [*embedders.values()][:MODELS_MAX]:
+            try:
+                found.append(QueryVector(embedder.model, (await embedder.embed([query]))[0]))
+            except EmbeddingRefused as refused:
+                refusals.append(refused)
+        if refusals and not found:
+            raise refusals[0]
         return (*found, *await self.previous_vectors(query, visible, {*embedders}, org))
 
     async def previous_vectors(
-        self, query: str, visible: Sequence[Collection], known: set[str], org: str
+        self, query: str, visible: Sequence[Collection], known: set[Space], org: str
     ) -> list[QueryVector]:
         """The same by what embedded a collection before, as far as it still answers: what has no
         new vector yet is found by its old one."""
@@ -106,10 +120,15 @@ class PassageSearchHandlers:
         for config in [config for one in visible for config in one.previous][:MODELS_MAX]:
             with suppress(EmbeddingFailed):
                 embedder = self.embedders.for_config(config, org)
-                if embedder.model not in known:
-                    known.add(embedder.model)
+                if space_of(embedder) not in known:
+                    known.add(space_of(embedder))
                     found.append(QueryVector(embedder.model, (await embedder.embed([query]))[0]))
         return found
+
+
+def space_of(embedder: Embedder) -> Space:
+    """What the vectors of an embedder can be compared with."""
+    return embedder.model, embedder.dimensions
 
 
 def unfit_search(command: SearchPassages) -> Rejected | None:

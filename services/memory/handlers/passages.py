@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.archives import (
@@ -16,6 +17,7 @@ from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, 
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.embeddings.ports import EmbeddingFailed
 from libs.embeddings.vector_text import packed
+from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import RememberingAgent
 from services.memory.domain.archive import (
@@ -79,6 +81,8 @@ class PassageHandlers:
         archive = await self.opened(place, work)
         if isinstance(archive, Rejected):
             return archive
+        if archive.state.embedding_config != place.config:
+            raise VersionConflict(archive.id)  # it is embedded by another model now: once more
         full = await self.full(archive, command, work)
         return full or await self.inserted(command, archive, embeddings, work)
 
@@ -167,9 +171,12 @@ class PassageHandlers:
         embeddings: Sequence[Embedding],
         work: UnitOfWork,
     ) -> Accepted | Rejected:
-        """Make the passages, all or none."""
-        at, actor = self.clock.now(), work.context.actor
-        for wanted, embedding in zip(command.passages, embeddings, strict=True):
+        """Make the passages, all or none. They become a microsecond older one by one, so that lists
+        have them in their order."""
+        now, actor = self.clock.now(), work.context.actor
+        pairs = zip(command.passages, embeddings, strict=True)
+        for number, (wanted, embedding) in enumerate(pairs):
+            at = now + timedelta(microseconds=number)
             passage = await work.load_new(Passage, wanted.id)
             refused = passage.create(
                 wanted, archive.id, embedding, at=at, actor=actor, cause=command.cause

@@ -73,17 +73,20 @@ class ReembeddingHandlers:
         found = await self.archives.collections(org, [archive_id])
         if not found:
             return missing_archive(archive_id)
+        config = found[0].embedding_config
         try:
-            embedder = self.embedders.for_config(found[0].embedding_config, org)
+            embedder = self.embedders.for_config(config, org)
             waiting = await self.archives.passages_to_embed(
                 org, archive_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
             )
             vectors = await embedder.embed([text for _, text in waiting]) if waiting else []
         except EmbeddingFailed as failed:
             return not_embedded(failed)
-        at = self.clock.now()
+        archive, at = await work.load(Archive, archive_id), self.clock.now()
+        if archive.state.embedding_config != config:
+            return Accepted(result={"embedded": 0})  # the next turn knows by which model now
         if not waiting:
-            end_reembedding(await work.load(Archive, archive_id), at=at)
+            end_reembedding(archive, at=at)
         for (passage_id, _), vector in zip(waiting, vectors, strict=True):
             embedding = Embedding(
                 model=embedder.model, dimensions=len(vector), vector=packed(vector)
@@ -99,6 +102,8 @@ class ReembeddingHandlers:
         if not found:
             return missing(folder_id)
         config = found[0].embedding_config
+        # Asked first: what is completed meanwhile, by the old model, is found by the next turn.
+        on_its_way = await self.folders.unfinished_files(org, folder_id)
         try:
             embedder = self.embedders.for_config(config, org)
             waiting = await self.folders.chunks_to_embed(
@@ -117,6 +122,6 @@ class ReembeddingHandlers:
             await work.hold(self.locks.hold(file_id))
             file = await work.load(File, file_id)
             file.reembedded(chunks, model=embedder.model, dimensions=embedder.dimensions, at=at)
-        if not waiting and not await self.folders.unfinished_files(org, folder_id):
+        if not waiting and not on_its_way:
             folder.end_reembedding(at=at)
         return Accepted(result={"embedded": len(waiting)})

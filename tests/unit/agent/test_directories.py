@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
+from bisect import bisect_right
+from itertools import accumulate
+from random import Random
+from typing import Any
 
 import pytest
 
 from libs.contracts.file_views import CUT, from_line, visible_lines
 from services.agent.adapters.file_search import (
     LINE_CHARS_MAX,
+    LOOKED_AT_BYTES,
     MATCHES_MAX,
     BadPattern,
     chosen,
@@ -97,6 +103,40 @@ def test_lines_are_found_with_those_around_them() -> None:
     assert len(matches_in("f", "x\n" * 50, 1, expression("x*"), 0, 7)) == 7
     [long] = matches_in("f", "é" * 5_000, 1, expression("é$"), 0, 7)
     assert len(long.shown) < LINE_CHARS_MAX + 10
+
+
+class Watched:
+    """An expression that knows how much it has looked at."""
+
+    def __init__(self, pattern: str) -> None:
+        self.wanted = expression(pattern)
+        self.bytes = 0
+
+    def search(self, data: bytes, start: int, end: int) -> Any:
+        self.bytes += end - start
+        return self.wanted.search(data, start, end)
+
+
+def test_an_expression_that_goes_over_all_lines_does_not_look_at_all_from_each() -> None:
+    """It took minutes, in a thread that nobody can end."""
+    text = "apple pie with words\n" * 50_000
+    wanted = Watched("(?s)a(.*Z)?")
+    assert len(matches_in("f", text, 1, wanted, 0, MATCHES_MAX)) == MATCHES_MAX
+    assert wanted.bytes <= MATCHES_MAX * (LOOKED_AT_BYTES + 100)
+    nothing = Watched("(?s)Z.*")
+    assert matches_in("f", text, 1, nothing, 0, MATCHES_MAX) == []
+    assert nothing.bytes < 1.1 * len(text)
+
+
+@pytest.mark.parametrize("pattern", ["^$", "^b", "c$", "c\nb", "^a{9,}$"])
+def test_every_line_that_fits_is_found_wherever_it_stands(pattern: str) -> None:
+    kinds = ["", "bc", "aaa", "cb", "a" * 700, "a" * 9_500]
+    lines = Random(7).choices(kinds, [3, 3, 3, 3, 3, 0.1], k=800)
+    text = "\n".join(lines)
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    hits = [one.start() for one in re.finditer(pattern, text, re.MULTILINE)]
+    found = [one.line for one in matches_in("f", text, 1, expression(pattern), 0, MATCHES_MAX)]
+    assert found == sorted({bisect_right(starts, hit) for hit in hits}) != []
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,14 @@ async def test_a_call_that_comes_again_makes_one_passage() -> None:
     assert memory.rows("passages").keys() == {"passage-tea"}
 
 
+async def test_the_passages_of_a_batch_are_in_its_order() -> None:
+    memory = await started()
+    texts = [f"step {n}" for n in range(40)]
+    await memory.ask(insert(*texts, agent_id=AGENT), "m-1")
+    rows = sorted(memory.rows("passages").values(), key=lambda row: (row["created_at"], row["id"]))
+    assert [row["text"] for row in rows] == texts
+
+
 async def test_while_the_model_is_away_nothing_is_saved_or_found() -> None:
     embedder = SlowEmbedder()
     memory = await started(embedder)

@@ -133,6 +133,9 @@ async def test_texts_are_embedded_by_an_endpoint_of_this_machine_in_batches(
         await wrong.embed(["a"])
 
 
+BEYOND_FLOATS = f'{{"data": [{{"index": 0, "embedding": [{"9" * 400}, 1]}}]}}'
+
+
 class Answers:
     """An endpoint that answers as it is told to, when it is told to."""
 
@@ -169,12 +172,17 @@ def remote(endpoint: EmbeddingEndpoint, org: str = ORG) -> RemoteEmbedder:
         ({"data": []}, 200, EmbeddingUnavailable, "0 vectors for 1 texts"),
         ({"data": [{"index": 0, "embedding": [0, 0]}]}, 200, EmbeddingUnavailable, "direction"),
         ('{"data": [{"index": 0, "embedding": [NaN, 1]}]}', 200, EmbeddingUnavailable, "direction"),
+        (BEYOND_FLOATS, 200, EmbeddingUnavailable, "holds no vectors"),
+        ('{"data": [{"index": Infinity}]}', 200, EmbeddingUnavailable, "holds no vectors"),
         (TooLate("there was no answer"), 200, EmbeddingUnavailable, "no answer"),
         (Forbidden("it leads away"), 200, EmbeddingRefused, "may not be asked"),
         ("down", 503, EmbeddingUnavailable, "503"),
         ("wrong: secret-key", 401, EmbeddingRefused, r"wrong: \.\.\."),
     ],
-    ids=["text", "empty", "few", "zero", "nan", "late", "forbidden", "down", "key"],
+    ids=[
+        *("text", "empty", "few", "zero", "nan", "beyond-floats", "infinite-index"),
+        *("late", "forbidden", "down", "key"),
+    ],
 )
 async def test_what_an_endpoint_does_wrong_is_said(
     answer: object, status: int, error: type[Exception], why: str

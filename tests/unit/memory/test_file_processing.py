@@ -416,6 +416,17 @@ async def test_an_organisation_with_many_files_leaves_room_for_others(world: Wor
     await asyncio.gather(*world.processing.tasks.values())
 
 
+async def test_a_file_that_waits_has_the_place_of_one_that_is_done(world: World) -> None:
+    files = [f"{FILE}{number}" for number in range(FILES_OF_ORG_AT_ONCE_MAX * 5)]
+    for file_id in files:
+        await world.upload(b"words", file_id)
+    await world.processing.sweep()
+    while going_on := [*world.processing.tasks.values(), *world.processing.followers]:
+        await asyncio.gather(*going_on)
+        await asyncio.sleep(0)
+    assert {world.file(one)["status"] for one in files} == {"completed"}, "in one sweep"
+
+
 async def test_the_files_of_a_deleted_folder_go_with_it(world: World) -> None:
     await world.upload(LONG)
     await world.upload(b"words", f"{FILE}2")

@@ -18,6 +18,7 @@ from services.memory.handlers import reembedding
 from services.memory.handlers.embedding_refusals import PROBE
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER
+from tests.unit.folders import InMemoryFolderQueries
 from tests.unit.memory.test_file_processing import LONG, Flaky, World
 
 HERE = f"{FOLDER}org-1"
@@ -183,4 +184,29 @@ async def test_a_model_that_is_changed_while_it_embeds_leaves_no_vector(
     assert await embedded(world) == 0, "the folder had its other model back meanwhile"
     assert models(world) == {"other/words"}
     assert await embedded(world) == 0
+    assert not running(world)
+
+
+async def test_a_file_that_is_completed_while_chunks_are_looked_for_is_not_forgotten(
+    world: World, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.upload(LONG)
+    both.old.dies_at = 2
+    await world.sweep()
+    await world.tell(change())
+    while await embedded(world):
+        pass
+    look = InMemoryFolderQueries.chunks_to_embed
+
+    async def completed_meanwhile(self: Any, *asked: Any) -> Any:
+        found = await look(self, *asked)
+        world.clock.seconds += 60
+        await world.sweep()
+        return found
+
+    monkeypatch.setattr(InMemoryFolderQueries, "chunks_to_embed", completed_meanwhile)
+    assert await embedded(world) == 0
+    assert world.file()["status"] == "completed"
+    assert running(world), "its last chunks are looked for once more"
+    await embedded(world)
     assert not running(world)

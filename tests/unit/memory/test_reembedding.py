@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Rejected
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
 from libs.embeddings.hash_embedder import MODEL, HashEmbedder
-from libs.embeddings.ports import Embedder, EmbeddingUnavailable, Vector
+from libs.embeddings.ports import Embedder, EmbeddingRefused, EmbeddingUnavailable, Vector
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.handlers import reembedding
@@ -36,13 +36,16 @@ TEXTS = [f"fact{n} about mountains" for n in range(10)]
 
 
 class Away(HashEmbedder):
-    """A model that may not answer."""
+    """A model that may not answer, or never will."""
 
     away = False
+    refused = False
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         if self.away:
             raise EmbeddingUnavailable("the model is away: try again")
+        if self.refused:
+            raise EmbeddingRefused("the key is wrong")
         return await super().embed(texts)
 
 
@@ -138,3 +141,77 @@ async def test_rows_are_made_again_from_events_and_nothing_is_embedded() -> None
         rows.apply(tables)
     assert {row["id"]: row for row in tables["passages"].values()} == before
     assert (embedders.old.calls, embedders.new.calls) == calls
+
+
+class Changing(Away):
+    """A model during whose answers something happens, once."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        vectors = await super().embed(texts)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile:
+            await meanwhile()
+        return vectors
+
+
+async def test_what_is_put_in_while_the_model_changes_has_a_vector_of_the_new_one() -> None:
+    embedders = Both()
+    embedders.old = slow = Changing()
+    memory = await begun(embedders)
+
+    async def changed() -> None:
+        await memory.ask(ChangeArchiveEmbedding(archive_id=ARCHIVE, embedding_config=OTHER), "m-3")
+        await memory.policies().reembedding.sweep()
+        assert memory.rows("archive_reembeddings") == {}
+
+    slow.meanwhile = changed
+    late = NewPassage(id="passage-late", text="the latest fact")
+    reply = await memory.ask(InsertPassages(archive_id=ARCHIVE, passages=[late]), "m-4")
+    assert isinstance(reply, Accepted)
+    assert {row["embedding_model"] for row in memory.rows("passages").values()} == {"other/words"}
+
+
+async def test_a_model_that_is_changed_again_meanwhile_is_gone_on_with() -> None:
+    embedders = Both()
+    embedders.new = slow = Changing("other/words", 32)
+    memory = await begun(embedders)
+    await memory.ask(ChangeArchiveEmbedding(archive_id=ARCHIVE, embedding_config=OTHER), "m-3")
+    slow.meanwhile = lambda: memory.ask(ChangeArchiveEmbedding(archive_id=ARCHIVE), "m-4")
+    await memory.ask(ReembedPassages(archive_id=ARCHIVE), "m-5")
+    assert {*models(memory)} == {MODEL}, "the answer of the model that it had is of no use"
+    await memory.policies().reembedding.sweep()
+    assert memory.rows("archive_reembeddings") == {}
+    assert {*models(memory)} == {MODEL}
+
+
+async def test_an_archive_whose_model_cannot_be_used_is_searched_for_the_words_with_others() -> (
+    None
+):
+    embedders = Both()
+    memory = await begun(embedders)
+    await memory.ask(CreateArchive(archive_id="archive-2", name="B", embedding_config=OTHER), "m-3")
+    other = NewPassage(id="passage-b", text="mountains of another archive")
+    await memory.ask(InsertPassages(archive_id="archive-2", passages=[other]), "m-4")
+    embedders.new.refused = True
+    alone = SearchPassages(asker="s-1", query="mountains", collection_ids=["archive-2"])
+    assert isinstance(await memory.ask(alone, "m-5"), Rejected)
+    both = SearchPassages(asker="s-2", query="mountains", collection_ids=[ARCHIVE, "archive-2"])
+    reply = await memory.ask(both, "m-6")
+    assert isinstance(reply, Accepted), reply
+    passages: Any = reply.result["passages"]
+    assert {one["doc"]["text"] for one in passages} >= {*TEXTS}
+
+
+async def test_vectors_of_one_model_in_two_lengths_are_found_by_both() -> None:
+    embedders = Both()
+    embedders.new = Away(MODEL, 32)
+    memory = await begun(embedders)
+    await memory.ask(CreateArchive(archive_id="archive-2", name="B", embedding_config=OTHER), "m-3")
+    other = NewPassage(id="passage-b", text="fact7 of another archive")
+    await memory.ask(InsertPassages(archive_id="archive-2", passages=[other]), "m-4")
+    embedders.old.texts = embedders.new.texts = 0
+    both = SearchPassages(asker="s-1", query="fact7", collection_ids=[ARCHIVE, "archive-2"])
+    assert isinstance(await memory.ask(both, "m-5"), Accepted)
+    assert (embedders.old.texts, embedders.new.texts) == (1, 1), "the query is embedded in both"

@@ -153,7 +153,7 @@ class RemoteEmbedder:
         try:
             data = sorted(answer["data"], key=lambda one: int(one["index"]))
             vectors = [unit([float(number) for number in one["embedding"]]) for one in data]
-        except (KeyError, TypeError, ValueError) as odd:
+        except (KeyError, TypeError, ValueError, OverflowError) as odd:
             raise self.endpoint.unavailable(f"its answer holds no vectors ({odd!r})") from odd
         if len(vectors) != len(texts):
             why = f"it gave {len(vectors)} vectors for {len(texts)} texts"

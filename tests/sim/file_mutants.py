@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from services.memory.domain.file import File
 from services.memory.engine.file_processing import FileProcessing
 from tests.sim.file_rows import FileRows, UploadRow
 from tests.sim.mutants import Patch, mutant
@@ -36,3 +37,8 @@ def given_up_upload_goes_on() -> list[Patch]:
         return rows.uploads.get(file_id) or UploadRow("")
 
     return [(FileRows, "alive", alive)]
+
+
+@mutant("A try of an upload that its client gave up replaces what its retry put there.")
+def late_try_replaces() -> list[Patch]:
+    return [(File, "begun_after", lambda file, command: False)]

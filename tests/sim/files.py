@@ -53,6 +53,7 @@ READ_SECONDS, EMBED_SECONDS, SENT_SECONDS = 0.1, 0.05, 0.15
 AWAY, AWAY_UNTIL_SECONDS = "while the model is away", 15.0
 BAD = "bad"
 ATTEMPTS_MAX = 40
+GIVES_UP_SECONDS = 0.5
 BOUNDARY = "edge"
 
 type Send = Callable[[str, Command], Awaitable[Accepted | Rejected]]
@@ -95,9 +96,12 @@ async def file_chore(chore: Chore, send: Send, upload: Upload) -> list[tuple[int
 async def answered(chore: Chore, number: int, upload: Upload, *, attempts: int) -> tuple[int, Any]:
     """Upload a file until there is an answer that a client takes."""
     status, body = 0, None
-    for _ in range(attempts):
+    for attempt in range(attempts):
+        read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        work = upload(request_of(chore, number, read), folder_id(chore))
+        impatient = chore.kind == "upload and replace" and not attempt
         try:
-            status, body = await upload(request_of(chore, number), folder_id(chore))
+            status, body = await (in_time(work, read) if impatient else work)
         except (TimeoutError, ConnectionError):
             status, body = 0, None
         if 0 < status < 500 and status not in (408, 409, 429):
@@ -106,8 +110,19 @@ async def answered(chore: Chore, number: int, upload: Upload, *, attempts: int) 
     return status, body
 
 
-def request_of(chore: Chore, number: int) -> Any:
-    """What the api sees of an upload: a form that comes little by little, and may end too early."""
+async def in_time(work: Awaitable[tuple[int, Any]], read: asyncio.Future[None]) -> tuple[int, Any]:
+    """What an upload is answered soon after it was read. Raises TimeoutError: by then the api has
+    told the memory service of it."""
+    async with asyncio.timeout(None) as limit:
+        answer = asyncio.ensure_future(work)
+        await asyncio.wait([answer, read], return_when=asyncio.FIRST_COMPLETED)
+        limit.reschedule(asyncio.get_running_loop().time() + GIVES_UP_SECONDS)
+        return await answer
+
+
+def request_of(chore: Chore, number: int, read: asyncio.Future[None]) -> Any:
+    """What the api sees of an upload: a form that comes little by little, and may end too early;
+    `read` is done when it has read all."""
     fields = {"duplicate_handling": "replace"} if chore.kind == "upload and replace" else {}
     form = "".join(
         f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
@@ -123,6 +138,8 @@ def request_of(chore: Chore, number: int) -> Any:
                 raise asyncio.CancelledError
             yield body[start : start + SENT_BYTES]
             await asyncio.sleep(SENT_SECONDS)
+        if not read.done():
+            read.set_result(None)
 
     return SimpleNamespace(
         headers={

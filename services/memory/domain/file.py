@@ -91,7 +91,7 @@ class File(Aggregate[FileProgress]):
     ) -> Rejected | None:
         """Begin to exist, under a name that the folder has no other file of."""
         if self.exists:
-            return Rejected(code=CONFLICT, reason=f"File {self.id} exists already")
+            return added_already(self.id)
         self.happened(
             FileAdded,
             at=at,
@@ -228,6 +228,11 @@ def missing(file_id: str, folder_id: str) -> Rejected:
     """The refusal for a file that is not in a folder."""
     reason = f"File with ID {file_id} not found in folder {folder_id}"
     return Rejected(code=NOT_FOUND, reason=reason)
+
+
+def added_already(file_id: str) -> Rejected:
+    """The refusal of a file that was added before."""
+    return Rejected(code=CONFLICT, reason=f"File {file_id} exists already")
 
 
 def present_already(name: str, folder_name: str) -> Rejected:

@@ -11,6 +11,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import (
     SAME_NAME_MAX,
     File,
+    added_already,
     no_room_for_file,
     present_already,
     with_suffix,
@@ -45,6 +46,8 @@ class FileHandlers:
         if full:
             return full
         guard = await self.guard(command.name, folder.id, work)
+        if guard.owner_id == command.file_id:
+            return added_already(command.file_id)  # a copy of a command, which replaces nothing
         if guard.owner_id is not None:
             if command.duplicates == "skip" or await self.comes_late(command, guard, work):
                 return Accepted(result={"file_id": guard.owner_id, "skipped": True})

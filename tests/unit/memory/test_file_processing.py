@@ -440,10 +440,11 @@ async def test_the_files_of_a_deleted_folder_go_with_it(world: World) -> None:
 
 
 async def test_a_copy_of_an_upload_waits_for_who_decides_about_its_file(world: World) -> None:
-    """A process that stood still has both: a file that is there by now, and the command for it."""
+    """A process that stood still has both: a file that is there by now, and the command for it.
+    Here the copy says another name, since what this process knows of names is not old."""
     await world.upload(b"some words\n")
     async with world.processing.ports.locks.hold(FILE):
-        copy = asyncio.create_task(world.upload(b"some words\n"))
+        copy = asyncio.create_task(world.upload(b"some words\n", name="other.txt"))
         for _ in range(20):
             await asyncio.sleep(0)
         assert not copy.done()
@@ -467,3 +468,11 @@ async def test_a_try_of_an_upload_that_began_earlier_replaces_no_file_of_a_later
     assert [(row["id"], row["name"]) for row in world.schema.rows("files")] == [("file-2", "a.txt")]
     unknown = await world.upload(b"words\n", "file-3", name="a.txt", duplicates="replace")
     assert unknown.result["skipped"] is False, "of an older api nobody knows when it began"
+
+
+async def test_a_copy_of_an_upload_that_replaces_does_not_replace_itself(world: World) -> None:
+    await world.upload(b"some words\n", duplicates="replace")
+    with pytest.raises(AssertionError, match="exists already"):
+        await world.upload(b"some words\n", duplicates="replace")
+    await world.sweep()
+    assert world.file()["status"] == "completed"

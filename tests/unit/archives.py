@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.archive_queries import (
+    REEMBEDDINGS_MAX,
     SWEPT_MAX,
     Attachment,
     Collection,
@@ -87,7 +89,12 @@ class InMemoryArchiveQueries:
     async def reembeddings(self) -> list[Reembedding]:
         rows = [*self.rows("archive_reembeddings"), *self.rows("folder_reembeddings")]
         rows.sort(key=lambda row: row["started_at"])
-        return [Reembedding(row["id"], row["org"]) for row in rows][:SWEPT_MAX]
+        places = Counter[str]()
+        found = []
+        for row in rows:
+            places[row["org"]] += 1
+            found.append((places[row["org"]], Reembedding(row["id"], row["org"])))
+        return [one for _, one in sorted(found, key=lambda each: each[0])][:REEMBEDDINGS_MAX]
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         rows = [row for row in self.rows("passages") if row["collection_id"] == archive_id]

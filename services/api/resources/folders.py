@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from litestar import Response, delete, get, patch, post
 from pydantic import Field
+from pydantic_core import from_json
 
 from libs.contracts.files import CreateFolder, DeleteFolder, UpdateFolder
 from libs.contracts.letta import all_request_bodies
@@ -40,6 +41,9 @@ OF_FOLDER = (
     "v.id = any(array(select a.agent_id from memory.agent_folder_view a"
     " where a.folder_id = %(folder)s and a.org = %(org)s))"
 )
+
+# So many folders and files are told in one answer, in about 20 MB.
+DETAILED_MAX = 100_000
 
 
 class FolderFilters(Query):
@@ -109,9 +113,18 @@ async def count_folders(request: AnyRequest) -> Response[bytes]:
 )
 async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
     """Count the folders, their files and the bytes of those, in each folder if that is asked."""
-    query = query_of(request, StatisticsQuery)
-    detailed = query.include_detailed_per_source_metadata
-    return raw(await api_of(request).folders.statistics(ORG, detailed=detailed))
+    query, folders = query_of(request, StatisticsQuery), api_of(request).folders
+    found = await folders.statistics(ORG, detailed=False)
+    if not query.include_detailed_per_source_metadata:
+        return raw(found)
+    counted = from_json(found)
+    if counted["total_files"] + counted["total_sources"] > DETAILED_MAX:
+        detail = (
+            f"There are more than {DETAILED_MAX:,} folders and files: leave out"
+            " `include_detailed_per_source_metadata`, and list the files of each folder"
+        )
+        raise Problem(413, {"detail": detail})
+    return raw(await folders.statistics(ORG, detailed=True))
 
 
 @get(

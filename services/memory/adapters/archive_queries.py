@@ -10,6 +10,7 @@ from libs.eventstore.connection_pool import Database
 
 COLLECTIONS_MAX = 1_000
 SWEPT_MAX = 100
+REEMBEDDINGS_MAX = 1_000
 
 AGENT = """
 select a.name, (('{' || a.body || '}')::json->'embedding_config')::text,
@@ -54,11 +55,14 @@ where collection_id = %(archive)s and org = %(org)s
   and (embedding_model is distinct from %(model)s or vector_dims(embedding) <> %(dimensions)s)
 order by created_at, id collate "C" limit %(limit)s"""
 
+# The first of each organisation come before the second of any.
 REEMBEDDINGS = """
 select id, org from (
-    select id, org, started_at from memory.archive_reembeddings
-    union all select id, org, started_at from memory.folder_reembeddings) r
-order by started_at, id limit 100"""
+    select id, org, started_at,
+           row_number() over (partition by org order by started_at, id) as place
+    from (select id, org, started_at from memory.archive_reembeddings
+          union all select id, org, started_at from memory.folder_reembeddings) r) p
+order by place, started_at, id limit 1000"""
 
 REMOVALS = """
 select r.id, r.org from memory.archive_removals r
@@ -159,8 +163,8 @@ class ArchiveQueries(Protocol):
         ...
 
     async def reembeddings(self) -> list[Reembedding]:
-        """Archives and folders whose passages get the vectors of another model, `SWEPT_MAX` at
-        most."""
+        """Archives and folders whose passages get the vectors of another model,
+        `REEMBEDDINGS_MAX` at most, the first of each organisation before the second of any."""
         ...
 
     async def removals(self, settled_seconds: float) -> list[Removal]:
@@ -235,8 +239,8 @@ class PostgresArchiveQueries:
         return [(row[0], row[1]) for row in await self.database.fetch(TO_EMBED, values)]
 
     async def reembeddings(self) -> list[Reembedding]:
-        """Archives and folders whose passages get the vectors of another model, `SWEPT_MAX` at
-        most."""
+        """Archives and folders whose passages get the vectors of another model,
+        `REEMBEDDINGS_MAX` at most, the first of each organisation before the second of any."""
         return [Reembedding(*row) for row in await self.database.fetch(REEMBEDDINGS)]
 
     async def removals(self, settled_seconds: float) -> list[Removal]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from pydantic_core import to_json
+
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.archives import (
     PASSAGES_FOUND_MAX,
@@ -27,6 +29,7 @@ from services.memory.handlers.ports import HandlerPorts
 
 QUERY_CHARS_MAX = 100_000
 REPLY_BYTES_MAX = 4 << 20
+BYTES_BESIDES = 200  # of a passage in a reply, besides its document
 MODELS_MAX = 8
 
 # Vectors are compared with those of the same model and of the same length.
@@ -76,15 +79,17 @@ class PassageSearchHandlers:
         return Accepted(result=bounded(found).model_dump(mode="json"))
 
     async def visible(self, command: SearchPassages, org: str) -> list[Collection] | Rejected:
-        """The collections that a search may look into."""
-        if command.collection_ids:
-            return await self.archives.named_collections(org, command.collection_ids)
-        if not command.agent_id:
-            return await self.archives.all_collections(org)
-        found = await self.archives.collections_of(org, command.agent_id)
-        if not found and await self.archives.agent(org, command.agent_id) is None:
-            return missing_agent(command.agent_id)
-        return found
+        """The collections that a search may look into: an agent's, those that are named, those that
+        are both, or all."""
+        named = command.collection_ids
+        if command.agent_id:
+            found = await self.archives.collections_of(org, command.agent_id)
+            if not found and await self.archives.agent(org, command.agent_id) is None:
+                return missing_agent(command.agent_id)
+            return [one for one in found if not named or one.id in named]
+        if named:
+            return await self.archives.named_collections(org, named)
+        return await self.archives.all_collections(org)
 
     async def vectors(
         self, query: str, visible: Sequence[Collection], org: str
@@ -154,7 +159,7 @@ def bounded(found: Sequence[FoundPassage]) -> FoundPassages:
     shown: list[FoundPassage] = []
     left = REPLY_BYTES_MAX
     for one in found:
-        left -= 4 * len(str(one.doc.get("text", ""))) + 2_000
+        left -= len(to_json(one.doc)) + BYTES_BESIDES
         if left < 0 and shown:
             break
         shown.append(one)

@@ -20,7 +20,7 @@ from libs.contracts.archives import (
     SearchPassages,
     own_archive_id,
 )
-from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Context, Rejected
+from libs.contracts.bus_messages import DEFAULT_ORG, NOT_FOUND, Accepted, Context, Rejected
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from services.memory.domain import archive as archive_domain
@@ -136,6 +136,36 @@ async def test_passages_are_seen_by_whom_their_archive_is_attached_to() -> None:
         refused = await memory.bus.request(command, elsewhere)
         assert isinstance(refused, Rejected), command
         assert refused.code == "not_found"
+
+
+async def test_an_agent_and_an_archive_are_searched_for_what_is_of_both() -> None:
+    memory = await started()
+    await memory.ask(CreateArchive(archive_id=ARCHIVE, name="Shared"), "m-1")
+    await memory.ask(insert("shared tea", archive_id=ARCHIVE), "m-2")
+    await memory.ask(insert("own tea", agent_id=AGENT), "m-3")
+
+    async def texts(number: int, agent_id: str) -> Any:
+        search = SearchPassages(
+            asker=f"s-{number}", query="tea", agent_id=agent_id, collection_ids=[ARCHIVE]
+        )
+        reply = await memory.ask(search, f"s-{number}")
+        if isinstance(reply, Rejected):
+            return reply.code
+        passages: Any = reply.result["passages"]
+        return [one["doc"]["text"] for one in passages]
+
+    assert await texts(1, AGENT) == [], "it is not attached"
+    await memory.ask(AttachArchive(archive_id=ARCHIVE, agent_id=AGENT), "m-4")
+    assert await texts(2, AGENT) == ["shared tea"]
+    assert await texts(3, "agent-9") == NOT_FOUND
+
+
+async def test_a_search_answers_with_as_much_as_fits() -> None:
+    memory = await started()
+    for n in range(3):
+        passages = [NewPassage(id=f"p-{n}-{m}", text="tea " + "x" * 90_000) for m in range(20)]
+        await memory.ask(InsertPassages(passages=passages, agent_id=AGENT), f"m-{n}")
+    assert 40 < len(await found(memory, AGENT, "tea")) < 50, "4 MiB"
 
 
 async def test_who_works_for_another_stores_into_the_archive_that_it_was_given() -> None:

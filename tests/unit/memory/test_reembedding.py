@@ -215,3 +215,36 @@ async def test_vectors_of_one_model_in_two_lengths_are_found_by_both() -> None:
     both = SearchPassages(asker="s-1", query="fact7", collection_ids=[ARCHIVE, "archive-2"])
     assert isinstance(await memory.ask(both, "m-5"), Accepted)
     assert (embedders.old.texts, embedders.new.texts) == (1, 1), "the query is embedded in both"
+
+
+async def test_what_is_refused_leaves_room_for_what_is_not() -> None:
+    """A model that does not answer takes seconds to say so, each time that it is asked."""
+    embedders = Both()
+    memory = await begun(embedders)
+    for n in range(2, 5):
+        await memory.ask(CreateArchive(archive_id=f"archive-{n}", name="B"), f"c-{n}")
+        text = NewPassage(id=f"passage-of-{n}", text="mountains")
+        await memory.ask(InsertPassages(archive_id=f"archive-{n}", passages=[text]), f"i-{n}")
+        change = ChangeArchiveEmbedding(archive_id=f"archive-{n}", embedding_config=OTHER)
+        await memory.ask(change, f"e-{n}")
+    embedders.new.away = True
+    policies, asked = memory.policies().reembedding, []
+    reembed = policies.reembed
+
+    async def watched(collection_id: str, org: str) -> bool:
+        asked.append(collection_id)
+        return await reembed(collection_id, org)
+
+    policies.reembed = watched  # type: ignore[method-assign]
+    for _ in range(4):
+        await policies.sweep()
+    assert sorted(asked[:3]) == ["archive-2", "archive-3", "archive-4"], "one in each sweep"
+    assert asked[3] == asked[0], "in turn"
+    await memory.ask(ChangeArchiveEmbedding(archive_id="archive-3"), "e-5")
+    asked.clear()
+    await policies.sweep()
+    embedders.new.away = False
+    for _ in range(3):
+        await policies.sweep()
+    assert memory.rows("archive_reembeddings") == {}
+    assert policies.refused == {}, "nothing is remembered of what is done"

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.migrate import migrate_all
 from libs.bus.clock_and_ids import SystemClock
 from libs.contracts.services import names
@@ -41,6 +42,8 @@ from tests.servers import PostgresServer
 
 WRITTEN_AT_ONCE = 250
 SYNTHETIC_CENTRES = 2_000
+MADE_AT_ONCE = 20_000
+type Halves = np.ndarray[tuple[int, int], np.dtype[np.float16]]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ORG = "org-1"
 # What a passage is about: enough that hardly two are the same.
@@ -62,7 +65,7 @@ class Row:
     def __str__(self) -> str:
         p50, p99 = (1_000 * quantile(self.seconds, share) for share in (0.5, 0.99))
         recall = "" if self.recall is None else f"   recall@10 {self.recall:.3f}"
-        return f"  {self.name:<34}p50 {p50:7.2f} ms   p99 {p99:7.2f} ms{recall}"
+        return f"  {self.name:<38}p50 {p50:7.2f} ms   p99 {p99:7.2f} ms{recall}"
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -78,24 +81,27 @@ def text_of(number: int) -> str:
     return f"{said}, {chance.randrange(10_000)} times."
 
 
-def synthetic(count: int) -> list[Vector]:
+def synthetic(count: int) -> Halves:
     """Vectors in clusters, as texts have them."""
     chance = np.random.default_rng(7)
     centres = chance.standard_normal((SYNTHETIC_CENTRES, DIMENSIONS), np.float32)
-    noise = chance.standard_normal((count, DIMENSIONS), np.float32)
-    found = centres[chance.integers(0, SYNTHETIC_CENTRES, count)] + 0.7 * noise
-    vectors: list[Vector] = (found / np.linalg.norm(found, axis=1, keepdims=True)).tolist()
+    vectors = np.empty((count, DIMENSIONS), np.float16)
+    for begin in range(0, count, MADE_AT_ONCE):
+        some = min(MADE_AT_ONCE, count - begin)
+        noise = chance.standard_normal((some, DIMENSIONS), np.float32)
+        found = centres[chance.integers(0, SYNTHETIC_CENTRES, some)] + 0.7 * noise
+        vectors[begin : begin + some] = found / np.linalg.norm(found, axis=1, keepdims=True)
     return vectors
 
 
-async def embedded(count: int) -> list[Vector]:
+async def embedded(count: int) -> Halves:
     """Vectors of the model that comes along; says how many it made in a second."""
     embedder = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
     await embedder.embed(["load the model"])
-    began, vectors = time.monotonic(), list[Vector]()
+    began, vectors = time.monotonic(), np.empty((count, DIMENSIONS), np.float16)
     for begin in range(0, count, 500):
         texts = [text_of(number) for number in range(begin, min(begin + 500, count))]
-        vectors += await embedder.embed(texts)
+        vectors[begin : begin + 500] = await embedder.embed(texts)
     seconds = time.monotonic() - began
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
     print(f"embedded {count} texts: {count / seconds:.0f}/s; RSS of this process {rss:.0f} MB")
@@ -103,7 +109,17 @@ async def embedded(count: int) -> list[Vector]:
     return vectors
 
 
-async def write(database: Database, vectors: Sequence[Vector], archives: int) -> None:
+async def kept(file: str, count: int) -> Halves:
+    """The vectors of the model, from a file if it is there; else they are kept in it."""
+    try:
+        vectors: Halves = np.load(file)[:count]
+    except FileNotFoundError:
+        vectors = await embedded(count)
+        np.save(file, vectors)
+    return vectors
+
+
+async def write(database: Database, vectors: Halves, archives: int) -> None:
     """Store passages as commits do, each archive its share; says how many in a second."""
     began = time.monotonic()
     for begin in range(0, len(vectors), WRITTEN_AT_ONCE):
@@ -121,7 +137,7 @@ async def write(database: Database, vectors: Sequence[Vector], archives: int) ->
                 tags=tags,
                 doc={"id": f"passage-{archives}-{number}", "text": text, "tags": [*tags]},
                 embedding_model=HANDLE,
-                embedding=packed(vectors[number]),
+                embedding=packed(vectors[number].tolist()),
             )
             rows.upsert(PASSAGES, row)
         await database.fetch(*commit_statement("memory", "bench", [Commit(rows=rows)]))
@@ -132,8 +148,9 @@ async def write(database: Database, vectors: Sequence[Vector], archives: int) ->
     print(f"stored {len(vectors)} passages in {archives} archives: {rate:.0f}/s; {size:.0f} MB")
 
 
-def near(chance: random.Random, vector: Vector) -> Vector:
-    """A question about a passage: not the same, and not far."""
+def near(chance: random.Random, vectors: Halves) -> Vector:
+    """A question about one of these passages: not the same, and not far."""
+    vector: list[float] = vectors[chance.randrange(len(vectors))].tolist()
     moved = [number + chance.gauss(0, 0.02) for number in vector]
     length = math.hypot(*moved)
     return [number / length for number in moved]
@@ -159,7 +176,7 @@ async def searched(
     return Row(name, seconds, hits / wanted if wanted else None)
 
 
-async def one_archive(database: Database, vectors: Sequence[Vector], searches: int) -> None:
+async def one_archive(database: Database, vectors: Halves, searches: int) -> None:
     """An archive of many: with the graph, with and without filters."""
     chance = random.Random(11)
     large = LargeCollections(database, SystemClock())
@@ -179,7 +196,7 @@ async def one_archive(database: Database, vectors: Sequence[Vector], searches: i
         ("dates that keep 1 %", replace(plain, after=START + 0.99 * age)),
     ):
         queries = [
-            replace(asked, vectors=(QueryVector(HANDLE, near(chance, chance.choice(vectors))),))
+            replace(asked, vectors=(QueryVector(HANDLE, near(chance, vectors)),))
             for _ in range(searches)
         ]
         print(await searched(database, search, queries, name, exactly=True), flush=True)
@@ -191,9 +208,7 @@ async def one_archive(database: Database, vectors: Sequence[Vector], searches: i
     print(await searched(database, search, both, "vector and words", exactly=False), flush=True)
 
 
-async def many_archives(
-    database: Database, vectors: Sequence[Vector], archives: int, searches: int
-) -> None:
+async def many_archives(database: Database, vectors: Halves, archives: int, searches: int) -> None:
     """Archives of few, among many."""
     chance = random.Random(13)
     search = PostgresPassageSearch(database, LargeCollections(database, SystemClock()))
@@ -201,16 +216,19 @@ async def many_archives(
         PassageQuery(
             org=ORG,
             collection_ids=[f"archive-{archives}-{chance.randrange(archives)}"],
-            vectors=(QueryVector(HANDLE, near(chance, chance.choice(vectors))),),
+            vectors=(QueryVector(HANDLE, near(chance, vectors)),),
         )
         for _ in range(searches)
     ]
-    name = f"one of {archives} archives"
-    print(await searched(database, search, queries, name, exactly=False), flush=True)
+    for name in ("the first time", "again"):
+        row = f"one of {archives} archives, {name}"
+        print(await searched(database, search, queries, row, exactly=False), flush=True)
 
 
 async def run(options: argparse.Namespace) -> None:
     server = PostgresServer()
+    # As `make up` starts it.
+    server.server = replace(server.server, buffers_mb=buffers_mb(memory_bytes(), little=False))
     server.start()
     try:
         url = server.create_database("passages")
@@ -218,7 +236,12 @@ async def run(options: argparse.Namespace) -> None:
         async with open_pool(url) as pool:
             database = Database(pool)
             count = options.passages
-            vectors = synthetic(count) if options.synthetic else await embedded(count)
+            if options.synthetic:
+                vectors = synthetic(count)
+            elif options.vectors:
+                vectors = await kept(options.vectors, count)
+            else:
+                vectors = await embedded(count)
             await write(database, vectors, 1)
             await one_archive(database, vectors, options.searches)
             if options.spread:
@@ -232,6 +255,9 @@ async def run(options: argparse.Namespace) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.passages", description=__doc__)
     parser.add_argument("--passages", type=int, default=100_000, help="in one archive")
+    parser.add_argument(
+        "--vectors", metavar="FILE.npy", help="keeps the vectors of the model for the next time"
+    )
     parser.add_argument("--synthetic", action="store_true", help="vectors without a model")
     parser.add_argument("--spread", type=int, default=0, help="passages over many archives")
     parser.add_argument("--archives", type=int, default=1_000)

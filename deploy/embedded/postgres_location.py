@@ -13,7 +13,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from deploy.embedded.postgres_account import Account, unprivileged_account
-from deploy.embedded.postgres_server import WHEEL, Postgres, as_account, wheel_tree
+from deploy.embedded.postgres_server import (
+    BUFFERS_MB_MIN,
+    WHEEL,
+    Postgres,
+    as_account,
+    wheel_tree,
+)
 from deploy.embedded.settings import LaunchError
 from deploy.embedded.state import write_private
 
@@ -25,7 +31,9 @@ POINTER = "postgres-data-is-in"  # a file in the home that says where its data w
 FALLBACKS = (Path("/var/lib"), Path("/var/tmp"))
 
 
-def place(home: Path, *, log_file: Path, port: int, password: str) -> Postgres:
+def place(
+    home: Path, *, log_file: Path, port: int, password: str, buffers_mb: int = BUFFERS_MB_MIN
+) -> Postgres:
     """The Postgres of this home: binaries and data where the account it runs under reaches them."""
     account = unprivileged_account()
     return Postgres(
@@ -35,6 +43,7 @@ def place(home: Path, *, log_file: Path, port: int, password: str) -> Postgres:
         port=port,
         password=password,
         account=account,
+        buffers_mb=buffers_mb,
     )
 
 

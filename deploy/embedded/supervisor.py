@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from deploy.embedded import postgres_location
 from deploy.embedded.nats_server import Nats
+from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
 from deploy.embedded.service_environment import of_server
 from deploy.embedded.settings import (
@@ -60,6 +61,7 @@ class Supervisor:
             log_file=settings.log("postgres"),
             port=ports["postgres"],
             password=self._secrets.postgres_password,
+            buffers_mb=buffers_mb(memory_bytes(), little=settings.processes == "one"),
         )
         self._nats = Nats(
             folder=home / "nats",

@@ -39,6 +39,9 @@ LOST_SECONDS_MAX = 10
 SESSION_OPTIONS = (
     "-c timezone=UTC -c statement_timeout=30s -c plan_cache_mode=force_generic_plan"
     " -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_material=off"
+    # To begin other processes takes longer than what they could do, and what they do is taken from
+    # everybody else.
+    " -c max_parallel_workers_per_gather=0"
     # A graph of vectors is walked until enough of its nodes fit, in about their order.
     " -c hnsw.ef_search=100 -c hnsw.iterative_scan=relaxed_order"
 )

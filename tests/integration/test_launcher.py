@@ -25,6 +25,7 @@ import pytest
 
 from deploy.embedded import postgres_account, supervised_process
 from deploy.embedded.api_health import read_health
+from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.embedded.settings import ALL_SERVICES, PARTS, SERVICES, LaunchError, read_settings
 from deploy.embedded.state import PartState, ProcessMark, free_port, open_secrets, write_state
 from deploy.embedded.subprocesses import LOG_BYTES_MAX, Command, rotate
@@ -140,7 +141,6 @@ def test_postgres_has_an_account_of_its_own(heeler: HeelerInstance) -> None:
 def test_postgres_runs_with_our_settings(heeler: HeelerInstance) -> None:
     for name, value in {
         "max_connections": "120",
-        "shared_buffers": "128MB",
         "idle_in_transaction_session_timeout": "1min",
         "synchronous_commit": "on",
         "wal_level": "replica",
@@ -148,6 +148,16 @@ def test_postgres_runs_with_our_settings(heeler: HeelerInstance) -> None:
         "fsync": "on",
     }.items():
         assert heeler.psql(f"show {name}") == [(value,)], name
+    [(pages,)] = heeler.psql("select setting::int from pg_settings where name = 'shared_buffers'")
+    assert pages * 8 // 1_024 == buffers_mb(memory_bytes(), little=False)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "little", "kept"),
+    [(1, False, 128), (8, False, 256), (32, False, 1_024), (512, False, 1_024), (32, True, 128)],
+)
+def test_postgres_keeps_a_share_of_the_memory(gigabytes: int, little: bool, kept: int) -> None:
+    assert buffers_mb(gigabytes << 30, little=little) == kept
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -130,8 +130,8 @@ select id, row_number() over (order by distance, id) as place from (
     union all
     (select p.id, p.embedding <#> %(vector_{n})s::halfvec as distance
     from memory.passages p
-    where not p.large and {filters} and p.embedding_model = %(model_{n})s
-      and vector_dims(p.embedding) = {dimensions}
+    where not p.large and p.collection_id {same} and {filters}
+      and p.embedding_model = %(model_{n})s and vector_dims(p.embedding) = {dimensions}
     order by distance limit %(candidates)s)
     order by distance limit %(candidates)s) nearest"""
 
@@ -173,6 +173,7 @@ def search_statement(query: PassageQuery, *, graph: bool = False) -> tuple[str, 
                 n=n,
                 dimensions=len(one.vector),
                 filters=filters,
+                same=of_collections(query)[0],
                 opaque=filters_of(query, OPAQUE)[0],
             )
         )
@@ -212,11 +213,12 @@ def filters_of(query: PassageQuery, columns: Columns = PLAIN) -> tuple[str, dict
     """The condition of everything that is found, whichever way, and its parameters."""
     same, parameters = of_collections(query)
     parameters["org"] = query.org
-    conditions = ["p.org = %(org)s", f"{columns.collection} {same}"]
-    if query.tags and columns is PLAIN:
-        conditions.append(f"{BY_WORD.collection} {same}")
-    if (query.after or query.before) and columns is BY_WORD:
-        conditions.append(f"{PLAIN.collection} {same}")  # or by that of times
+    conditions = ["p.org = %(org)s"]
+    if columns is PLAIN and query.tags:
+        columns = BY_WORD
+    conditions.append(f"{columns.collection} {same}")
+    if columns is BY_WORD and (query.after or query.before):
+        conditions.append(f"{PLAIN.collection} {same}")  # by times as well
     overlap = "@>" if query.tag_match == "all" else "&&"
     for name, condition, value in (
         ("tags", f"{columns.tags} {overlap} %(tags)s", query.tags),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from itertools import pairwise
 
-# What a comparison may cost, in pairs of lines; beyond it lines count as new.
+# What a comparison may cost, in pairs of lines, and in steps of which 70 million take a second at
+# worst; beyond it lines count as new.
 PAIRS_MAX = 1_000_000
-ALL_PAIRS_MAX = 10_000_000
+STEPS_MAX = 100_000_000
+ALL_STEPS_MAX = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,11 @@ def blamed(texts: Sequence[str]) -> list[Line]:
     if not texts:
         return []
     lines = [Line(text, 0) for text in lines_of(texts[0])]
-    pairs_left = ALL_PAIRS_MAX
+    steps_left = ALL_STEPS_MAX
     for origin, (before, after) in enumerate(pairwise(texts), start=1):
         old, new = lines_of(before), lines_of(after)
-        blocks, pairs = matching(old, new, min(PAIRS_MAX, pairs_left))
-        pairs_left -= pairs
+        blocks, steps = matching(old, new, min(STEPS_MAX, steps_left))
+        steps_left -= steps
         following = [Line(text, origin) for text in new]
         for in_old, in_new, size in blocks:
             following[in_new : in_new + size] = lines[in_old : in_old + size]
@@ -39,9 +42,9 @@ def blamed(texts: Sequence[str]) -> list[Line]:
 
 
 def matching(
-    old: list[str], new: list[str], pairs_max: int
+    old: list[str], new: list[str], steps_max: int
 ) -> tuple[list[tuple[int, int, int]], int]:
-    """Where lines stayed (in the old, in the new, how many), and how many pairs were compared."""
+    """Where lines stayed (in the old, in the new, how many), and how many steps that took."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1
@@ -50,12 +53,20 @@ def matching(
         end += 1
     blocks = [(0, 0, start), (len(old) - end, len(new) - end, end)]
     old, new = old[start : len(old) - end], new[start : len(new) - end]
-    pairs = len(old) * len(new)
-    if pairs > pairs_max:
+    steps = steps_of(old, new)
+    if len(old) * len(new) > PAIRS_MAX or steps > steps_max:
         return blocks, 0
-    found = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks() if pairs else []
+    found = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks() if steps else []
     blocks += [(one.a + start, one.b + start, one.size) for one in found]
-    return blocks, pairs
+    return blocks, steps
+
+
+def steps_of(old: list[str], new: list[str]) -> int:
+    """How many steps it takes at most to find what stayed: for each block of lines that is found,
+    all pairs of equal lines are looked at, of which a thousand empty lines make a million."""
+    times = Counter(old)
+    equal = sum(times[line] for line in new)
+    return (equal + len(old) + len(new)) * min(equal, len(old), len(new))
 
 
 def diff(before: str, after: str, name_before: str, name_after: str) -> str:
@@ -64,9 +75,9 @@ def diff(before: str, after: str, name_before: str, name_after: str) -> str:
     old, new = lines_of(before), lines_of(after)
     if old == new:
         return ""
-    blocks, _ = matching(old, new, PAIRS_MAX)
-    if len(old) * len(new) <= PAIRS_MAX:
+    if len(old) * len(new) <= PAIRS_MAX:  # of what stands there often, little is compared here
         return "\n".join(unified_diff(old, new, name_before, name_after, lineterm=""))
+    blocks, _ = matching(old, new, STEPS_MAX)
     (_, _, start), (old_end, new_end, _) = blocks[:2]
     head = [f"--- {name_before}", f"+++ {name_after}"]
     head.append(f"@@ -{start + 1},{old_end - start} +{start + 1},{new_end - start} @@")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.api.http.block_blame import blamed, diff
+from services.api.http.block_blame import STEPS_MAX, blamed, diff, matching
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("abc"), max_size=6).map("\n".join), min_size=1, max_size=6
@@ -43,6 +43,17 @@ def test_texts_that_have_nothing_in_common_cost_no_comparison() -> None:
     shown = diff(many[0], many[1], "before", "after").split("\n")
     assert shown[:3] == ["--- before", "+++ after", "@@ -1,20000 +1,20000 @@"]
     assert len(shown) == 40_003
+
+
+def test_texts_of_many_equal_lines_cost_no_comparison() -> None:
+    """It took ten seconds, and all other requests waited for half of them."""
+    same, mixed = ["tea"] * 1_000, ["tea", "milk"] * 500
+    assert matching(same[:-1], mixed, STEPS_MAX) == ([(0, 0, 1), (999, 1_000, 0)], 0)
+    before = [*(f"line {n}" for n in range(500)), *[""] * 200]
+    after = [*before[::2], *before[1::2]]
+    blocks, steps = matching(before, after, STEPS_MAX)
+    assert steps > 0
+    assert sum(size for _, _, size in blocks) > 300, "ordinary texts are compared"
 
 
 def test_a_change_in_the_middle_of_a_long_text_is_all_that_is_shown() -> None:

@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.sealed_text import Sealed
+from libs.contracts.storable_text import StorableText
 
 SERVICE = "tools"
 
@@ -148,9 +149,9 @@ class ToolRunResult(Value):
     """What came of a call: what the model is told, what was printed, and what it took."""
 
     status: RunStatus
-    text: str
-    stdout: list[str] = Field(default_factory=list)
-    stderr: list[str] = Field(default_factory=list)
+    text: StorableText
+    stdout: list[StorableText] = Field(default_factory=list)
+    stderr: list[StorableText] = Field(default_factory=list)
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     memory_bytes_max: int = 0

@@ -14,6 +14,7 @@ from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.request_size_limits import unreadable, walk
 from libs.contracts.letta.tool_requests import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.storable_text import UNSTORABLE
 from services.tools.domain.schema_from_source import NAME_CHARS_MAX
 
 DESCRIPTION_CHARS_MAX = 16_384
@@ -23,7 +24,6 @@ OFFERED_NAME_CHARS_MAX = 256
 DIGEST_CHARS = 16
 MCP = "mcp"  # the key in a tool's metadata, and how its tag begins
 LOOP = "its schema refers to itself"
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,6 @@ def sorted_keys(value: Json) -> Json:
         case list():
             return [sorted_keys(one) for one in value]
     return value
-
-
-def storable(text: str) -> str:
-    """The text without what no database keeps: NUL, and halves of surrogate pairs."""
-    return UNSTORABLE.sub("", text)
 
 
 def problem_of(tool: OfferedTool) -> str:

@@ -10,6 +10,7 @@ import docstring_parser
 
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.tool_requests import SOURCE_CHARS_MAX
+from libs.contracts.storable_text import UNSTORABLE
 from services.tools.domain.source_annotations import UnknownAnnotation, schema_of
 
 ARGUMENTS_MAX = 100
@@ -69,9 +70,15 @@ def function_of(source: str) -> Function:
 
 
 def documentation(function: Function) -> docstring_parser.Docstring:
-    """What the docstring says of a function and of its arguments."""
+    """What the docstring says of a function and of its arguments. Raises UnfitSource."""
+    text = ast.get_docstring(function) or ""
+    if UNSTORABLE.search(text):
+        raise UnfitSource(
+            f"the docstring of `{function.name}` has an escape for a character that cannot be"
+            " stored: leave out NUL and halves of surrogate pairs"
+        )
     try:
-        return docstring_parser.parse(ast.get_docstring(function) or "")
+        return docstring_parser.parse(text)
     except docstring_parser.ParseError as wrong:
         raise UnfitSource(f"the docstring of `{function.name}`: {wrong}") from None
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.storable_text import UNSTORABLE
 
 ANNOTATION_DEPTH_MAX = 8
 SIMPLE: Mapping[str, JsonObject] = {
@@ -108,6 +109,8 @@ def literal(arguments: list[ast.expr], depth: int) -> JsonObject:
     for one in arguments:
         if not isinstance(one, ast.Constant) or not isinstance(one.value, str | int | None):
             raise UnknownAnnotation("`Literal[...]` may hold texts, whole numbers, True and False")
+        if isinstance(one.value, str) and UNSTORABLE.search(one.value):
+            raise UnknownAnnotation("`Literal[...]` has a character that cannot be stored")
         values.append(one.value)
     kinds = {type(value) for value in values}
     names = {str: "string", int: "integer", bool: "boolean"}

@@ -17,13 +17,14 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.mcp_servers import mcp_server_deltas
+from libs.contracts.storable_text import storable
 from libs.encryption.sealer import CannotOpen, Sealer
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
 from services.tools.domain.mcp_server import McpServer, McpServerState
-from services.tools.domain.mcp_tool import OfferedTool, storable
+from services.tools.domain.mcp_tool import OfferedTool
 from services.tools.engine.mcp_configs import opened
 from services.tools.engine.mcp_registration import registered
 from services.tools.engine.mcp_sessions import McpSessions

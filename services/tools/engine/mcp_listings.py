@@ -10,13 +10,13 @@ from pydantic_core import to_json, to_jsonable_python
 
 from libs.contracts.bus_messages import Context, JsonObject
 from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, AskMcpServer, mcp_listing_deltas
+from libs.contracts.storable_text import storable
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import (
     DESCRIPTION_CHARS_MAX,
     OFFERED_NAME_CHARS_MAX,
     problem_of,
-    storable,
 )
 from services.tools.engine.mcp_authorizations import McpAuthorizations, Tell
 from services.tools.engine.mcp_discoveries import McpPorts, config_of, listed

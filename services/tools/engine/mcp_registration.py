@@ -18,6 +18,7 @@ from libs.contracts.mcp_servers import (
     PendingDefinition,
     UnusableMcpTool,
 )
+from libs.contracts.storable_text import storable
 from libs.contracts.tools import tool_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.mcp_server import McpServer
@@ -26,7 +27,6 @@ from services.tools.domain.mcp_tool import (
     OfferedTool,
     problem_of,
     registry_names,
-    storable,
     tool_of,
     with_definition,
     with_note,

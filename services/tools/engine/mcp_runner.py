@@ -13,7 +13,7 @@ from libs.contracts.tool_runs import RunTool, ToolRunResult
 from libs.eventstore.ports import StoreUnavailable
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import McpServer, McpServerState
-from services.tools.domain.mcp_tool import MCP, storable
+from services.tools.domain.mcp_tool import MCP
 from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
 from services.tools.engine.mcp_sampling import CallSampling, McpSampling
 
@@ -52,7 +52,7 @@ class McpRunner:
         return ToolRunResult.model_validate(
             {
                 "status": status,
-                "text": cut(storable(text), tool.return_char_limit),
+                "text": cut(text, tool.return_char_limit),
                 "seconds": self.ports.clock.monotonic() - since,
                 "sampling": sampling.usage if sampling.usage.requests else None,
             }

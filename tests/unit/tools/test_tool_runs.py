@@ -509,6 +509,15 @@ def test_an_exception_is_told_in_a_line_and_printed_whole() -> None:
     assert result.stderr == [traceback]
 
 
+def test_what_no_database_keeps_is_in_no_result() -> None:
+    said = Outcome("error", reason="\x00bad\ud800", stdout="a\x00b", stderr="c\x00")
+    result = result_of("f", said, chars_max=100)
+
+    assert result.text == "Error executing function f: bad"
+    assert (result.stdout, result.stderr) == (["ab"], ["c"])
+    result.model_dump_json()
+
+
 def test_what_is_long_is_cut() -> None:
     assert printed("") == []
     assert printed("x" * 60_000)[0].endswith("[10000 characters left out]")

@@ -181,10 +181,12 @@ def is_answer(reply: Accepted | Rejected, *, sent_again: bool) -> bool:
     return not (sent_again and isinstance(reply, Rejected) and reply.code == BUSY)
 
 
-async def request_as_service(bus: Bus, command: Command, context: Context) -> Accepted | Rejected:
+async def request_as_service(
+    bus: Bus, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
+) -> Accepted | Rejected:
     """Send a command in the course of other work, which waits until there is room for it: raises
     BusUnavailable where a client would be told to come again."""
-    reply = await bus.request(command, context)
+    reply = await bus.request(command, context, seconds_max=seconds_max)
     if isinstance(reply, Rejected) and reply.code == BUSY:
         raise BusUnavailable(f"{command.service}.{command.topic}: {reply.reason}")
     return reply

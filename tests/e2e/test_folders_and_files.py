@@ -6,6 +6,7 @@ import asyncio
 import time
 from itertools import count
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -54,7 +55,7 @@ def processed(letta: Letta, folder_id: str, file_id: str) -> Any:
 def test_every_field_of_a_folder_comes_back_changes_and_goes(
     kind: str, letta: Letta, http: httpx.Client
 ) -> None:
-    name = unique("folder")
+    name = unique("a/folder %2F ü")
     fields = {"description": "d", "instructions": "i", "metadata": {"a": [1, None]}}
     count = http.get(f"/v1/{kind}/count").json()
     folder = http.post(f"/v1/{kind}/", json={"name": name, **fields}).json()
@@ -65,7 +66,7 @@ def test_every_field_of_a_folder_comes_back_changes_and_goes(
     assert folder["embedding_config"]["embedding_dim"] == 384
     assert http.get(path).json() == folder
     assert http.get(f"/v1/{kind}/count").json() >= count + 1
-    assert http.get(f"/v1/{kind}/name/{name}").json() == folder["id"]
+    assert http.get(f"/v1/{kind}/name/{quote(name, safe='')}").json() == folder["id"]
     assert [one.id for one in letta.folders.list(name=name)] == [folder["id"]]
     with pytest.raises(ConflictError, match="choose another `name`"):
         letta.folders.create(name=name)
@@ -84,7 +85,7 @@ def test_every_field_of_a_folder_comes_back_changes_and_goes(
     assert http.delete(path).content == b"null"
     for method in ("GET", "PATCH", "DELETE"):
         assert http.request(method, path, json={"description": "x"}).status_code == 404
-    assert http.get(f"/v1/{kind}/name/{name}-2").status_code == 404
+    assert http.get(f"/v1/{kind}/name/{quote(name, safe='')}-2").status_code == 404
     assert letta.folders.list(name=f"{name}-2").items == []
 
 

@@ -12,6 +12,7 @@ from libs.contracts.files import CreateFolder, DeleteFolder, UpdateFolder
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
+from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_helpers import (
     ORG,
@@ -132,8 +133,9 @@ async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
     opt=returns("id of the folder"),
 )
 async def retrieve_folder_id(request: AnyRequest, folder_name: str) -> Response[bytes]:
-    """Retrieve the id of the folder of a name."""
-    found = await api_of(request).folders.id_of_name(ORG, folder_name.replace("\x00", ""))
+    """Retrieve the id of the folder of a name, which may have slashes."""
+    folder_name = last_segment(request).replace("\x00", "")
+    found = await api_of(request).folders.id_of_name(ORG, folder_name)
     if found is None:
         raise Problem(404, {"detail": f"Folder with name={folder_name} not found"})
     return raw(found)

@@ -31,7 +31,7 @@ class Policies:
         self.archives = ArchivePolicies(bus, archives, clock, ids)
         self.agent_folders = AgentFoldersPolicies(bus, attached, clock, ids)
         self.messages = MessagePolicies(vectors)
-        self.reembedding = ReembeddingPolicies(bus, archives, ids)
+        self.reembedding = ReembeddingPolicies(bus, archives, clock, ids)
 
     async def agent_deleted(self, event: Event, context: Context) -> None:
         """What was an agent's alone goes with it."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from libs.bus.ports import Bus, BusUnavailable, Ids, request_as_service
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
 from libs.contracts.bus_messages import Accepted, Command, Context
 from libs.contracts.reembedding import ReembedChunks, ReembedPassages
 from services.memory.adapters.archive_queries import ArchiveQueries, Reembedding
@@ -15,6 +16,23 @@ log = logging.getLogger(__name__)
 
 # Then it is another one's turn.
 BATCHES_PER_SWEEP_MAX = 50
+# Longer than a model may take, so that it is heard why it gave none.
+BATCH_SECONDS_MAX = 70.0
+RETRY_SECONDS = 5.0
+RETRY_SECONDS_MAX = 60.0
+
+
+class Refused(Exception):
+    """The next passages cannot be embedded now; the words say why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long it is until one that was refused is retried, and when that is by the monotonic
+    clock."""
+
+    seconds: float = RETRY_SECONDS / 2
+    until: float = 0.0
 
 
 class ReembeddingPolicies:
@@ -22,37 +40,45 @@ class ReembeddingPolicies:
     embedded is durable, so after a crash another process goes on from there.
 
     A model that does not answer may take seconds to say so. So an organisation has one such answer
-    in each sweep, and what was refused comes after what was not."""
+    in each sweep, and what was refused is retried, the later the more often that was."""
 
-    def __init__(self, bus: Bus, archives: ArchiveQueries, ids: Ids) -> None:
+    def __init__(self, bus: Bus, archives: ArchiveQueries, clock: Clock, ids: Ids) -> None:
         self.bus = bus
         self.archives = archives
+        self.clock = clock
         self.ids = ids
-        # Those that were refused, the one first that was so longest ago.
-        self.refused: dict[str, None] = {}
+        self.backoffs: dict[str, Backoff] = {}
 
     async def sweep(self) -> None:
         """Embed the next passages of each of them."""
         refusing: set[str] = set()
-        try:
-            for one in self.in_turn(await self.archives.reembeddings()):
-                if one.org not in refusing and not await self.reembed(one.collection_id, one.org):
-                    refusing.add(one.org)
-                    self.refused.pop(one.collection_id, None)
-                    self.refused[one.collection_id] = None
-        except BusUnavailable as problem:
-            log.warning("archives or folders wait to be embedded: %s", problem)
+        for one in self.due(await self.archives.reembeddings()):
+            if one.org in refusing:
+                continue
+            try:
+                await self.reembed(one.collection_id, one.org)
+                self.backoffs.pop(one.collection_id, None)
+            except (Refused, BusUnavailable) as problem:
+                log.warning("%s waits to be embedded: %s", one.collection_id, problem)
+                refusing.add(one.org)
+                self.back_off(one.collection_id)
 
-    def in_turn(self, found: Sequence[Reembedding]) -> list[Reembedding]:
-        """Those that were never refused, and then the others."""
-        by_id = {one.collection_id: one for one in found}
-        self.refused = {known: None for known in self.refused if known in by_id}
-        fresh = [one for one in found if one.collection_id not in self.refused]
-        return [*fresh, *(by_id[known] for known in self.refused)]
+    def due(self, found: Sequence[Reembedding]) -> list[Reembedding]:
+        """Those that were not refused, and then those that are to be retried."""
+        known, now = {one.collection_id for one in found}, self.clock.monotonic()
+        self.backoffs = {name: one for name, one in self.backoffs.items() if name in known}
+        since = {name: one.until for name, one in self.backoffs.items()}
+        due = [one for one in found if since.get(one.collection_id, 0.0) <= now]
+        return sorted(due, key=lambda one: since.get(one.collection_id, 0.0))
 
-    async def reembed(self, collection_id: str, org: str) -> bool:
-        """Embed passages of an archive or a folder until none is left, or it is refused; returns
-        whether it was not."""
+    def back_off(self, collection_id: str) -> None:
+        """Have one that was refused retried later."""
+        before = self.backoffs.get(collection_id, Backoff())
+        seconds = min(before.seconds * 2, RETRY_SECONDS_MAX)
+        self.backoffs[collection_id] = Backoff(seconds, self.clock.monotonic() + seconds)
+
+    async def reembed(self, collection_id: str, org: str) -> None:
+        """Embed passages of an archive or a folder until none is left. Raises Refused."""
         for _ in range(BATCHES_PER_SWEEP_MAX):
             context = Context(self.ids.new("sweep"), org=org)
             command: Command = (
@@ -60,10 +86,10 @@ class ReembeddingPolicies:
                 if collection_id.startswith("archive")
                 else ReembedChunks(folder_id=collection_id)
             )
-            reply = await request_as_service(self.bus, command, context)
+            reply = await request_as_service(
+                self.bus, command, context, seconds_max=BATCH_SECONDS_MAX
+            )
             if not isinstance(reply, Accepted):
-                log.warning("%s waits to be embedded: %s", collection_id, reply.reason)
-                return False
+                raise Refused(reply.reason)
             if not reply.result.get("embedded"):
-                break
-        return True
+                return

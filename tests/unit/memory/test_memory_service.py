@@ -71,8 +71,10 @@ class Memory:
         await self.bus.serve("memory", self.shell.answer)
         return self
 
-    async def ask(self, command: Command, message_id: str) -> Accepted | Rejected:
-        return await self.bus.request(command, Context(message_id))
+    async def ask(
+        self, command: Command, message_id: str, org: str = DEFAULT_ORG
+    ) -> Accepted | Rejected:
+        return await self.bus.request(command, Context(message_id, org=org))
 
     def attach(self, agent_id: str, *block_ids: str) -> None:
         """Let the agent service's rows say what is attached to an agent."""

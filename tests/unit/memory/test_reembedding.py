@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from libs.bus.in_memory import InMemoryBus
+from libs.bus.ports import BusUnavailable
 from libs.contracts.archives import (
     CreateArchive,
     DeletePassages,
@@ -231,20 +233,48 @@ async def test_what_is_refused_leaves_room_for_what_is_not() -> None:
     policies, asked = memory.policies().reembedding, []
     reembed = policies.reembed
 
-    async def watched(collection_id: str, org: str) -> bool:
+    async def watched(collection_id: str, org: str) -> None:
         asked.append(collection_id)
-        return await reembed(collection_id, org)
+        await reembed(collection_id, org)
 
     policies.reembed = watched  # type: ignore[method-assign]
     for _ in range(4):
         await policies.sweep()
-    assert sorted(asked[:3]) == ["archive-2", "archive-3", "archive-4"], "one in each sweep"
-    assert asked[3] == asked[0], "in turn"
-    await memory.ask(ChangeArchiveEmbedding(archive_id="archive-3"), "e-5")
-    asked.clear()
+    assert sorted(asked) == ["archive-2", "archive-3", "archive-4"], "one in each sweep"
+    memory.clock.seconds += 6
     await policies.sweep()
+    assert asked[3] == asked[0], "in turn"
+    memory.clock.seconds += 6
+    await policies.sweep()
+    assert asked[3:] == asked[:2], "the longer the more often it was refused"
+    await memory.ask(ChangeArchiveEmbedding(archive_id="archive-3"), "e-5")
     embedders.new.away = False
-    for _ in range(3):
-        await policies.sweep()
+    memory.clock.seconds += 60
+    await policies.sweep()
     assert memory.rows("archive_reembeddings") == {}
-    assert policies.refused == {}, "nothing is remembered of what is done"
+    await policies.sweep()
+    assert policies.backoffs == {}, "nothing is remembered of what is done"
+
+
+async def test_an_archive_that_nobody_answers_for_keeps_no_other_from_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where an endpoint takes as long as a request may."""
+    embedders = Both()
+    memory = await begun(embedders)
+    await memory.ask(ChangeArchiveEmbedding(archive_id=ARCHIVE, embedding_config=OTHER), "m-3")
+    text = NewPassage(id="passage-b", text="mountains")
+    await memory.ask(CreateArchive(archive_id="archive-2", name="B"), "m-4", org="org-2")
+    await memory.ask(InsertPassages(archive_id="archive-2", passages=[text]), "m-5", org="org-2")
+    change = ChangeArchiveEmbedding(archive_id="archive-2", embedding_config=OTHER)
+    await memory.ask(change, "m-6", org="org-2")
+    request, policies = InMemoryBus.request, memory.policies().reembedding
+
+    async def silent(self: Any, command: Any, context: Any, **options: Any) -> Any:
+        if command == ReembedPassages(archive_id=ARCHIVE):
+            raise BusUnavailable("no answer")
+        return await request(self, command, context, **options)
+
+    monkeypatch.setattr(InMemoryBus, "request", silent)
+    await policies.sweep()
+    assert memory.rows("archive_reembeddings").keys() == {ARCHIVE}

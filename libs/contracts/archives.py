@@ -17,6 +17,9 @@ from libs.contracts.memory import SERVICE, Cause
 PASSAGES_INSERTED_MAX = PASSAGES_MAX
 PASSAGES_DELETED_MAX = 1_000
 PASSAGES_FOUND_MAX = 100
+# Who sends what a model has to embed waits so long for the answer: longer than an endpoint may
+# take, so that it is heard why there was none.
+EMBEDDING_SECONDS_MAX = 30.0
 
 
 def own_archive_id(agent_id: str, number: int = 0) -> str:

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from libs.bus.ports import Bus, Clock, request_as_service
 from libs.contracts.archives import (
+    EMBEDDING_SECONDS_MAX,
     PASSAGES_FOUND_MAX,
     FoundPassages,
     InsertPassages,
@@ -135,7 +136,10 @@ class ArchivalMemoryTools:
         """The reply to a command that a call asks for."""
         failpoints.reached("during_tool")
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
-        return await request_as_service(self.bus, command, calling.context.caused(command_id))
+        caused = calling.context.caused(command_id)
+        return await request_as_service(
+            self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
+        )
 
 
 def shown_to_model(doc: Mapping[str, Any], zone: ZoneInfo) -> dict[str, Any]:

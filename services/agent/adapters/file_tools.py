@@ -10,7 +10,12 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Bus, request_as_service
 from libs.contracts.agent_folders import FileView, OpenFiles
-from libs.contracts.archives import FoundPassage, FoundPassages, SearchPassages
+from libs.contracts.archives import (
+    EMBEDDING_SECONDS_MAX,
+    FoundPassage,
+    FoundPassages,
+    SearchPassages,
+)
 from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
@@ -190,7 +195,10 @@ class FileTools:
         """Send a command; the same call is the same command."""
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
         failpoints.reached("during_tool")
-        return await request_as_service(self.bus, command, calling.context.caused(command_id))
+        caused = calling.context.caused(command_id)
+        return await request_as_service(
+            self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
+        )
 
 
 def view_of(file: AttachedFile, asked: FileRequest) -> FileView | str:

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from libs.bus.ports import Bus, Clock, request_as_service
 from libs.contracts.archives import (
+    EMBEDDING_SECONDS_MAX,
     PASSAGES_INSERTED_MAX,
     FoundPassages,
     InsertPassages,
@@ -161,4 +162,7 @@ class VoiceMemoryTools:
         """Send a command; the same call is the same command."""
         command_id = derived_id("cmd", calling.step_id, calling.call.id)
         failpoints.reached("during_tool")
-        return await request_as_service(self.bus, command, calling.context.caused(command_id))
+        caused = calling.context.caused(command_id)
+        return await request_as_service(
+            self.bus, command, caused, seconds_max=EMBEDDING_SECONDS_MAX
+        )

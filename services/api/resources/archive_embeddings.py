@@ -7,6 +7,7 @@ from typing import Annotated
 from litestar import Response, get, put
 from pydantic import BaseModel
 
+from libs.contracts.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.letta.model_requests import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.reembedding import ChangeArchiveEmbedding
@@ -43,5 +44,5 @@ async def change_archive_embedding(request: AnyRequest, archive_id: str) -> Resp
     await document_of(request, ARCHIVES, archive_id)
     config = body.embedding_config or await embedding_config(request, body.embedding)
     command = ChangeArchiveEmbedding(archive_id=archive_id, embedding_config=config)
-    await api_of(request).send(request, command)
+    await api_of(request).send(request, command, seconds_max=EMBEDDING_SECONDS_MAX)
     return await retrieved(request, EMBEDDINGS, archive_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from litestar import Response, get, put
 
+from libs.contracts.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.files import UpdateFolder
 from libs.embeddings.embedded_model import HANDLE
 from services.api.adapters.resource_query_builder import Resource
@@ -33,5 +34,6 @@ async def change_folder_embedding(request: AnyRequest, folder_id: str) -> Respon
     config = body.embedding_config or await embedding_config(request, body.embedding or HANDLE)
     assert config is not None, "a handle has a config, or is refused"
     changes = {"embedding_config": config.model_dump(mode="json")}
-    await api_of(request).send(request, UpdateFolder(folder_id=folder_id, changes=changes))
+    command = UpdateFolder(folder_id=folder_id, changes=changes)
+    await api_of(request).send(request, command, seconds_max=EMBEDDING_SECONDS_MAX)
     return await retrieved(request, EMBEDDINGS, folder_id)

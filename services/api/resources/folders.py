@@ -8,6 +8,7 @@ from litestar import Response, delete, get, patch, post
 from pydantic import Field
 from pydantic_core import from_json
 
+from libs.contracts.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.files import CreateFolder, DeleteFolder, UpdateFolder
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
@@ -156,7 +157,8 @@ async def update_folder(request: AnyRequest, folder_id: str) -> Response[bytes]:
     valid_id("source", folder_id)
     body = await body_of(request, all_request_bodies.FolderUpdate)
     changes = body.model_dump(mode="json", exclude_unset=True)
-    await api_of(request).send(request, UpdateFolder(folder_id=folder_id, changes=changes))
+    command = UpdateFolder(folder_id=folder_id, changes=changes)
+    await api_of(request).send(request, command, seconds_max=EMBEDDING_SECONDS_MAX)
     return await retrieved(request, FOLDERS, folder_id)
 
 

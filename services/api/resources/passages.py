@@ -12,6 +12,7 @@ from pydantic import Field
 from pydantic_core import from_json, to_json
 
 from libs.contracts.archives import (
+    EMBEDDING_SECONDS_MAX,
     PASSAGES_FOUND_MAX,
     DeletePassages,
     FoundPassage,
@@ -59,7 +60,6 @@ TIME_ZONE = "('{' || v.body || '}')::json->>'timezone'"
 # A list ends where it would be longer: `after` its last passage it goes on.
 LIST_BYTES_MAX = 8 << 20
 INSERT_SECONDS_MAX = 60.0
-SEARCH_SECONDS_MAX = 30.0
 FOUND_DEFAULT = 5
 BYTES_PER_GB = 1 << 30
 
@@ -288,7 +288,7 @@ async def search(request: AnyRequest, command: SearchPassages) -> list[FoundPass
         command,
         message_id=command.asker,
         keyed=False,
-        seconds_max=SEARCH_SECONDS_MAX,
+        seconds_max=EMBEDDING_SECONDS_MAX,
     )
     return FoundPassages.model_validate(reply.result).passages
 

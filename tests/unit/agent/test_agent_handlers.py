@@ -73,7 +73,7 @@ class CrashingBus:
         self.bus = process.bus
         self.sent = sent
 
-    async def request(self, command: Command, context: Context) -> Accepted | Rejected:
+    async def request(self, command: Command, context: Context, **_: Any) -> Accepted | Rejected:
         if self.sent:
             await self.bus.request(command, context)
         raise BusUnavailable("the process is gone")
@@ -87,7 +87,7 @@ class LateBus:
         self.made = asyncio.Event()
         self.goes_on = asyncio.Event()
 
-    async def request(self, command: Command, context: Context) -> Accepted | Rejected:
+    async def request(self, command: Command, context: Context, **_: Any) -> Accepted | Rejected:
         reply = await self.bus.request(command, context)
         self.made.set()
         await self.goes_on.wait()

@@ -40,7 +40,9 @@ class Bus:
     def __init__(self) -> None:
         self.sent: list[tuple[RewriteBlock, Context]] = []
 
-    async def request(self, command: RewriteBlock, context: Context) -> Accepted | Rejected:
+    async def request(
+        self, command: RewriteBlock, context: Context, **_: Any
+    ) -> Accepted | Rejected:
         self.sent.append((command, context))
         if command.block_id == "block-2":
             return Rejected(code=UNPROCESSABLE, reason="it is too long")

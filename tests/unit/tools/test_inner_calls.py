@@ -50,7 +50,7 @@ class FakeBus:
         self.deliver = deliver
         return Subscription()
 
-    async def request(self, command: Command, context: Context) -> Accepted | Rejected:
+    async def request(self, command: Command, context: Context, **_: Any) -> Accepted | Rejected:
         self.sent.append(command)
         if isinstance(self.reply, Exception):
             raise self.reply

@@ -77,7 +77,7 @@ class CommandQueue:
         self.bytes -= len(incoming.payload)
 
 
-def decrement(counter: Counter[str], name: str) -> None:
+def decrement[T](counter: Counter[T], name: T) -> None:
     """One less of a name. What there is none of takes no room."""
     if counter[name] == 1:
         del counter[name]

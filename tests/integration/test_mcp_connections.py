@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from libs.telemetry.metrics import REGISTRY
 from services.tools.adapters.mcp.circuit_breaker import FAILURES_MAX
 from services.tools.adapters.mcp.connections import SdkConnections
+from services.tools.adapters.mcp.failures import AnsweredWithError, failed, session_lost
 from services.tools.adapters.mcp.ports import (
     McpFailed,
     McpServerConfig,
@@ -399,6 +401,42 @@ async def test_a_server_that_comes_back_is_found_again(connections: SdkConnectio
     assert connections.health("one").state == "failing"
     with served("--port", str(port)):
         assert await said(connections, there, "echo", "two") == "two"
+
+
+async def test_a_server_that_was_started_anew_is_called_in_a_new_session(
+    connections: SdkConnections,
+) -> None:
+    """TOOL-11: that it knows the session no more is neither an answer nor a failure of a call."""
+    with served() as port:
+        there = config("streamable_http", port)
+        assert await said(connections, there, "echo", "one") == "one"
+    with served("--port", str(port), "--session", "two"):
+        assert await said(connections, there, "echo", "two") == "two"
+    with served("--port", str(port), "--session", "three"):
+        assert {tool.name for tool in await connections.list_tools(there)} == set(TOOLS)
+    assert connections.health("one").state == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "status", "kind"),
+    [
+        (-32000, "the disk is full", None, AnsweredWithError),
+        (-32001, "no such resource", None, AnsweredWithError),
+        (-32000, "Connection closed", None, McpFailed),
+        (-32001, "Request 'tools/call' timed out", None, McpFailed),
+    ],
+)
+def test_a_code_of_the_sdk_is_a_servers_own_where_its_words_are(
+    code: int, words: str, status: int | None, kind: type[McpFailed]
+) -> None:
+    assert type(failed(MCPError(code, words), status)) is kind
+
+
+def test_a_session_is_lost_where_the_server_says_so() -> None:
+    assert session_lost(MCPError(-32600, "Session terminated"), 404) is not None
+    assert session_lost(MCPError(-32000, "Bad Request: No valid session ID provided"), 400)
+    assert session_lost(MCPError(-32601, "Not Found"), 404) is None
+    assert session_lost(MCPError(-32000, "there is no session of parliament"), None) is None
 
 
 async def test_a_login_that_is_refused_is_said_and_not_shown(connections: SdkConnections) -> None:

@@ -125,12 +125,18 @@ class Http:
         if self.server.arguments.start == "garbage":
             writer.write(b"this is no HTTP at all\r\n\r\n")
             raise Ended
+        session = self.server.arguments.session
+        if headers.get("mcp-session-id", session) != session:
+            lost = {"code": -32001, "message": "Session not found"}
+            await begin(writer, "application/json", status="404 Not Found")
+            await write(writer, to_bytes({"jsonrpc": "2.0", "id": message["id"], "error": lost}))
+            return
         if (message.get("params") or {}).get("name") == "large":
             await begin(writer, "application/json")
             async for piece in large():
                 await write(writer, piece)
             raise Ended
-        await begin(writer, "text/event-stream", "mcp-session-id: one")
+        await begin(writer, "text/event-stream", f"mcp-session-id: {session}")
         send = events(writer)
         try:
             await self.server.answer(message, send, headers)
@@ -189,10 +195,12 @@ async def nobody(_: Any) -> None:
     """Where there is nobody to answer to."""
 
 
-async def begin(writer: asyncio.StreamWriter, kind: str, *lines: str) -> None:
+async def begin(
+    writer: asyncio.StreamWriter, kind: str, *lines: str, status: str = "200 OK"
+) -> None:
     """The head of an answer whose end is that of the connection."""
     more = "".join(f"{line}\r\n" for line in lines)
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n{more}\r\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nConnection: close\r\n{more}\r\n"
     await write(writer, head.encode())
 
 
@@ -225,6 +233,7 @@ def main() -> None:
     parser.add_argument("--start", default="")
     parser.add_argument("--pages", default="")
     parser.add_argument("--token", default="")
+    parser.add_argument("--session", default="one")
     parser.add_argument("--to", default="")
     arguments = parser.parse_args()
     if arguments.stdio and arguments.start == "crash":

@@ -40,9 +40,10 @@ LOST: JsonObject = {"problem": {"message": "The server is being stopped: try aga
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One thing that a model is asked; those without an agent are taken as one agent's. Whoever
-    waits hears of it on `subject`. `answer` reads the reply, `bytes` is what the question keeps in
-    memory, and `share` how much of the room there is for questions of its kind."""
+    """One thing that a model is asked; those without an agent are taken as one agent's of their
+    organisation. Whoever waits hears of it on `subject`. `answer` reads the reply, `bytes` is what
+    the question keeps in memory, and `share` how much of the room there is for questions of its
+    kind."""
 
     id: str
     agent_id: str
@@ -52,6 +53,11 @@ class Question:
     answer: Callable[[ModelReply], JsonObject | Failure]
     bytes: int
     share: float = 1.0
+
+    @property
+    def asker(self) -> tuple[str, str]:
+        """Whose questions are counted together."""
+        return self.org, self.agent_id
 
 
 class Completions:
@@ -63,16 +69,16 @@ class Completions:
         self.clock = clock
         self.seconds_max = seconds_max
         self.tasks: set[asyncio.Task[None]] = set()
-        self.of_agent: Counter[str] = Counter()
+        self.of_agent: Counter[tuple[str, str]] = Counter()
         self.of_organisation: Counter[str] = Counter()
         self.bytes = 0
 
     def full(self, question: Question) -> Rejected | None:
         """The refusal of a question for which there is no room."""
-        agent, org, share = question.agent_id, question.org, question.share
-        if self.of_agent[agent] >= AGENT_COMPLETIONS_MAX * share:
-            asked_of = agent or "models without an agent"
-            return busy(f"{self.of_agent[agent]} questions to {asked_of} are asked")
+        asker, org, share = question.asker, question.org, question.share
+        if self.of_agent[asker] >= AGENT_COMPLETIONS_MAX * share:
+            asked_of = question.agent_id or "models without an agent"
+            return busy(f"{self.of_agent[asker]} questions to {asked_of} are asked")
         if self.of_organisation[org] >= ORGANISATION_COMPLETIONS_MAX * share:
             return busy(f"{self.of_organisation[org]} questions of this organisation are asked")
         all_places = len(self.tasks) >= PROCESS_COMPLETIONS_MAX * share
@@ -83,19 +89,19 @@ class Completions:
     def begin(self, question: Question) -> None:
         """Begin to ask; call it once it is durable that the question was taken. Others may have
         taken the room meanwhile: then its asker is told so."""
-        agent, org = question.agent_id, question.org
+        asker, org = question.asker, question.org
         refused = self.full(question)
         if refused is not None:
             told: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
             self.keep(asyncio.create_task(self.tell(question.subject, told)))
             return
-        self.of_agent[agent] += 1
+        self.of_agent[asker] += 1
         self.of_organisation[org] += 1
         self.bytes += question.bytes
         task = self.keep(asyncio.create_task(self.answer(question)))
 
         def ended(_: asyncio.Task[None]) -> None:
-            decrement(self.of_agent, agent)
+            decrement(self.of_agent, asker)
             decrement(self.of_organisation, org)
             self.bytes -= question.bytes
 

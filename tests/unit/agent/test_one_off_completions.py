@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
@@ -160,6 +161,12 @@ async def test_questions_to_one_agent_leave_room_for_those_to_others() -> None:
         bytes=1,
     )
     assert completions.full(other) is None
+    # Those without an agent are those of an organisation, and cost no other one its answer.
+    for _ in range(AGENT_COMPLETIONS_MAX):
+        completions.of_agent["org-1", ""] += 1
+    assert completions.full(replace(other, agent_id="")) is not None
+    assert completions.full(replace(other, agent_id="", org="org-2")) is None
+    del completions.of_agent["org-1", ""]
     go_on.set()
     await ended(process)
     assert (completions.of_agent, completions.of_organisation, completions.bytes) == ({}, {}, 0)

@@ -170,26 +170,33 @@ class SdkConnections:
         seconds: float,
         sampler: Sampler | None = None,
     ) -> McpOutcome:
-        """What a call came to, after `seconds` at the latest; it is not sent a second time. A
-        server that may ask models is answered by the `sampler` meanwhile."""
+        """What a call came to, after `seconds` at the latest; it is not sent a second time, unless
+        the server refused it unseen because it knows the session no more. A server that may ask
+        models is answered by the `sampler` meanwhile."""
         until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
         requests = await self.module("requests")
         failures = await self.module("failures")
         async with self.admitted(config, until) as breaker:
-            session = await self.session(config, until, breaker)
-            try:
-                ask = requests.call_tool(name, arguments)
-                outcome: McpOutcome = await session.request(ask, self.left(until), sampler)
-            except failures.AnsweredWithError as refusal:
-                outcome = requests.refused_call(failures.without_secrets(refusal, config))
-            except McpFailed as failure:
-                failure.may_have_taken_effect = True
-                if failure.kind == "timeout":
-                    self.pool.aside(self.judge(config, session, breaker, failure))
-                    raise
-                raise self.recorded(config, breaker, failure) from failure
-            breaker.succeeded()
-            return outcome
+            for again in (False, True):
+                session = await self.session(config, until, breaker)
+                try:
+                    ask = requests.call_tool(name, arguments)
+                    outcome: McpOutcome = await session.request(ask, self.left(until), sampler)
+                except failures.AnsweredWithError as refusal:
+                    outcome = requests.refused_call(failures.without_secrets(refusal, config))
+                except failures.SessionLost as lost:
+                    if not again:
+                        continue
+                    raise self.recorded(config, breaker, lost) from lost
+                except McpFailed as failure:
+                    failure.may_have_taken_effect = True
+                    if failure.kind == "timeout":
+                        self.pool.aside(self.judge(config, session, breaker, failure))
+                        raise
+                    raise self.recorded(config, breaker, failure) from failure
+                breaker.succeeded()
+                return outcome
+            raise AssertionError("the last attempt returns or raises")
 
     async def listed(self, config: McpServerConfig, ask: Any) -> Any:
         """What a server offers; asked again if its connection was lost meanwhile."""

@@ -17,12 +17,31 @@ SERVER_WORDS_CHARS_MAX = 500
 # What is shorter would be found in words that are no secrets.
 SECRET_CHARS_MIN = 6
 LOGIN_STATUSES = (401, 403)
+# How the SDK begins to say that it lost the connection or waited too long. Servers give the same
+# codes to errors of their own, which are their answer.
+CONNECTION_LOST = ("Connection closed", "SSE stream ")
+TIMED_OUT = "Request "
+# By what a server says that it knows a session no more: 404 as the protocol has it, 400 as those do
+# that are made after the examples of the SDK for TypeScript.
+SESSION_STATUSES = (400, 404)
 # How the SDK and the bounds of this server begin to say that there was too much.
 TOO_MUCH = ("the answer has more than", "Server-sent event exceeded", "a line has more than")
 
 
 class AnsweredWithError(McpFailed):
     """The server answered, and its answer is that it will not: it is well."""
+
+
+class SessionLost(McpFailed):
+    """The server knows the session no more, and has refused a request unseen: it can be sent in
+    another session."""
+
+
+def session_lost(error: MCPError, status: int | None) -> SessionLost | None:
+    """What a server says that was started anew, given its bad status; None if it says more."""
+    if status not in SESSION_STATUSES or "session" not in error.message.lower():
+        return None
+    return SessionLost("unreachable", f"it knows the session no more: {said(error)}")
 
 
 def failed(error: BaseException, status: int | None = None) -> McpFailed:
@@ -48,9 +67,13 @@ def failed(error: BaseException, status: int | None = None) -> McpFailed:
 def of_the_wire(error: BaseException, status: int | None) -> McpFailed:
     """What an exception of the protocol or of the connection means."""
     match error:
-        case MCPError(code=code) if code == REQUEST_TIMEOUT:
+        case MCPError(code=code, message=words) if code == REQUEST_TIMEOUT and words.startswith(
+            TIMED_OUT
+        ):
             return McpFailed("timeout", "it did not answer in time")
-        case MCPError(code=code) if code == CONNECTION_CLOSED:
+        case MCPError(code=code, message=words) if code == CONNECTION_CLOSED and words.startswith(
+            CONNECTION_LOST
+        ):
             return McpFailed("unreachable", "it closed the connection")
         case MCPError(code=code) if code == PARSE_ERROR:
             return McpFailed("protocol", "it answered something that is no MCP")

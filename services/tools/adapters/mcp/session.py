@@ -20,7 +20,7 @@ from services.tools.adapters.mcp.counted_messages import (
     SAMPLING,
     CountedMessages,
 )
-from services.tools.adapters.mcp.failures import failed
+from services.tools.adapters.mcp.failures import failed, session_lost
 from services.tools.adapters.mcp.ports import McpFailed, Sampler
 from services.tools.adapters.mcp.sampling import SessionSampling
 
@@ -158,6 +158,9 @@ class McpSession:
                     async with asyncio.timeout(REASON_SECONDS_MAX):
                         await self.closed.wait()
                 raise self.reason() from error
+            if lost := session_lost(error, self.status):
+                self.end(lost)
+                raise lost from error
             raise failed(error, self.status) from error
         except Exception as error:  # whatever a foreign server brings the SDK to raise
             raise failed(error, self.status) from error

@@ -4,7 +4,7 @@ history."""
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -37,13 +37,14 @@ def number_as_text(value: object) -> object:
 
 When = Annotated[str, BeforeValidator(number_as_text)]
 PageNumber = Annotated[int, Field(ge=0)]
+Role = Literal["user", "assistant", "tool", "system"]
 
 
 class ConversationSearch(BaseModel):
     """Arguments of `conversation_search`."""
 
     query: Annotated[str | None, Field(max_length=QUERY_CHARS_MAX)] = None
-    roles: Annotated[list[str] | None, BeforeValidator(one_or_many)] = None
+    roles: Annotated[list[Role] | None, BeforeValidator(one_or_many)] = None
     limit: int | None = None
     start_date: When | None = None
     end_date: When | None = None
@@ -99,7 +100,9 @@ class AgentTools:
     async def conversation_search(self, calling: Calling) -> ToolResult:
         """Find messages of the agent's history by text, meaning, role and time."""
         wanted = ConversationSearch.model_validate_json(calling.call.arguments)
-        roles = [role for role in wanted.roles or ["user", "assistant"] if role != "tool"]
+        roles: list[str] = [
+            role for role in wanted.roles or ["user", "assistant"] if role != "tool"
+        ]
         limit = min(max(wanted.limit or SEARCH_RESULTS_DEFAULT, 1), SEARCH_RESULTS_MAX)
         dates = self.dates(calling).span(wanted.start_date, wanted.end_date)
         return await self.paged(calling, wanted.query or None, roles, dates, limit, wanted.page)

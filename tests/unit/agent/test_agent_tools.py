@@ -242,6 +242,7 @@ class TestCalls:
             ("memory_insert", "[]", "arguments:"),
             ("memory_insert", {"label": "a", "new_string": "b", "insert_line": "x"}, "insert_line"),
             ("conversation_search", {"limit": "many"}, "limit"),
+            ("conversation_search", {"roles": ["human"]}, "'user', 'assistant'"),
             ("conversation_search", {"start_date": "soon"}, "`start_date` is 'soon', which is no"),
             ("conversation_search", {"start_date": "0001-01-01"}, "no time that is understood"),
             ("conversation_search", {"end_date": "9999-12-31T23:00-05:00"}, "Use 2026-01-31"),

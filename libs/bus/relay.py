@@ -31,6 +31,7 @@ class Relay:
         self.leadership = Leadership(store, "relay")
         self.published = 0
         self.published_as: int | None = None
+        self.caught_up = False
 
     async def turn(self) -> None:
         """Wait for a commit, then publish everything that is not published yet."""
@@ -40,14 +41,17 @@ class Relay:
         if self.published_as != self.leadership.epoch:
             self.published = await self.store.published()
             self.published_as = self.leadership.epoch
+            self.caught_up = False
         while await self.publish_page():
             pass
 
     async def publish_page(self) -> bool:
         """Number and publish one page; returns whether there may be more."""
+        caught_up, self.caught_up = self.caught_up, False  # until it is known again
         numbered = await self.store.number_log()
-        events = await self.store.read_log(self.published)
+        events = [] if caught_up and not numbered else await self.store.read_log(self.published)
         if not events:
+            self.caught_up = True
             return False
         positions = [event.position for event in events]
         expected = list(range(self.published + 1, self.published + 1 + len(events)))
@@ -55,7 +59,9 @@ class Relay:
         await self.publish(events)
         await self.store.mark_published(events[-1].position)
         self.published = events[-1].position
-        return is_cut(events) or numbered == LOG_PAGE_EVENTS_MAX
+        more = is_cut(events) or numbered == LOG_PAGE_EVENTS_MAX
+        self.caught_up = not more
+        return more
 
     async def publish(self, events: list[StoredEvent]) -> None:
         """Publish events in order; where one of them is at fault, each by itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import not_
 from typing import ClassVar
 
 from pydantic import Field
@@ -89,12 +90,12 @@ class AgentRequested(Event):
     topic: ClassVar[str] = "agent.requested"
     config: AgentConfig
     tools: list[str]
-    tool_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
     tags: list[str]
     new_blocks: list[BlockState]
     block_ids: list[str]
     first_messages: list[Message] = Field(default_factory=list)
-    fingerprint: str = Field(default="", exclude_if=lambda fingerprint: not fingerprint)
+    fingerprint: str = Field(default="", exclude_if=not_)
 
 
 class AgentCreated(Event):
@@ -104,7 +105,7 @@ class AgentCreated(Event):
     topic: ClassVar[str] = "agent.created"
     config: AgentConfig
     tools: list[str]
-    tool_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
     tags: list[str]
     block_ids: list[str]
     own_block_ids: list[str]
@@ -127,7 +128,7 @@ class AgentUpdated(Event):
     changed: list[str]
     config: AgentConfig
     tools: list[str]
-    tool_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
     tags: list[str]
     block_ids: list[str]
 

@@ -7,11 +7,12 @@ itself. The run that asks ends; a run that brings the answer goes on in the same
 from __future__ import annotations
 
 from hashlib import sha256
+from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.bus_messages import Command, Json, JsonObject, Value
+from libs.contracts.bus_messages import Command, Json, JsonObject, Value, is_none
 from libs.contracts.conversation import (
     SERVICE,
     ConversationEvent,
@@ -46,11 +47,11 @@ class CallAnswer(Value):
 
     tool_call_id: str
     kind: AnswerKind
-    reason: str | None = Field(default=None, exclude_if=lambda reason: reason is None)
-    content: Json = Field(default=None, exclude_if=lambda content: content is None)
+    reason: str | None = Field(default=None, exclude_if=is_none)
+    content: Json = Field(default=None, exclude_if=is_none)
     status: ToolStatus = Field(default="success", exclude_if="success".__eq__)
-    stdout: list[str] | None = Field(default=None, exclude_if=lambda lines: lines is None)
-    stderr: list[str] | None = Field(default=None, exclude_if=lambda lines: lines is None)
+    stdout: list[str] | None = Field(default=None, exclude_if=is_none)
+    stderr: list[str] | None = Field(default=None, exclude_if=is_none)
 
 
 class RecordedAnswer(CallAnswer):
@@ -65,7 +66,7 @@ class WaitingCall(Value):
     tool_call_id: str
     tool: str
     arguments_hash: str
-    by_client: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    by_client: bool = Field(default=False, exclude_if=not_)
 
 
 def arguments_hash(call: ToolCall) -> str:
@@ -144,7 +145,7 @@ class ToolCallReturned(RunEvent):
     tool_call_id: str
     tool: str
     status: ToolStatus
-    held: Message | None = Field(default=None, exclude_if=lambda message: message is None)
+    held: Message | None = Field(default=None, exclude_if=is_none)
 
 
 class ApprovalEnded(ConversationEvent):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -82,7 +83,7 @@ class DeleteArchive(Command):
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "archive.delete"
     archive_id: str
-    unless_attached: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
+    unless_attached: str = Field(default="", exclude_if=not_)
 
     @property
     def target(self) -> str:

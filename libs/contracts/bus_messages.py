@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from operator import is_, not_
 from typing import Annotated, Any, ClassVar, Literal
 
 from eventsourcing.domain import CanMutateAggregate
@@ -15,6 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 type Json = JsonValue
 type JsonObject = dict[str, JsonValue]
+
+# For `exclude_if`, as `not_` is for what is empty: asked of most fields of each message, and so no
+# function of Python.
+is_none = partial(is_, None)
 
 DEFAULT_ORG = "org-00000000-0000-4000-8000-000000000000"
 DEFAULT_USER = "user-00000000-0000-4000-8000-000000000000"
@@ -148,7 +154,7 @@ class Accepted(Value):
 
     outcome: Literal["accepted"] = "accepted"
     result: JsonObject = Field(default_factory=dict)
-    fingerprint: str = Field(default="", exclude_if=lambda fingerprint: not fingerprint)
+    fingerprint: str = Field(default="", exclude_if=not_)
 
 
 class Rejected(Value):
@@ -158,7 +164,7 @@ class Rejected(Value):
     outcome: Literal["rejected"] = "rejected"
     code: str
     reason: str
-    details: JsonObject = Field(default_factory=dict, exclude_if=lambda details: not details)
+    details: JsonObject = Field(default_factory=dict, exclude_if=not_)
 
 
 Reply = Annotated[Accepted | Rejected, Field(discriminator="outcome")]

@@ -7,11 +7,13 @@ said, which tools ran. Events about a run carry its id last in their subject.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
+from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.bus_messages import Command, Event, Json, JsonObject, Value
+from libs.contracts.bus_messages import Command, Event, Json, JsonObject, Value, is_none
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
@@ -20,6 +22,8 @@ from libs.contracts.run_options import RunOptions
 from libs.contracts.stream_chunks import Chunk
 
 SERVICE = "agent"
+
+CONVERSATIONS_REMEMBERED_MAX = 4_096
 
 # What a client said about calls that waited for it is an `approval`: models are not shown it.
 Role = Literal["system", "user", "assistant", "tool", "approval"]
@@ -35,9 +39,9 @@ class ToolCall(Value):
     id: str
     name: str
     arguments: str
-    spoken_argument: str = Field(default="", exclude_if=lambda name: not name)
-    said_first: bool = Field(default=False, exclude_if=lambda yes: not yes)
-    gated: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    spoken_argument: str = Field(default="", exclude_if=not_)
+    said_first: bool = Field(default=False, exclude_if=not_)
+    gated: bool = Field(default=False, exclude_if=not_)
 
 
 class ReasoningPart(Value):
@@ -74,16 +78,16 @@ class Message(Value):
     name: str | None = None
     sender_id: str | None = None
     reasoning: str | None = None
-    inner_thoughts: bool = Field(default=False, exclude_if=lambda yes: not yes)
-    hidden: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    inner_thoughts: bool = Field(default=False, exclude_if=not_)
+    hidden: bool = Field(default=False, exclude_if=not_)
     reasoning_parts: list[ReasoningPart] = Field(default_factory=list)
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str | None = None
     tool_status: ToolStatus | None = None
-    summary: Summary | None = Field(default=None, exclude_if=lambda summary: summary is None)
-    stdout: list[str] | None = Field(default=None, exclude_if=lambda lines: lines is None)
-    stderr: list[str] | None = Field(default=None, exclude_if=lambda lines: lines is None)
-    request_id: str | None = Field(default=None, exclude_if=lambda one: one is None)
+    summary: Summary | None = Field(default=None, exclude_if=is_none)
+    stdout: list[str] | None = Field(default=None, exclude_if=is_none)
+    stderr: list[str] | None = Field(default=None, exclude_if=is_none)
+    request_id: str | None = Field(default=None, exclude_if=is_none)
 
     @property
     def thoughts(self) -> list[ReasoningPart]:
@@ -113,6 +117,7 @@ class Usage(Value):
         )
 
 
+@lru_cache(CONVERSATIONS_REMEMBERED_MAX)
 def main_conversation(agent_id: str) -> str:
     """The id of the conversation that an agent always has; clients know it by the agent's id."""
     return derived_id("conv", agent_id)
@@ -153,12 +158,12 @@ class StartRun(RunCommand):
     max_steps: int
     request_hash: str
     retry: bool = False
-    earlier_runs: list[str] = Field(default_factory=list, exclude_if=lambda runs: not runs)
+    earlier_runs: list[str] = Field(default_factory=list, exclude_if=not_)
     stream_tokens: bool = False
-    unless_busy: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    unless_busy: bool = Field(default=False, exclude_if=not_)
     # Older processes ignore them, so a command with options is one that those do not know.
-    options: RunOptions | None = Field(default=None, exclude_if=lambda options: options is None)
-    structured_summaries: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    options: RunOptions | None = Field(default=None, exclude_if=is_none)
+    structured_summaries: bool = Field(default=False, exclude_if=not_)
 
 
 class CancelRuns(RunCommand):
@@ -217,7 +222,7 @@ class ConversationDeleted(ConversationEvent):
     them."""
 
     topic: ClassVar[str] = "conversation.deleted"
-    own_block_ids: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    own_block_ids: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
 class RunAccepted(RunEvent):
@@ -227,7 +232,7 @@ class RunAccepted(RunEvent):
     agent_type: AgentType = Field(
         default=AgentType.letta_v1_agent, exclude_if=AgentType.letta_v1_agent.__eq__
     )
-    tool_rules: list[ToolRule] = Field(default_factory=list, exclude_if=lambda rules: not rules)
+    tool_rules: list[ToolRule] = Field(default_factory=list, exclude_if=not_)
     run: RunConfig
     messages: list[Message]
     max_steps: int
@@ -237,10 +242,10 @@ class RunAccepted(RunEvent):
     asked_at: datetime | None = None
     # Whether the client wants summaries told apart from what users say, and whether models are
     # shown nothing of what was said before.
-    structured_summaries: bool = Field(default=False, exclude_if=lambda yes: not yes)
-    autoclear: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    structured_summaries: bool = Field(default=False, exclude_if=not_)
+    autoclear: bool = Field(default=False, exclude_if=not_)
     # Whether it brings the answer that the conversation waits for: then it goes before all others.
-    answers: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    answers: bool = Field(default=False, exclude_if=not_)
 
 
 class RunStarted(RunEvent):
@@ -267,21 +272,21 @@ class ModelReplied(RunEvent):
 
     topic: ClassVar[str] = "model.replied"
     step_id: str
-    agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
-    model_ns: int = Field(default=0, exclude_if=lambda duration: not duration)
+    agent_id: str = Field(default="", exclude_if=not_)
+    model_ns: int = Field(default=0, exclude_if=not_)
     # How likely the tokens of the answer were, and which they are, where the run wants to know.
-    logprobs: JsonObject | None = Field(default=None, exclude_if=lambda given: given is None)
-    token_ids: list[int] | None = Field(default=None, exclude_if=lambda given: given is None)
+    logprobs: JsonObject | None = Field(default=None, exclude_if=is_none)
+    token_ids: list[int] | None = Field(default=None, exclude_if=is_none)
     model: str
     usage: Usage
     finish_reason: str
     tool_calls: list[ToolCall] = Field(default_factory=list)
-    offered: list[str] | None = Field(default=None, exclude_if=lambda names: names is None)
-    concurrent: list[str] = Field(default_factory=list, exclude_if=lambda ids: not ids)
+    offered: list[str] | None = Field(default=None, exclude_if=is_none)
+    concurrent: list[str] = Field(default_factory=list, exclude_if=not_)
     # Tools that rules required, and that the agent had no more: nothing waits for them.
-    gone: list[str] = Field(default_factory=list, exclude_if=lambda names: not names)
+    gone: list[str] = Field(default_factory=list, exclude_if=not_)
     # What the model was asked weighed so much by our own estimate, see `token_estimates`.
-    prompt_bytes: int = Field(default=0, exclude_if=lambda size: not size)
+    prompt_bytes: int = Field(default=0, exclude_if=not_)
 
 
 class ToolCallStarted(RunEvent):
@@ -316,7 +321,7 @@ class ToolCallRefused(RunEvent):
     step_id: str
     tool_call_id: str
     tool: str
-    held: Message | None = Field(default=None, exclude_if=lambda message: message is None)
+    held: Message | None = Field(default=None, exclude_if=is_none)
 
 
 class ToolCallFinished(RunEvent):
@@ -327,7 +332,7 @@ class ToolCallFinished(RunEvent):
     step_id: str
     tool_call_id: str
     status: ToolStatus
-    held: Message | None = Field(default=None, exclude_if=lambda message: message is None)
+    held: Message | None = Field(default=None, exclude_if=is_none)
 
 
 class ToolCallInterrupted(RunEvent):
@@ -337,7 +342,7 @@ class ToolCallInterrupted(RunEvent):
     topic: ClassVar[str] = "tool_call.interrupted"
     step_id: str
     tool_call_id: str
-    held: Message | None = Field(default=None, exclude_if=lambda message: message is None)
+    held: Message | None = Field(default=None, exclude_if=is_none)
 
 
 class RunCompleted(RunEvent):
@@ -362,7 +367,7 @@ class RunFailed(RunEvent):
     usage: Usage
     step_count: int
     total_duration_ns: int
-    step: UnfinishedStep | None = Field(default=None, exclude_if=lambda step: step is None)
+    step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)
 
 
 class QueuedRunsCancelled(ConversationEvent):
@@ -379,4 +384,4 @@ class RunCancelled(RunEvent):
     usage: Usage
     step_count: int
     total_duration_ns: int
-    step: UnfinishedStep | None = Field(default=None, exclude_if=lambda step: step is None)
+    step: UnfinishedStep | None = Field(default=None, exclude_if=is_none)

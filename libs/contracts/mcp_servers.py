@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -180,7 +181,7 @@ class ListMcpTools(Command):
     server_id: str = ""
     name: str = ""
     config: SealedMcpConfig | None = None
-    redirect_uri: str = Field(default="", exclude_if=lambda uri: not uri)
+    redirect_uri: str = Field(default="", exclude_if=not_)
 
     @property
     def target(self) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.bus_messages import Command, Event, JsonObject, Value
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value, is_none
 from libs.contracts.letta.blocks import BlockState
 
 SERVICE = "memory"
@@ -28,8 +29,8 @@ class CreateBlocks(Command):
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "blocks.create"
     blocks: list[BlockState]
-    agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
-    conversation_id: str = Field(default="", exclude_if=lambda name: not name)
+    agent_id: str = Field(default="", exclude_if=not_)
+    conversation_id: str = Field(default="", exclude_if=not_)
 
     @property
     def target(self) -> str:
@@ -55,7 +56,7 @@ class ReplaceText(Value):
     kind: Literal["replace"] = "replace"
     old_text: str
     new_text: str
-    every: bool = Field(default=False, exclude_if=lambda every: not every)
+    every: bool = Field(default=False, exclude_if=not_)
 
 
 class InsertText(Value):
@@ -170,8 +171,8 @@ class BlockCreated(Event):
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "block.created"
     block: BlockState
-    agent_id: str = Field(default="", exclude_if=lambda agent_id: not agent_id)
-    conversation_id: str = Field(default="", exclude_if=lambda name: not name)
+    agent_id: str = Field(default="", exclude_if=not_)
+    conversation_id: str = Field(default="", exclude_if=not_)
 
 
 class BlockChanged(Event):
@@ -182,7 +183,7 @@ class BlockChanged(Event):
     topic: ClassVar[str] = "block.changed"
     changes: JsonObject
     cause: Cause | None = None
-    restored_version: int | None = Field(default=None, exclude_if=lambda version: version is None)
+    restored_version: int | None = Field(default=None, exclude_if=is_none)
 
 
 class BlockDeleted(Event):

@@ -4,11 +4,12 @@ Who has a tool run is told of its end by a delta; whoever missed that reads its 
 
 from __future__ import annotations
 
+from operator import not_
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta_subject
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta_subject, is_none
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.sealed_text import Sealed
@@ -58,16 +59,16 @@ class RunTool(Command):
     tool_id: str = ""
     source: ToolState | None = None
     arguments: JsonObject
-    environment: dict[str, Sealed] = Field(default_factory=dict, exclude_if=lambda them: not them)
+    environment: dict[str, Sealed] = Field(default_factory=dict, exclude_if=not_)
     agent_id: str = ""
-    project_id: str = Field(default="", exclude_if=lambda project_id: not project_id)
+    project_id: str = Field(default="", exclude_if=not_)
     run_id: str = ""
     step_id: str = ""
     tool_call_id: str = ""
     seconds_max: float
-    inner_tools: list[InnerTool] = Field(default_factory=list, exclude_if=lambda them: not them)
-    inner: bool = Field(default=False, exclude_if=lambda inner: not inner)
-    block_ids: list[str] = Field(default_factory=list, exclude_if=lambda them: not them)
+    inner_tools: list[InnerTool] = Field(default_factory=list, exclude_if=not_)
+    inner: bool = Field(default=False, exclude_if=not_)
+    block_ids: list[str] = Field(default_factory=list, exclude_if=not_)
 
     @property
     def target(self) -> str:
@@ -155,9 +156,9 @@ class ToolRunResult(Value):
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     memory_bytes_max: int = 0
-    processes_max: int = Field(default=0, exclude_if=lambda count: not count)
-    output_bytes: int = Field(default=0, exclude_if=lambda count: not count)
-    sampling: SamplingUsage | None = Field(default=None, exclude_if=lambda usage: usage is None)
+    processes_max: int = Field(default=0, exclude_if=not_)
+    output_bytes: int = Field(default=0, exclude_if=not_)
+    sampling: SamplingUsage | None = Field(default=None, exclude_if=is_none)
 
 
 class ToolRunEnded(Event):

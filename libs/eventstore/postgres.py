@@ -165,7 +165,11 @@ class PostgresEventStore:
                 return await self.commit_together(commits)
             except (psycopg.Error, StaleLease, VersionConflict) as problem:
                 log.debug("%d commits are made one by one: %s", len(commits), problem)
-        return [*await asyncio.gather(*map(self.commit_alone, commits), return_exceptions=True)]
+            return [*await asyncio.gather(*map(self.commit_alone, commits), return_exceptions=True)]
+        try:
+            return [await self.commit_alone(commits[0])]
+        except Exception as problem:
+            return [problem]
 
     async def commit_together(self, commits: list[Commit]) -> list[Outcome]:
         """Make commits durable in one statement, all or none."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from libs.contracts.bus_messages import Json, JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A read-model table of the service's schema, and the columns that name one row of it.
+    """A read-model table of the service's schema, and the columns that name one row of it. There is
+    one object of each, which so is a quick key of a dict.
 
     `aggregate` is the column that names the aggregate whose events a row is projected from: only
     those write it. So a rebuild replays one aggregate after the other. `kept` are columns that no

@@ -113,6 +113,31 @@ async def test_the_relay_publishes_more_than_a_page(wires: Wires) -> None:
     assert positions == [str(number) for number in range(1, 1_202)]
 
 
+async def test_the_relay_reads_the_log_when_it_has_numbered_events_and_when_it_begins_to_lead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = Ledger()
+    reads: list[int] = []
+    read_log = ledger.store.read_log
+
+    async def noted(after: int, *rest: int) -> list[StoredEvent]:
+        reads.append(after)
+        return await read_log(after, *rest)
+
+    monkeypatch.setattr(ledger.store, "read_log", noted)
+    await ledger.store.commit(money("a", 1, 1))
+    await ledger.store.number_log()  # as somebody who died before he published
+    relay = Relay(ledger.store, InMemoryBus(InMemoryNetwork()), "ledger")
+    for _ in range(3):
+        await relay.turn()
+    assert reads == [0]
+    await ledger.store.commit(money("a", 2, 1))
+    for _ in range(3):
+        await relay.turn()
+    assert reads == [0, 1]
+    assert ledger.database.schema("ledger").published == 2
+
+
 async def test_what_is_large_in_an_event_is_published_by_reference(wires: Wires) -> None:
     """Over NATS' limit nothing was ever published again: the relay tried the event for ever."""
     ledger = Ledger()

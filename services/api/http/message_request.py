@@ -31,6 +31,7 @@ from services.api.http.request_parsing import AnyRequest, body_of, valid_id, who
 
 # The most that OpenAI gives.
 TOP_LOGPROBS_MAX = 20
+NO_OPTIONS = RunOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def options_of(body: LettaRequest) -> RunOptions | None:
         top_logprobs=body.top_logprobs,
         token_ids=body.return_token_ids,
     )
-    return None if options == RunOptions() else options
+    return None if options == NO_OPTIONS else options
 
 
 def named_run(request: AnyRequest, name: str, body: LettaRequest) -> str | None:

@@ -290,6 +290,10 @@ def test_a_tool_imports_the_packages_that_it_asks_for(
     shared = {"use_venv": True, "pip_requirements": [{"name": "greeting"}]}
     config = http.post("/v1/sandbox-config/local", json=shared).json()
     assert greets().tool_return == "2.0 greets Ada"
+    wrong = {"use_venv": True, "pip_requirements": [{"name": "greeting; rm"}]}
+    refused = http.post("/v1/sandbox-config/local", json=wrong)
+    assert (refused.status_code, "`pip_requirements`" in refused.text) == (422, True)
+    assert greets().tool_return == "2.0 greets Ada"
     assert http.delete(f"/v1/sandbox-config/{config['id']}").status_code == 204
     assert "No module named 'greeting'" in greets().tool_return
     letta.tools.delete(str(tool.id))

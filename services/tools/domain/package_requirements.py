@@ -35,13 +35,8 @@ class PackageRules:
             return ""
         if not self.on:
             return "This server installs no packages for tools (HEELER_PACKAGES=0): import none"
-        if len(requirements) > REQUIREMENTS_MAX:
-            return f"`pip_requirements`: at most {REQUIREMENTS_MAX} packages"
-        for name, version in requirements:
-            if NAME.fullmatch(name) is None:
-                return f"`pip_requirements`: {name[:50]!r} is no name of a package, such as numpy"
-            if version is not None and VERSION.fullmatch(version) is None:
-                return f"`pip_requirements`: {version[:50]!r} is no version, such as 2.1.0"
+        if wrong := malformed(requirements):
+            return wrong
         return self.forbidden([name for name, _ in requirements])
 
     def forbidden(self, names: Sequence[str]) -> str:
@@ -55,6 +50,18 @@ class PackageRules:
         """Which of these no tool may have, also not because another package needs it."""
         found = next((one for one in map(normalized, names) if one in self.denied), None)
         return f"`pip_requirements`: {found} is a package that tools may not have" if found else ""
+
+
+def malformed(requirements: Sequence[Requirement]) -> str:
+    """Why these are no packages and versions, whoever wants them; empty if they are."""
+    if len(requirements) > REQUIREMENTS_MAX:
+        return f"`pip_requirements`: at most {REQUIREMENTS_MAX} packages"
+    for name, version in requirements:
+        if NAME.fullmatch(name) is None:
+            return f"`pip_requirements`: {name[:50]!r} is no name of a package, such as numpy"
+        if version is not None and VERSION.fullmatch(version) is None:
+            return f"`pip_requirements`: {version[:50]!r} is no version, such as 2.1.0"
+    return ""
 
 
 def normalized(name: str) -> str:

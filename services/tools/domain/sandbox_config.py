@@ -21,6 +21,7 @@ from libs.contracts.sandbox_configs import (
     SetSandboxVariable,
     UpdateSandboxVariable,
 )
+from services.tools.domain.package_requirements import malformed
 
 
 class SandboxVariable(BaseModel):
@@ -45,11 +46,14 @@ class SandboxConfig(Aggregate[SandboxConfigState]):
     State = SandboxConfigState
 
     def set(self, command: SetSandboxConfig, *, at: datetime) -> Rejected | None:
-        """Be as said; what stays the same is not an event."""
+        """Be as said; what stays the same is not an event. Packages are of all tools, so one that
+        can be none is refused here, and not with the calls of all of them."""
         before = self.state.config
         if command.must_exist and before is None:
             return missing(self.id)
         wanted = before if command.only_default and before else command.config
+        if wrong := malformed([(one.name, one.version) for one in wanted.pip_requirements]):
+            return Rejected(code=UNPROCESSABLE, reason=wrong)
         if wanted != before:
             self.happened(SandboxConfigChanged, at=at, config=wanted, created=before is None)
         return None

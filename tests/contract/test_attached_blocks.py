@@ -46,3 +46,33 @@ async def test_blocks_are_seen_in_order_and_together_within_a_bound(
         [],
     ]
     assert (found[1][0].limit, found[1][0].read_only, found[1][0].description) == (9, False, None)
+
+
+async def test_small_blocks_come_in_their_order_as_they_would_one_by_one(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres_server.create_database("small_blocks")
+    migrate_all(url, PASSWORDS)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for number, described in enumerate((None, 'said "é" €', ""), start=1):
+            state = {
+                "value": f"é\n{number}",
+                "description": described,
+                "limit": number,
+                "read_only": number == 2,
+            }
+            connection.execute(BLOCK, [f"block-{number}", number, "human", json.dumps(state)])
+    lists = [["block-3", "gone", "block-1"], ["block-2", "block-1"]]
+    async with open_pool(url) as pool:
+        asked = PostgresBlockQueries(Database(pool))
+        found = await asked.seen_by_many([("org-1", one) for one in lists])
+        monkeypatch.setattr(block_queries, "SMALL_BLOCKS", "select 0, 0, '', 0, '', null, ''")
+        assert await asked.seen_by_many([("org-1", one) for one in lists]) == found
+        assert await asked.seen_by_many([("org-2", one) for one in lists]) == [[], []]
+    assert [[one.id for one in blocks] for blocks in found] == [
+        ["block-3", "block-1"],
+        ["block-2", "block-1"],
+    ]
+    second = found[1][0]
+    assert (second.value, second.description, second.limit) == ("é\n2", 'said "é" €', 2)
+    assert second.read_only

@@ -16,6 +16,7 @@ from libs.contracts.letta.tool_requests import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MA
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.storable_text import UNSTORABLE
 from services.tools.domain.schema_from_source import NAME_CHARS_MAX
+from services.tools.domain.schema_keywords import problem_of_keywords
 
 DESCRIPTION_CHARS_MAX = 16_384
 REFERENCES_MAX = 200
@@ -82,7 +83,7 @@ def problem_of_schema(schema: JsonObject) -> str:
         return "`properties` of its schema is no object"
     if unfit := next((one for one, it in properties.items() if not isinstance(it, dict)), None):
         return f"`properties.{unfit}` of its schema is no object"
-    return problem_of_references(schema)
+    return problem_of_keywords(schema) or problem_of_references(schema)
 
 
 def texts(schema: Json) -> Iterator[str]:

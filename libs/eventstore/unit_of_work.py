@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -33,6 +33,7 @@ DISTRUSTFUL_DECISIONS = 1_000
 LOCK_SECONDS_MAX = 2.0
 
 Projection = Callable[[Event, str, RowWrites], None]
+Watch = Callable[[Event], None]
 
 
 class Repository:
@@ -53,8 +54,14 @@ class Repository:
         self.project = project
         self.cache: OrderedDict[str, Aggregate[Any]] = OrderedDict()
         self.cached_bytes = 0
-        self.watchers: list[Callable[[Event], None]] = []
+        self.watchers: list[Watch] = []
+        self.watchers_of: dict[type[Event], list[Watch]] = {}
         self.distrustful = 0
+
+    def watch(self, kinds: Iterable[type[Event]], watch: Watch) -> None:
+        """Have each event of these kinds seen once it is committed."""
+        for kind in kinds:
+            self.watchers_of.setdefault(kind, []).append(watch)
 
     async def load[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str, *, org: str) -> A:
         """The aggregate as of now; blank (version 0) if nothing ever happened to it, and also if it
@@ -161,6 +168,18 @@ class UnitOfWork:
         assert isinstance(aggregate, kind)
         return aggregate
 
+    async def load_both[A: Aggregate[Any], B: Aggregate[Any]](
+        self, first: tuple[type[A], str], second: tuple[type[B], str]
+    ) -> tuple[A, B]:
+        """Two aggregates as of now, read side by side unless both can be taken as they are here."""
+        cached, org = self.repository.cached, self.context.org
+        if self.trusting and cached(*first, org=org) and cached(*second, org=org):
+            return await self.load(*first), await self.load(*second)
+        one, other = await asyncio.gather(
+            self.load(first[0], first[1]), self.load(second[0], second[1])
+        )
+        return one, other
+
     async def load_new[A: Aggregate[Any]](self, kind: type[A], aggregate_id: str) -> A:
         """An aggregate that should not exist yet. The first decision about a message takes it as
         blank without asking the store, and its commit is refused if that was wrong."""
@@ -244,8 +263,10 @@ class UnitOfWork:
         for aggregate in self.loaded.values():
             if aggregate.id != self.private:
                 self.repository.keep(aggregate)
-        for watch in self.repository.watchers:
-            for event in self.events:
+        for event in self.events:
+            for watch in self.repository.watchers_of.get(type(event), ()):
+                watch(event)
+            for watch in self.repository.watchers:
                 watch(event)
         for then in self.after_commit:
             then(epoch)

@@ -40,7 +40,7 @@ from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
-from services.agent.adapters.run_telemetry import AgentCount, ObservedTools, count_run
+from services.agent.adapters.run_telemetry import COUNTED, AgentCount, ObservedTools, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
@@ -50,9 +50,9 @@ from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
-from services.agent.policies.delete_conversations import DeleteConversations
-from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
-from services.agent.policies.detach_deleted_tools import detach_deleted_tools
+from services.agent.policies.delete_conversations import LEAVING_CONVERSATIONS, DeleteConversations
+from services.agent.policies.detach_deleted_blocks import GIVING_BLOCKS, detach_deleted_blocks
+from services.agent.policies.detach_deleted_tools import GIVING_TOOLS, detach_deleted_tools
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
 
@@ -148,12 +148,10 @@ async def wire(
         policies.look,
     ]
     service.lease_watchers.append(engine.leases_held)
-    service.repository.watchers += [
-        count_run,
-        blocks.committed,
-        tools.committed,
-        conversations.committed,
-    ]
+    service.repository.watch(COUNTED, count_run)
+    service.repository.watch(GIVING_BLOCKS, blocks.committed)
+    service.repository.watch(GIVING_TOOLS, tools.committed)
+    service.repository.watch(LEAVING_CONVERSATIONS, conversations.committed)
     leads = service.relay.leadership
     count = AgentCount(runtime.database, clock, lambda: leads.epoch is not None)
     service.looks.append(count.look)

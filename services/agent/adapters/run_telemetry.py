@@ -99,6 +99,9 @@ def returned(span: Span, result: ToolResult) -> None:
         span.failed("tool_error")
 
 
+COUNTED = (RunStarted, RunCompleted, RunFailed, RunCancelled, QueuedRunsCancelled)
+
+
 def count_run(event: Event) -> None:
     """Count runs by the events that begin and end them, once they are committed."""
     match event:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -53,11 +52,10 @@ class RunHandlers:
 
     async def start_run(self, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
         """Accept messages, and begin an attempt at the run if it is active."""
-        agent, conversation = await asyncio.gather(
-            work.load(Agent, command.agent_id),
-            work.load(Conversation, command.conversation),
+        agent, conversation = await work.load_both(
+            (Agent, command.agent_id), (Conversation, command.conversation)
         )
-        # The two are read side by side: the agent may be deleted between.
+        # The two may be read side by side: the agent may be deleted between.
         if agent.design is None:
             return missing(agent.id)
         if not conversation.is_of(agent.id):

@@ -51,6 +51,12 @@ class CircuitBreaker:
             self.open_until = now + timedelta(seconds=self.open_seconds)
         self.probing = False
 
+    def unauthorized(self, error: str) -> None:
+        """The server answered that it wants another login. It is well, and asked again at once:
+        a person may let it be used at any moment."""
+        self.succeeded()
+        self.failures, self.last_error = 1, error[:ERROR_CHARS_MAX]
+
     def withdrawn(self) -> None:
         """Whoever was admitted has not found out: it was cancelled, or never sent."""
         self.probing = False

@@ -330,10 +330,13 @@ class SdkConnections:
     def recorded(
         self, config: McpServerConfig, breaker: CircuitBreaker, failure: McpFailed
     ) -> McpFailed:
-        """The failure without secrets. It counts, but not that an address may not be asked."""
+        """The failure without secrets. It counts, but not that an address may not be asked, nor
+        that another login is wanted."""
         clean: McpFailed = self.modules["failures"].without_secrets(failure, config)
         if clean.kind == "refused":
             breaker.withdrawn()
+        elif clean.kind == "unauthorized":
+            breaker.unauthorized(clean.words)
         else:
             breaker.failed(clean.words, self.clock.now())
         return clean

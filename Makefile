@@ -78,8 +78,9 @@ test: ## Check the code and run all tests (TEST_SERVERS=containers: on real imag
 
 LONGEST_FIRST := tests/e2e/test_messages.py tests/unit/agent/test_providers.py \
 	tests/unit/api/test_limited_http.py tests/contract/test_older_processes.py
-# Without the tests of what tests and measures. Each worker imports everything: three are done sooner.
-quick: TEST_WORKERS = 3
+# Without the tests of what tests and measures. Most tests wait for something, and each worker imports
+# everything: five are done soonest on two processors.
+quick: TEST_WORKERS = 5
 quick: ## What a change needs while one works: check, units, contracts in memory, one walk
 	@deploy/bootstrap.sh --dev
 	@$(MAKE) --no-print-directory check

@@ -46,6 +46,7 @@ from libs.eventstore.ports import (
     StoreRefused,
     StoreUnavailable,
 )
+from libs.eventstore.unit_of_work import LockTaken
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +139,8 @@ class CommandRetries:
                 await uncount(self.store.letters, message_id, self.clock)
             if incoming.last_delivery:
                 await self.give_up(incoming, trouble)
+            if isinstance(trouble, LockTaken):
+                raise TryAgain(BUSY_SECONDS) from trouble
             raise
         except NewerVersion as unknown:
             if begun:

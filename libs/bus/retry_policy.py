@@ -6,13 +6,21 @@ from libs.bus.command_dispatcher import TooManyConflicts
 from libs.bus.ports import BusUnavailable, Clock
 from libs.eventstore.failed_messages.ports import DeadLetterStore
 from libs.eventstore.ports import StaleLease, StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import LockTaken
 
 ATTEMPTS_MAX = 4
 PAUSE_SECONDS = (0.2, 1.0, 3.0)  # after the first, second, third attempt
 UNCOUNT_RETRY_SECONDS = 1.0
 
 # Errors that pass: an attempt that ends by one says nothing about its message.
-TRANSIENT = (StoreUnavailable, BusUnavailable, TooManyConflicts, VersionConflict, StaleLease)
+TRANSIENT = (
+    StoreUnavailable,
+    BusUnavailable,
+    TooManyConflicts,
+    VersionConflict,
+    LockTaken,
+    StaleLease,
+)
 
 
 def pause_seconds(attempt: int) -> float:

@@ -130,6 +130,10 @@ class TakenElsewhere(Exception):
     exists."""
 
 
+class LockTaken(Exception):
+    """Another decision about the same has taken long; nothing of this one exists."""
+
+
 class UnitOfWork:
     """One decision: the aggregates it loaded, and what its commit holds besides their events."""
 
@@ -199,14 +203,15 @@ class UnitOfWork:
         """Take one more lock until the decision is committed or given up: its message holds that
         of the aggregate that it is about, and this decision changes another one, too.
 
-        Raises VersionConflict if it is not free in time: whoever has it may wait for one that is
-        held here. Then those that were taken are given back, and it is decided again.
+        Raises LockTaken if it is not free in time: whoever has it may wait for one that is held
+        here, or for the message's place in quarantine. So all of that has to be given back before
+        it is decided again.
         """
         try:
             async with asyncio.timeout(LOCK_SECONDS_MAX):
                 await lock.__aenter__()
         except TimeoutError:
-            raise VersionConflict("another decision takes long") from None
+            raise LockTaken("another decision takes long") from None
         self.held.append(lock)
 
     async def release(self) -> None:

@@ -101,10 +101,10 @@ class AttemptCount:
         active = conversation.state.turn
         return active is not None and attempt_point(active) == self.point
 
-    async def failed(self, conversation: Conversation) -> Attempt | None:
-        """Count that the attempt has failed where the run stands now."""
+    async def failed(self, conversation: Conversation, run_id: str) -> Attempt | None:
+        """Count that the attempt has failed where the run stands now; None if it has ended."""
         active = conversation.state.turn
-        if active is None:
+        if active is None or active.run.id != run_id:
             return None
         point = attempt_point(active)
         number = self.begun.number if self.begun and point == self.point else 1

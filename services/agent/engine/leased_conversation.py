@@ -134,13 +134,11 @@ class LeasedConversation:
         """Make a fact durable, deciding again as often as somebody else wrote first. With a
         letter, that is parked in the same commit, unless its run has ended otherwise by now."""
         attempt = 0
-        while letter is None or letter.message_id == self.run_id:
+        while True:
             work = self.ports.repository.work(self.context)
-            if letter is not None:
-                park(letter, work.rows)
             try:
                 async with self.lock():
-                    await self.decide(work, decide)
+                    await self.decide(work, decide, letter)
             except VersionConflict:
                 await self.resume()
             except StoreUnavailable as problem:
@@ -156,9 +154,15 @@ class LeasedConversation:
                     await self.publisher.recorded(event)
                 return
 
-    async def decide(self, work: UnitOfWork, decide: Callable[[Conversation], None]) -> None:
-        """One decision about the conversation, under its lease. If it is refused the conversation
-        has to be read again: it has left the cache, changed as it is.
+    async def decide(
+        self,
+        work: UnitOfWork,
+        decide: Callable[[Conversation], None],
+        letter: DeadLetter | None = None,
+    ) -> None:
+        """One decision about the conversation, under its lease; none about a letter's run that has
+        ended. If it is refused the conversation has to be read again: it has left the cache,
+        changed as it is.
 
         Where nothing has happened the lease is looked at all the same: what was committed before
         with an unknown outcome may have given it back. But it is not given back then: with no event
@@ -168,6 +172,11 @@ class LeasedConversation:
         repository = self.ports.repository
         known = repository.claim(Conversation, self.fence.key, org=self.context.org)
         self.conversation = known or await self.reloaded()
+        if letter is not None:
+            if letter.message_id != self.run_id:
+                repository.keep(self.conversation)
+                return
+            park(letter, work.rows)
         before = self.conversation.version
         decide(self.conversation)
         work.adopt(self.conversation)

@@ -183,11 +183,16 @@ class RunAttempt:
             await self.leased.give_back()
 
     async def count_failure(self, bug: Exception) -> None:
-        """Remember that the run failed; give it up if it will again, or has too often."""
-        leased = self.leased
-        failure = await leased.once_answered(lambda: self.attempts.failed(leased.conversation))
+        """Remember that the run failed; give it up if it will again, or has too often. It may be
+        cancelled meanwhile, and another one follow."""
+        leased, run_id = self.leased, self.leased.run_id
+        failure = await leased.once_answered(
+            lambda: self.attempts.failed(leased.conversation, run_id)
+        )
         hopeless = isinstance(bug, StoreRefused)
-        if failure is not None and (hopeless or failure.number >= FAILURES_MAX):
+        if failure is None or leased.run_id != run_id:
+            return
+        if hopeless or failure.number >= FAILURES_MAX:
             await self.give_up(problem_of(bug), failure)
 
     async def give_up(self, problem: Problem, failure: Attempt) -> None:

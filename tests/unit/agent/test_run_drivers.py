@@ -41,6 +41,7 @@ from services.agent.engine.run_attempt import RunAttempt
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World
 from tests.unit.given import NOW
+from tests.waiting import wait_for
 
 USAGE = Usage(prompt_tokens=10, completion_tokens=2)
 TEA = ToolCall(
@@ -582,6 +583,43 @@ class TestTakeOver:
         await process.say("run-1")
         await process.say("run-2")
         await process.idle()
+        await process.drivers.sweep()
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "cancelled"
+        assert world.row("runs", "run-2")["status"] == "completed"
+        assert world.schema.rows("dead_letters") == []
+
+    async def test_a_run_that_is_cancelled_while_it_is_given_up_does_not_end_the_next_one(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await world.agent()
+        bugs = [ZeroDivisionError("a bug") for _ in range(FAILURES_MAX)]
+        process = world.process("p-1", *bugs, words())
+        locks, count, waits = process.drivers.ports.locks, process.store.letters.failed, []
+
+        async def cancel(held: asyncio.Event) -> None:
+            async with locks.hold(CONVERSATION):
+                held.set()
+                await wait_for("the attempt waits", lambda: locks.queues[CONVERSATION].first)
+                command = CancelRuns(agent_id=AGENT, run_ids=["run-1"])
+                assert isinstance(await process.tell(command, "cancel"), Accepted)
+
+        async def counted(point: str, number: int, hold_seconds: float) -> Attempt:
+            attempt = await count(point, number, hold_seconds)
+            if attempt.number == FAILURES_MAX:
+                held = asyncio.Event()
+                waits.append(asyncio.create_task(cancel(held)))
+                await held.wait()
+            return attempt
+
+        monkeypatch.setattr(process.store.letters, "failed", counted)
+        await process.say("run-1")
+        await process.say("run-2")
+        await process.idle()
+        for _ in range(FAILURES_MAX):
+            await process.drivers.sweep()
+            await process.idle()
+        await asyncio.gather(*waits)
         await process.drivers.sweep()
         await process.idle()
         assert world.row("runs", "run-1")["status"] == "cancelled"

@@ -157,12 +157,15 @@ class AgentHandlers:
     async def finish_creation(
         self, agent: Agent, design: AgentDesign, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """The blocks are there: so is the agent, with its conversation."""
+        """The blocks are there: so is the agent, with its conversation. Raises VersionConflict
+        where a copy of this command was first, in another process."""
         now = self.ports.clock.now()
         refused = agent.create(design, at=now)
         if refused:
             return refused
         conversation = await work.load_new(Conversation, main_conversation(agent.id))
+        if conversation.exists:  # and so does the agent, whom a run may be asking from this state
+            raise VersionConflict(f"{agent.id} is there")
         blocks = [first_version(block) for block in design.new_blocks]
         if design.block_ids:
             blocks += await self.ports.queries.seen_blocks(work.context.org, design.block_ids)

@@ -20,13 +20,16 @@ from libs.contracts.agent import (
     UpdateAgent,
 )
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.conversation import Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.memory import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.domain.active_run import ModelReply
 from services.agent.domain.agent import Agent, AgentDesign
+from services.agent.domain.conversation import Conversation
 from services.agent.policies.detach_deleted import UNSURE_MAX
 from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
 from services.agent.policies.undo_unfinished_creations import (
@@ -41,6 +44,7 @@ from tests.unit.given import fact
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
 OWN = derived_id("block", AGENT, "0")
 TOO_LONG = [{"label": "human", "value": "x" * 10, "limit": 5}]
+HELLO = ModelReply("Hello", [], "stop", Usage())
 BLOCKS = [{"label": "human", "value": "Name: Ada"}, {"label": "persona", "value": "Kind"}]
 
 
@@ -161,6 +165,19 @@ class FastClock(FakeClock):
 
 
 class TestCreation:
+    async def test_a_late_copy_leaves_alone_what_a_run_is_asking_from(self, world: World) -> None:
+        """It comes to a process that knows the agent's conversation and not the agent."""
+        first, process = world.process("p-1"), world.process("p-2", HELLO)
+        made = await first.tell(wanted(), "m-1")
+        assert isinstance(await process.say("run-1"), Accepted)
+        running = process.repository.cached(Conversation, CONVERSATION, org="org-1")
+        process.repository.drop(AGENT)
+        assert await process.tell(wanted(), "m-1") == made
+        assert running is not None
+        assert [one.role for one in running.state.window].count("system") == 1
+        await process.idle()
+        assert world.row("runs", "run-1")["status"] == "completed"
+
     async def test_an_agent_with_its_blocks_its_conversation_and_its_first_messages(
         self, world: World
     ) -> None:

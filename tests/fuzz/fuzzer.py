@@ -19,7 +19,8 @@ REQUESTS_OF_A_WORLD = 500  # then the things that are asked about are made anew
 SECONDS_MAX = 10.0
 GIVE_UP_SECONDS = 60.0
 NOT_BUILT = 501
-NOBODY_THERE = b'"mcp_connection_error"'  # what a client named does not answer: a 502 says so
+# A 502 that says so: what a client named does not answer, or the model wrote what is no tool.
+FAULTS_OF_OTHERS = (b'"mcp_connection_error"', b"The model has written no tool")
 LEAKS = (b"errors.pydantic.dev", b"Traceback", b"psycopg", b"input_type=")
 FINDINGS_SHOWN_MAX = 20
 
@@ -78,8 +79,9 @@ def wrongs(answer: Answer) -> Iterator[str]:
     """What is wrong with an answer."""
     if answer.status == 0:
         yield "no answer"
-    elif answer.status >= 500 and answer.status != NOT_BUILT and NOBODY_THERE not in answer.body:
-        yield f"status {answer.status}"
+    elif answer.status >= 500 and answer.status != NOT_BUILT:
+        if answer.status != 502 or not any(fault in answer.body for fault in FAULTS_OF_OTHERS):
+            yield f"status {answer.status}"
     elif answer.status >= 400 and any(leak in answer.body for leak in LEAKS):
         yield "says what is inside"
 

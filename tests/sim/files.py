@@ -53,7 +53,7 @@ READ_SECONDS, EMBED_SECONDS, SENT_SECONDS = 0.1, 0.05, 0.15
 AWAY, AWAY_UNTIL_SECONDS = "while the model is away", 15.0
 BAD = "bad"
 ATTEMPTS_MAX = 40
-GIVES_UP_SECONDS = 0.5
+GIVES_UP_SECONDS, IMPATIENT_ATTEMPTS = 0.2, 3
 BOUNDARY = "edge"
 
 type Send = Callable[[str, Command], Awaitable[Accepted | Rejected]]
@@ -99,7 +99,7 @@ async def answered(chore: Chore, number: int, upload: Upload, *, attempts: int) 
     for attempt in range(attempts):
         read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         work = upload(request_of(chore, number, read), folder_id(chore))
-        impatient = chore.kind == "upload and replace" and not attempt
+        impatient = chore.kind == "upload and replace" and attempt < IMPATIENT_ATTEMPTS
         try:
             status, body = await (in_time(work, read) if impatient else work)
         except (TimeoutError, ConnectionError):

@@ -26,6 +26,7 @@ from tests.sim.world import Outcome, run
 WORLDS_FOR_A_MUTANT = 100
 HISTORIES_FOR_A_MUTANT = 200
 RARELY_FOUND = {  # it may take hundreds: `make sim-score`
+    "late-try-replaces",
     "lease-only-forgotten",
     "moves-first",
     "numbers-used-twice",

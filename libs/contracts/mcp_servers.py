@@ -12,7 +12,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from libs.contracts.bus_messages import Command, Event, Json, JsonObject, Value, delta_subject
+from libs.contracts.bus_messages import (
+    Command,
+    Event,
+    Json,
+    JsonObject,
+    Value,
+    delta_subject,
+    is_none,
+)
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.url_redaction import without_credentials
 from libs.contracts.sealed_text import Sealed
@@ -52,7 +60,7 @@ class SealedMcpConfig(Value):
     command: str = ""
     args: list[str] = Field(default_factory=list)
     env: dict[str, MaybeSealed] | None = None
-    sampling: bool = Field(default=False, exclude_if=lambda yes: not yes)
+    sampling: bool = Field(default=False, exclude_if=not_)
 
 
 class McpConfigChanges(Value):
@@ -67,7 +75,7 @@ class McpConfigChanges(Value):
     command: str | None = None
     args: list[str] | None = None
     env: dict[str, MaybeSealed] | None = None
-    sampling: bool | None = Field(default=None, exclude_if=lambda said: said is None)
+    sampling: bool | None = Field(default=None, exclude_if=is_none)
 
 
 class PendingDefinition(Value):

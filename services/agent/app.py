@@ -40,7 +40,12 @@ from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
-from services.agent.adapters.run_telemetry import COUNTED, AgentCount, ObservedTools, count_run
+from services.agent.adapters.run_telemetry import (
+    COUNTED_EVENTS,
+    AgentCount,
+    ObservedTools,
+    count_run,
+)
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
@@ -50,9 +55,9 @@ from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
 from services.agent.handlers.ports import HandlerPorts
-from services.agent.policies.delete_conversations import LEAVING_CONVERSATIONS, DeleteConversations
-from services.agent.policies.detach_deleted_blocks import GIVING_BLOCKS, detach_deleted_blocks
-from services.agent.policies.detach_deleted_tools import GIVING_TOOLS, detach_deleted_tools
+from services.agent.policies.delete_conversations import ORPHANING_EVENTS, DeleteConversations
+from services.agent.policies.detach_deleted_blocks import BLOCK_GIVING_EVENTS, detach_deleted_blocks
+from services.agent.policies.detach_deleted_tools import TOOL_GIVING_EVENTS, detach_deleted_tools
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from services.agent.settings import TOOL_SECONDS_MAX, Deadlines, ProviderSettings
 
@@ -148,10 +153,10 @@ async def wire(
         policies.look,
     ]
     service.lease_watchers.append(engine.leases_held)
-    service.repository.watch(COUNTED, count_run)
-    service.repository.watch(GIVING_BLOCKS, blocks.committed)
-    service.repository.watch(GIVING_TOOLS, tools.committed)
-    service.repository.watch(LEAVING_CONVERSATIONS, conversations.committed)
+    service.repository.watch(COUNTED_EVENTS, count_run)
+    service.repository.watch(BLOCK_GIVING_EVENTS, blocks.committed)
+    service.repository.watch(TOOL_GIVING_EVENTS, tools.committed)
+    service.repository.watch(ORPHANING_EVENTS, conversations.committed)
     leads = service.relay.leadership
     count = AgentCount(runtime.database, clock, lambda: leads.epoch is not None)
     service.looks.append(count.look)

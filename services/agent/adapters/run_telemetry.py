@@ -99,7 +99,7 @@ def returned(span: Span, result: ToolResult) -> None:
         span.failed("tool_error")
 
 
-COUNTED = (RunStarted, RunCompleted, RunFailed, RunCancelled, QueuedRunsCancelled)
+COUNTED_EVENTS = (RunStarted, RunCompleted, RunFailed, RunCancelled, QueuedRunsCancelled)
 
 
 def count_run(event: Event) -> None:

@@ -13,7 +13,7 @@ from services.agent.adapters.reconciliation_queries import SWEPT_MAX
 
 log = logging.getLogger(__name__)
 
-LEAVING_CONVERSATIONS = (AgentDeleted, ConversationCreated)
+ORPHANING_EVENTS = (AgentDeleted, ConversationCreated)
 # So many are remembered by name, while they cannot be looked at.
 UNSURE_MAX = 10_000
 # Everybody is looked at so often: another process may have died with what it had remembered.

@@ -8,7 +8,7 @@ from libs.contracts.bus_messages import Command, Event
 from services.agent.adapters.reconciliation_queries import AgentQueries
 from services.agent.policies.detach_deleted import DetachDeleted
 
-GIVING_BLOCKS = (AgentCreated, AgentUpdated, BlockAttached)
+BLOCK_GIVING_EVENTS = (AgentCreated, AgentUpdated, BlockAttached)
 
 
 def detach_deleted_blocks(bus: Bus, queries: AgentQueries, ids: Ids) -> DetachDeleted:
@@ -25,7 +25,7 @@ def detach_deleted_blocks(bus: Bus, queries: AgentQueries, ids: Ids) -> DetachDe
 
 def gives_blocks(event: Event) -> bool:
     """Whether an agent may have got a block."""
-    return isinstance(event, GIVING_BLOCKS) and bool(event.block_ids)
+    return isinstance(event, BLOCK_GIVING_EVENTS) and bool(event.block_ids)
 
 
 def detach_block(agent_id: str, block_id: str) -> Command:

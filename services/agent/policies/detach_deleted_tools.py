@@ -11,7 +11,7 @@ from services.agent.adapters.reconciliation_queries import AgentQueries
 from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.policies.detach_deleted import DetachDeleted
 
-GIVING_TOOLS = (AgentCreated, AgentUpdated)
+TOOL_GIVING_EVENTS = (AgentCreated, AgentUpdated)
 
 
 def detach_deleted_tools(bus: Bus, queries: AgentQueries, ids: Ids) -> DetachDeleted:
@@ -28,7 +28,7 @@ def detach_deleted_tools(bus: Bus, queries: AgentQueries, ids: Ids) -> DetachDel
 
 def gives_tools(event: Event) -> bool:
     """Whether an agent may have got a tool that can be deleted."""
-    if not isinstance(event, GIVING_TOOLS):
+    if not isinstance(event, TOOL_GIVING_EVENTS):
         return False
     return bool(custom_ids(tool_ids_of(event.tools, event.tool_ids)))
 

@@ -171,8 +171,8 @@ class PassageHandlers:
         embeddings: Sequence[Embedding],
         work: UnitOfWork,
     ) -> Accepted | Rejected:
-        """Make the passages, all or none. They become a microsecond older one by one, so that lists
-        have them in their order."""
+        """Make the passages, all or none. Each is created a microsecond after the one before, so
+        that lists have them in their order."""
         now, actor = self.clock.now(), work.context.actor
         pairs = zip(command.passages, embeddings, strict=True)
         for number, (wanted, embedding) in enumerate(pairs):

@@ -37,7 +37,8 @@ REQUESTS_MAX = 5
 PLACES = 16
 ORGANISATION_PLACES_MAX = 12
 AGENT_PLACES_MAX = 2
-BUSY_SECONDS = 0.5
+# Where there is no room for a question it is asked again after this, and then after twice as long.
+BUSY_SECONDS, BUSY_SECONDS_MAX = 0.5, 8.0
 STORE_RETRY_SECONDS = 1.0
 REASON_CHARS_MAX = 1_000
 
@@ -151,13 +152,15 @@ class CallSampling:
         )
 
     async def completion(self, question: SampleModel) -> dict[str, Any]:
-        """The answer. Where there is no room for the question it is asked a little later. Raises
+        """The answer. Where there is no room for the question it is asked later. Raises
         NoAnswer."""
+        pause = BUSY_SECONDS
         while True:
             told = await self.told(question)
             if told is not None:
                 return told
-            await self.ports.clock.sleep(BUSY_SECONDS)
+            await self.ports.clock.sleep(pause)
+            pause = min(pause * 2, BUSY_SECONDS_MAX)
             question = question.model_copy(
                 update={"completion_id": self.ports.ids.new("completion")}
             )

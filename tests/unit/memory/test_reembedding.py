@@ -219,7 +219,9 @@ async def test_vectors_of_one_model_in_two_lengths_are_found_by_both() -> None:
     assert (embedders.old.texts, embedders.new.texts) == (1, 1), "the query is embedded in both"
 
 
-async def test_what_is_refused_leaves_room_for_what_is_not() -> None:
+async def test_what_is_refused_leaves_room_for_what_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A model that does not answer takes seconds to say so, each time that it is asked."""
     embedders = Both()
     memory = await begun(embedders)
@@ -237,7 +239,7 @@ async def test_what_is_refused_leaves_room_for_what_is_not() -> None:
         asked.append(collection_id)
         await reembed(collection_id, org)
 
-    policies.reembed = watched  # type: ignore[method-assign]
+    monkeypatch.setattr(policies, "reembed", watched)
     for _ in range(4):
         await policies.sweep()
     assert sorted(asked) == ["archive-2", "archive-3", "archive-4"], "one in each sweep"

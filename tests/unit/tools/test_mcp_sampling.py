@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from pydantic_core import to_json
 
 from libs.bus.in_memory import InMemoryBus
@@ -191,17 +192,24 @@ async def test_an_agent_service_that_dies_costs_the_answer_and_not_the_call() ->
     assert recorded(world)[0]["outcome"] == "failed"
 
 
-async def test_a_question_waits_until_there_is_room_for_it() -> None:
+async def test_a_question_waits_until_there_is_room_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = McpWorld()
 
-    async def no_time(_: float) -> None:
-        await asyncio.sleep(0)
+    pauses: list[float] = []
 
-    world.clock.sleep = no_time  # type: ignore[method-assign]
+    async def no_time(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0)  # others have their turn
+
+    monkeypatch.setattr(world.clock, "sleep", no_time)
     busy: JsonObject = {"problem": {"message": "no room", "busy": True}}
-    result, agents = await called(world, one, BUSY_NOW, busy, SAID)
+    result, agents = await called(world, one, BUSY_NOW, busy, *[BUSY_NOW] * 4, SAID)
     assert result["text"].startswith("Hello.")
-    assert len({question.completion_id for question in agents.asked}) == 3
+    assert len({question.completion_id for question in agents.asked}) == 7
+    # Without the third, of 2 s: as long are those between the signs of life of the call itself.
+    assert [one for one in pauses if one != 2.0] == [0.5, 1.0, 4.0, 8.0, 8.0]
     assert len(recorded(world)) == 1, "the one that was taken"
 
 

@@ -3,6 +3,7 @@ themselves names addresses with their queries, so it is not handed on."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import httpx2
@@ -24,6 +25,11 @@ TIMED_OUT = "Request "
 # By what a server says that it knows a session no more: 404 as the protocol has it, 400 as those do
 # that are made after the examples of the SDK for TypeScript.
 SESSION_STATUSES = (400, 404)
+SESSION_UNKNOWN = re.compile(
+    r"\bsession[- ]?id\b|\bsession (?:was |is )?(?:not found|terminated|expired|unknown)\b"
+    r"|\b(?:unknown|invalid|no valid) session\b",
+    re.IGNORECASE,
+)
 # How the SDK and the bounds of this server begin to say that there was too much.
 TOO_MUCH = ("the answer has more than", "Server-sent event exceeded", "a line has more than")
 
@@ -39,7 +45,7 @@ class SessionLost(McpFailed):
 
 def session_lost(error: MCPError, status: int | None) -> SessionLost | None:
     """What a server says that was started anew, given its bad status; None if it says more."""
-    if status not in SESSION_STATUSES or "session" not in error.message.lower():
+    if status not in SESSION_STATUSES or not SESSION_UNKNOWN.search(error.message):
         return None
     return SessionLost("unreachable", f"it knows the session no more: {said(error)}")
 

@@ -246,8 +246,9 @@ class McpConnections(Protocol):
         seconds: float,
         sampler: Sampler | None = None,
     ) -> McpOutcome:
-        """What a call came to, after `seconds` at the latest; it is not sent a second time. A
-        server that may ask models is answered by the `sampler` meanwhile."""
+        """What a call came to, after `seconds` at the latest; it is not sent a second time, unless
+        the server refused it unseen because it knows the session no more. A server that may ask
+        models is answered by the `sampler` meanwhile."""
         ...
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:

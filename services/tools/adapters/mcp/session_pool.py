@@ -148,11 +148,16 @@ class SessionPool[S: Session]:
 
     def drop(self, session_id: str) -> None:
         """Use a session no more, and end it aside."""
+        session = self.taken_out(session_id)
+        if session is not None:
+            self.aside(session.close())
+
+    def taken_out(self, session_id: str) -> S | None:
+        """A session that is used no more, and is to be closed."""
         session = self.sessions.pop(session_id, None)
         self.kinds.pop(session_id, None)
         metrics.MCP_SESSIONS.set(len(self.sessions))
-        if session is not None:
-            self.aside(session.close())
+        return session
 
     def aside(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something that nobody waits for."""
@@ -178,8 +183,9 @@ class SessionPool[S: Session]:
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
-        ending = [one for one in self.sessions if is_of(one, config_id)]
-        await asyncio.gather(*(self.sessions.pop(one).close() for one in ending))
+        of_it = [one for one in self.sessions if is_of(one, config_id)]
+        ending = [self.taken_out(one) for one in of_it]
+        await asyncio.gather(*(session.close() for session in ending if session is not None))
 
     async def close(self) -> None:
         """End all of them."""

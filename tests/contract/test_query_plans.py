@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import iscoroutinefunction
 from typing import Any
@@ -95,6 +96,7 @@ from services.memory.adapters.passage_search import (
     PassageQuery,
     PostgresPassageSearch,
     QueryVector,
+    search_statement,
 )
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
@@ -628,3 +630,30 @@ async def test_words_are_looked_up_in_their_index_once_there_are_many_messages(
             "messages_recent",
             "messages_words",
         }
+
+
+async def test_the_vectors_of_a_collection_are_read_where_they_lie_together(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.create_database("plans_passage_vectors")
+    migrate_all(url, PASSWORDS)
+    row = TABLES["memory.passages"].format(org=ORG)
+    one = QueryVector("words", [1.0] + [0.0] * 767)
+    near = PassageQuery(org=ORG, collection_ids=["archive-1"], vectors=(one,))
+    with psycopg.connect(url, autocommit=True) as connection:
+        vector = "array_append(array_fill(0.0, array[767]), 1.0)::real[]::halfvec"
+        values = row.replace("'[1,0]'", vector).replace("'archive-' || n % 50", "collection")
+        connection.execute(
+            f"insert into memory.passages select {values} from generate_series(1, 4000) n,"
+            f" lateral (select 'archive-' || n % 10 as collection) c".encode()
+        )
+        connection.execute(b"vacuum analyze memory.passages")
+    async with open_pool(url) as pool:
+        explained = Explained(Database(pool))
+        for query in (near, replace(near, after=NOW)):
+            explained.scans = []
+            await explained.fetch(*search_statement(query))
+            assert [(scan["Node Type"], scan["Index Name"]) for scan in explained.scans] == [
+                ("Index Only Scan", "passages_vectors"),
+                ("Index Scan", "passages_pkey"),
+            ]

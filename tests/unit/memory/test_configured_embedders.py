@@ -75,6 +75,7 @@ def test_one_resolver_knows_every_handle() -> None:
         ({"handle": None, "embedding_endpoint_type": "pinecone"}, "no provider is configured"),
         ({"handle": None, "embedding_endpoint": "http://127.0.0.1/v1"}, "HEELER_EMBEDDING_HOSTS"),
         ({"embedding_dim": 9_999}, "`embedding_config.embedding_dim`"),
+        ({"embedding_model": "m" * 201, "handle": None}, "at most 200 characters"),
     ],
 )
 def test_a_config_that_nobody_can_embed_is_refused_at_once(

@@ -29,6 +29,8 @@ ANSWER_BYTES_MAX = 16 << 20  # 64 vectors of 4,000 numbers as text
 BOUNDS = Bounds(seconds=10.0, answer_bytes=ANSWER_BYTES_MAX, redirects=0)
 # Endpoints that clients named, of which the ones that were used last are kept.
 NAMED_ENDPOINTS_MAX = 64
+# It stands in an index beside each vector, which has to fit.
+MODEL_CHARS_MAX = 200
 
 
 class ConfiguredEmbedders:
@@ -57,10 +59,16 @@ class ConfiguredEmbedders:
                 f" {config.embedding_dim}"
             )
         name = config.embedding_model
+        model = config.handle or f"{config.embedding_endpoint_type}/{name}"
+        if len(model) > MODEL_CHARS_MAX:
+            raise EmbeddingRefused(
+                f"the name of an embedding model has at most {MODEL_CHARS_MAX} characters, and this"
+                f" has {len(model)}: `embedding_config.handle`, or the endpoint type and the model"
+            )
         return RemoteEmbedder(
             self.endpoint_of(config),
             org=org,
-            model=config.handle or f"{config.embedding_endpoint_type}/{name}",
+            model=model,
             name=name,
             dimensions=config.embedding_dim,
             texts_at_once=config.batch_size or REQUEST_TEXTS_MAX,

@@ -13,6 +13,7 @@ from nats.errors import Error as NatsError
 from libs.bus import message_headers
 from libs.bus.message_telemetry import below, sending
 from libs.bus.nats_connection import NatsConnection
+from libs.bus.nats_deltas import subscribe_directly
 from libs.bus.ports import (
     REQUEST_SECONDS_MAX,
     BusUnavailable,
@@ -37,7 +38,9 @@ class NatsRequests:
 
     async def hear_replies(self) -> None:
         """Subscribe to the answers. Call it when the connection is there."""
-        await self.connection.client.subscribe(f"{self.connection.inbox}.*", cb=self.on_reply)
+        await subscribe_directly(
+            self.connection.client, f"{self.connection.inbox}.*", self.on_reply
+        )
 
     async def request(
         self, command: Command, context: Context, *, seconds_max: float = REQUEST_SECONDS_MAX
@@ -68,9 +71,9 @@ class NatsRequests:
                         incoming.payload,
                         headers=message_headers.written(sent_headers),
                     )
-                    await asyncio.wait([reply], timeout=pause)
-                    if reply.done():
-                        answer = REPLY.validate_json(reply.result())
+                    given = await within(reply, pause)
+                    if given is not None:
+                        answer = REPLY.validate_json(given)
                         if is_answer(answer, sent_again=message_headers.RESENT in sent_headers):
                             return answer
                         reply = self.replies[token] = asyncio.get_running_loop().create_future()
@@ -102,11 +105,31 @@ class NatsRequests:
             del self.replies[token]
         return echo.done()
 
-    async def on_reply(self, message: Msg) -> None:
+    def on_reply(self, message: Msg) -> None:
         """Wake the request that this answers; a second answer finds nobody, which is fine."""
         waiting = self.replies.get(message.subject.rpartition(".")[2])
         if waiting is not None and not waiting.done():
             waiting.set_result(message.data)
+
+
+async def within(reply: asyncio.Future[bytes], seconds: float) -> bytes | None:
+    """The reply, if it comes in time; it may come later. As `asyncio.wait`, which makes a set of
+    what it waits for, and calls back in two turns of the event loop."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_later(seconds, wake)
+    reply.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+        reply.remove_done_callback(wake)
+    return reply.result() if reply.done() else None
 
 
 def resend_pauses() -> Iterator[float]:

@@ -12,13 +12,11 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from faststream import AckPolicy
-from faststream.nats.message import NatsMessage
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from libs.bus import message_headers
-from libs.bus.nats_connection import NatsConnection, undecoded
+from libs.bus.nats_connection import NatsConnection
 from libs.bus.ports import Answer, Expired, IncomingCommand, TryAgain, reply_payload
 from libs.contracts.stream_definitions import DELIVERIES_OF_COMMANDS
 from libs.eventstore.ports import StoreUnavailable
@@ -42,8 +40,7 @@ class NatsCommands:
         """Answer the commands of a service. Call it before `start`."""
         self.connection.served.append(service)
 
-        async def take(message: NatsMessage) -> None:
-            raw = message.raw_message
+        async def take(raw: Msg) -> None:
             copy = request_of(raw)
             if copy in self.handled:
                 await self.connection.client.publish(raw.reply, done_with_copy(raw.reply))
@@ -54,15 +51,11 @@ class NatsCommands:
             task.add_done_callback(lambda done: self.finished(done, copy))
 
         taker = self.connection.broker.subscriber(
-            DELIVERIES_OF_COMMANDS.format(service=service),
-            queue=service,
-            decoder=undecoded,
-            no_reply=True,
-            ack_policy=AckPolicy.MANUAL,
+            DELIVERIES_OF_COMMANDS.format(service=service), queue=service
         )
         taker(take)
-        # FastStream makes one for each message, though it has no logger to give it to.
-        taker.get_log_context = no_log_context  # type: ignore[assignment, method-assign]
+        # As it came: what FastStream would do with a message before is nothing that is used here.
+        taker.consume = take  # type: ignore[assignment, method-assign]
         self.takers.append(taker)
 
     def finished(self, task: asyncio.Task[None], request: tuple[str, str]) -> None:
@@ -171,8 +164,3 @@ def redelivery_delay(ack_subject: str) -> float:
     """Seconds to wait before the next attempt."""
     attempt = deliveries(ack_subject)
     return REDELIVERY_SECONDS[min(attempt, len(REDELIVERY_SECONDS)) - 1]
-
-
-def no_log_context(_: Any) -> dict[str, str]:
-    """What FastStream would log of a message."""
-    return {}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any, cast
 
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
 from nats.errors import Error as NatsError
@@ -64,10 +67,37 @@ class NatsDeltas:
     async def subscribe_deltas(self, subject: str, deliver: Deliver) -> DeltaSubscription:
         """Hear the deltas of a subject from now on."""
 
-        async def on_delta(message: Msg) -> None:
+        def on_delta(message: Msg) -> None:
             deliver(message.subject, message.data)
 
-        return DeltaSubscription(await self.connection.client.subscribe(subject, cb=on_delta))
+        client = self.connection.client
+        return DeltaSubscription(await subscribe_directly(client, subject, on_delta))
+
+
+class Direct:
+    """What nats-py takes for the future of the one message that it waits for: hears each message
+    as it comes. A callback would wait for a task of its subscription, behind a queue."""
+
+    def __init__(self, heard: Callable[[Msg], None]) -> None:
+        self.heard = heard
+
+    def cancelled(self) -> bool:
+        """Whether nobody waits any more: never."""
+        return False
+
+    def set_result(self, message: Msg) -> None:
+        """A message came. A process edge: the reader of the connection must not end of a bug."""
+        try:
+            self.heard(message)
+        except Exception:
+            log.exception("a message to %s is lost", message.subject)
+
+
+async def subscribe_directly(
+    client: Client, subject: str, heard: Callable[[Msg], None]
+) -> NatsSubscription:
+    """Hear what is published, at once: `heard` must neither wait nor take long."""
+    return await client.subscribe(subject, future=cast(Any, Direct(heard)))
 
 
 class DeltaSubscription:

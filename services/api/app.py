@@ -42,6 +42,7 @@ from services.api.adapters.uploads import UploadLimits, Uploads
 from services.api.http.authentication import admit, check
 from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
+from services.api.http.direct_calls import called_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.handler_helpers import Api, unknown_cursor
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
@@ -68,7 +69,7 @@ def route_handlers(*packages: ModuleType) -> list[HTTPRouteHandler]:
     return found
 
 
-HANDLERS = route_handlers(resources, http)
+HANDLERS = [called_directly(one) for one in route_handlers(resources, http)]
 
 
 def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import json
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from libs.telemetry import metrics
 from services.api.http.connection_limits import ConnectionLimits
+from services.api.http.joined_writes import JoinedWrites
 from services.api.http.password_limits import Proof
 from services.api.http.streamed_bodies import is_streamed
 
@@ -84,6 +85,7 @@ class LimitedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected: it owes a request."""
         super().connection_made(transport)
+        self.writes = JoinedWrites(transport)
         self.limits.owes(self, HEAD_SECONDS_MAX)
         self.limits.opened(self)
 
@@ -165,6 +167,7 @@ class LimitedHttp(HttpToolsProtocol):
         """The head is there. Raises Refused."""
         self.check_head()
         super().on_headers_complete()
+        self.cycle.transport = cast(asyncio.Transport, self.writes)
         self.in_head, self.in_body = False, True
         self.streamed = is_streamed(self.scope["method"], self.scope["path"])
         self.unparsed_bytes = 0
@@ -208,6 +211,7 @@ class LimitedHttp(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The next request is owed, or the rest of this one, which nobody wants any more."""
+        self.writes.flush()
         super().on_response_complete()
         if self.transport.is_closing():
             return

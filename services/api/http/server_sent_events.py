@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,28 +47,59 @@ def last_event(request: AnyRequest) -> int:
     return number
 
 
+HEADERS = [
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+]
+
+
 class RunStream(Stream):
     """A run's events as an answer. When that is over, the follower is ended: also if the client
     left before the first event, or reads none."""
 
     def __init__(self, events: AsyncGenerator[bytes], follower: RunFollower) -> None:
-        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        super().__init__(events, media_type="text/event-stream; charset=utf-8", headers=headers)
         self.events = events
         self.follower = follower
 
-    def to_asgi_response(self, *args: Any, **named: Any) -> Any:
-        """The answer, to be sent once."""
-        sent = super().to_asgi_response(*args, **named)
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        """The answer as an application, to be asked once. Litestar's would be two tasks in a
+        group for each stream."""
+        return self.sent
 
-        async def send_and_end(scope: Scope, receive: Receive, send: Send) -> None:
+    async def sent(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events until their end, or until the client is gone."""
+        try:
+            async with until_gone(receive):
+                await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+                async for event in self.events:
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            await self.events.aclose()
+            await self.follower.__aexit__()
+
+
+@asynccontextmanager
+async def until_gone(receive: Receive) -> AsyncIterator[None]:
+    """What is in it is broken off when the client is gone."""
+    clock = asyncio.get_running_loop().time
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        limit.reschedule(clock())
+
+    leaving = asyncio.ensure_future(gone())
+    try:
+        async with asyncio.timeout(None) as limit:
             try:
-                await sent(scope, receive, send)
+                yield
             finally:
-                await self.events.aclose()
-                await self.follower.__aexit__()
-
-        return send_and_end
+                leaving.cancel()
+    except TimeoutError:
+        if not limit.expired():
+            raise
 
 
 def events_of(request: AnyRequest, follower: RunFollower, showing: Showing) -> RunStream:
@@ -95,7 +128,6 @@ async def sse(
                     yield numbered(event.number, {**message, **seq_id})
             elif isinstance(event, Ended):
                 yield closing(follower.run_id, event)
-                return
             elif showing.pings and api.clock.monotonic() - spoke_at >= ping_seconds:
                 spoke_at = api.clock.monotonic()
                 yield data(ping(api, follower, showing))

@@ -154,22 +154,25 @@ async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObj
     try:
         messages: list[JsonObject] = []
         in_pieces = False
+        end: Ended | None = None
+        # To the last: the loop would end what is left of the events in a task of its own.
         async for event in follower.events(look_first=asked.look_first(follower)):
             if isinstance(event, StreamedChunk):
                 messages.append(event.message)
                 in_pieces = in_pieces or event.is_piece
             elif isinstance(event, Ended):
-                if event.error:
-                    raise run_failed(event.error)
-                if in_pieces:
-                    messages = await follower.messages()
-                shown = only_types(messages, asked.request.include_return_message_types)
-                reason = StopReasonType(event.stop_reason)
-                details = await token_details(request, asked.request, follower.run_id, messages)
-                return message_responses.letta_response(shown, reason, event.usage, **details)
+                end = event
+        assert end is not None, "following a run ends with its end"
+        if end.error:
+            raise run_failed(end.error)
+        if in_pieces:
+            messages = await follower.messages()
+        shown = only_types(messages, asked.request.include_return_message_types)
+        details = await token_details(request, asked.request, follower.run_id, messages)
+        reason = StopReasonType(end.stop_reason)
+        return message_responses.letta_response(shown, reason, end.usage, **details)
     finally:
         await follower.__aexit__()
-    raise AssertionError("following a run ends with its end")
 
 
 async def stream(request: AnyRequest, asked: StreamableRequest) -> Stream:

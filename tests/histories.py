@@ -117,7 +117,8 @@ def of_machine(seed: int, count: int, *, small: bool = True) -> Found:
     except Exception as problem:
         lines = "".join(format_exception(problem)).splitlines()[-LINES_SHOWN_MAX:]
         again = f"python -m tests.histories --only machine --first {seed} --histories {count}"
-        failures.append("\n".join([*lines, f"  again: {again}"]))
+        what = f"{type(problem).__name__}: {problem}"  # its notes may fill all lines
+        failures.append("\n".join([what, *lines, f"  again: {again}"]))
     return Counter(HAPPENED), failures
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from libs.bus.unknown_version_backoff import log_once
-from libs.contracts.bus_messages import Context, NewerVersion
+from libs.contracts.bus_messages import Context, NewerVersion, Rejected
 from libs.eventstore.ports import VersionConflict
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.adapters.tool_queries import with_custom_tools
@@ -28,28 +28,44 @@ class PauseHandlers:
     def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
         self.ends = WatchedDeadlines[PausedConversation](ports.clock, PAUSES_SEEN_MAX)
+        # When each of those that are over could not go on, of late.
+        self.refused_at: dict[PausedConversation, float] = {}
 
     async def sweep(self) -> None:
         """Resume the conversations whose pause is over. Several processes may look; one begins the
-        run, the others find the pause ended."""
+        run, the others find the pause ended. What may not go on yet, since a call waits for its
+        client or too many runs wait, is tried again after the others."""
         over = self.ends.over(await self.ports.queries.paused_conversations())
+        refused_at = {one: self.refused_at[one] for one in over if one in self.refused_at}
+        over.sort(key=lambda one: refused_at.get(one, float("-inf")))
+        self.refused_at = refused_at
         for pause in over[:RESUMED_AT_ONCE_MAX]:
             try:
                 async with self.ports.engine.ports.locks.hold(pause.conversation_id):
-                    await self.resume(pause)
+                    refused = await self.resume(pause)
             except NewerVersion as unknown:
                 log_once(unknown)
             except VersionConflict:
                 log.debug("%s goes on just now", pause.conversation_id)
+            else:
+                if refused:
+                    self.refused(pause, refused)
 
-    async def resume(self, pause: PausedConversation) -> None:
-        """Record the end of a pause and the run that follows, and begin an attempt at it."""
+    def refused(self, pause: PausedConversation, why: Rejected) -> None:
+        """Others come before it; what keeps it is told once."""
+        if pause not in self.refused_at:
+            log.warning("%s does not go on yet: %s", pause.conversation_id, why.reason)
+        self.refused_at[pause] = self.ports.clock.monotonic()
+
+    async def resume(self, pause: PausedConversation) -> Rejected | None:
+        """Record the end of a pause and the run that follows, and begin an attempt at it; or the
+        refusal of that run, which may be accepted later."""
         context = Context(self.ports.ids.new("sweep"), org=pause.org)
         work = self.ports.repository.work(context)
         agent = await work.load(Agent, pause.agent_id)
         conversation = await work.load(Conversation, pause.conversation_id)
         if agent.design is None:
-            return  # it is deleted, and its conversation with it
+            return None  # it is deleted, and its conversation with it
         named = await with_custom_tools(self.ports.queries, pause.org, agent.design)
         config, run_id = agent.design.config, self.ports.ids.new("run")
         refused = heartbeat_pauses.resume(
@@ -62,8 +78,7 @@ class PauseHandlers:
             at=self.ports.clock.now(),
         )
         if refused:
-            log.warning("%s does not go on yet: %s", pause.conversation_id, refused.reason)
-            return
+            return refused
         active = conversation.state.turn
         if active is not None and active.run.id == run_id:
             work.take_lease = conversation.id
@@ -74,3 +89,4 @@ class PauseHandlers:
             )
         await work.commit()
         self.ports.engine.ports.committed()
+        return None

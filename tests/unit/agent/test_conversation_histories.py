@@ -20,7 +20,7 @@ from libs.contracts.approvals import (
     StartClientRun,
     arguments_hash,
 )
-from libs.contracts.bus_messages import DEFAULT_ORG, Event, JsonObject, Rejected
+from libs.contracts.bus_messages import DEFAULT_ORG, PENDING_APPROVAL, Event, JsonObject, Rejected
 from libs.contracts.called_runs import CallingRun, StartCalledRun
 from libs.contracts.compaction import (
     CompactConversation,
@@ -591,6 +591,12 @@ class Histories(RuleBasedStateMachine):
         assert pause is not None
         ids = {"run_id": f"run-{self.fresh()}", "message_id": f"message-{self.fresh()}"}
         how = {**ids, "agent_type": AgentType.memgpt_agent, "tool_rules": [], "at": self.now()}
+        if self.talk.state.approval is not None:
+            refused = heartbeat_pauses.resume(self.talk, pause.until, **how)
+            assert refused is not None
+            assert refused.code == PENDING_APPROVAL
+            assert not self.commit(), "it is tried again when the client has answered"
+            return
         self.decide(lambda talk: heartbeat_pauses.resume(talk, pause.until, **how), lost=lost)
         assert self.talk.state.pause is None
         assert ids["run_id"] in self.unended()

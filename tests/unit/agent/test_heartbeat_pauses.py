@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent import DeleteAgent
-from libs.contracts.bus_messages import CONFLICT, Accepted, Rejected
+from libs.contracts.bus_messages import CONFLICT, PENDING_APPROVAL, Accepted, Rejected
+from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.contracts.conversation import CancelRuns, ToolCall
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import RequiredBeforeExitToolRule
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.domain.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
+from services.agent.handlers import heartbeat_pauses
 from services.agent.handlers.watched_deadlines import LOOKED_SECONDS_MAX, WatchedDeadlines
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_run_drivers import ACCEPTED, WORDS, calls, words
@@ -170,6 +172,34 @@ class TestTheRunThatPauses:
         await process.say("run-2")
         await process.idle()
         assert world.row("runs", "run-2")["status"] == "completed"
+
+
+async def test_pauses_that_may_not_end_yet_keep_nobody_else_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as are looked at in a sweep wait for their clients; the next still goes on."""
+    monkeypatch.setattr(heartbeat_pauses, "RESUMED_AT_ONCE_MAX", 2)
+    process = world.process("p-1")
+    names = ["conv-a", "conv-b", "conv-c"]
+    until = world.clock.now() - timedelta(minutes=5)
+    over = [PausedConversation(one, ORG, AGENT, 1, until) for one in names]
+    tried: list[str] = []
+
+    async def paused_conversations() -> list[PausedConversation]:
+        return over
+
+    async def resume(pause: PausedConversation) -> Rejected | None:
+        tried.append(pause.conversation_id)
+        return Rejected(code=PENDING_APPROVAL, reason="Calls wait") if pause != over[2] else None
+
+    monkeypatch.setattr(
+        process.handlers.ports.queries, "paused_conversations", paused_conversations
+    )
+    monkeypatch.setattr(process.handlers.pauses, "resume", resume)
+    for _ in range(3):
+        world.clock.seconds += 2
+        await process.handlers.pauses.sweep()
+    assert tried == ["conv-a", "conv-b", "conv-c", "conv-a", "conv-c", "conv-b"]
 
 
 class TestWhenItIsOver:

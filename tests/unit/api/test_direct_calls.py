@@ -28,7 +28,12 @@ def handlers() -> list[HTTPRouteHandler]:
             raise Problem(404, {"detail": "no such thing"}, {"x-should-retry": "false"})
         if thing_id == "bug":
             raise RuntimeError("a bug")
-        return raw(json.dumps({"id": thing_id, "query": dict(request.query_params)}).encode())
+        body = json.dumps({"id": thing_id, "query": dict(request.query_params)}).encode()
+        if thing_id == "marked":
+            response = raw(body)
+            response.headers["X-Mark"] = "yes"
+            return response
+        return raw(body) if thing_id == "a" else Response(body, media_type="application/json")
 
     @post("/things/{thing_id:str}/parts", status_code=201)
     async def make(request: AnyRequest, thing_id: str) -> Response[bytes]:
@@ -71,6 +76,8 @@ async def answer(app: Litestar, method: str, path: str, body: bytes = b"") -> li
     ("method", "path", "status"),
     [
         ("GET", "/things/a?b=c", 200),
+        ("GET", "/things/marked", 200),
+        ("GET", "/things/b", 200),
         ("GET", "/things/none", 404),
         ("GET", "/things/bug", 500),
         ("POST", "/things/a/parts", 201),
@@ -108,6 +115,13 @@ async def test_a_direct_call_answers_as_litestar_does(
     assert answers[0] == answers[1]
     assert let_in[0] == let_in[1]
     assert answers[0][0]["status"] == status
+
+
+async def test_json_is_sent_with_the_headers_that_it_was_given() -> None:
+    app = Litestar(handlers(), openapi_config=None, logging_config=None)
+    head, body = await answer(app, "GET", "/things/marked")
+    assert (b"x-mark", b"yes") in head["headers"]
+    assert (b"content-length", str(len(body["body"])).encode()) in head["headers"]
 
 
 def test_what_takes_more_than_texts_of_its_path_is_left_to_litestar() -> None:

@@ -61,7 +61,7 @@ def traced(service: str, environment: Mapping[str, str] = os.environ) -> Iterato
         return
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     try:
-        from libs.telemetry.otlp_export import OtlpTracer
+        from libs.telemetry.otlp_tracer import OtlpTracer
 
         tracer = OtlpTracer(settings.service, settings.endpoint, content=settings.content)
     except ValueError as problem:

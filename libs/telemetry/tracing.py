@@ -50,7 +50,7 @@ class Span(Protocol):
 
 
 class Tracer(Protocol):
-    """Makes the spans of one service; `otlp_export.OtlpTracer` does."""
+    """Makes the spans of one service; `otlp_tracer.OtlpTracer` does."""
 
     @property
     def content(self) -> bool:

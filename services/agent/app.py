@@ -35,7 +35,7 @@ from services.agent.adapters.custom_tools import CustomTools
 from services.agent.adapters.hybrid_message_search import HybridMessageSearch
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
-from services.agent.adapters.models.model_catalogue import Catalogue
+from services.agent.adapters.models.model_router import ModelRouter
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
@@ -91,7 +91,7 @@ async def wire(
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
     queries = PostgresQueries(runtime.database)
     configured: list[Provider] = [ObservedProvider(one, clock) for one in providers(settings)]
-    catalogue = Catalogue(configured, runtime.database, clock, embedders(settings))
+    catalogue = ModelRouter(configured, runtime.database, clock, embedders(settings))
     view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
     policies = CachedView(view, partial(policies_of, allowed))
 

@@ -39,7 +39,7 @@ from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploads import UploadLimits, Uploads
-from services.api.http.authentication import admit, check
+from services.api.http.authentication import check
 from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.direct_calls import called_directly
@@ -49,6 +49,7 @@ from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
 from services.api.http.mcp_endpoint_tools import TOOLS, Caller
 from services.api.http.password_limits import PasswordLimits
+from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.settings import ApiSettings
 

@@ -13,7 +13,7 @@ from services.memory.adapters.attached_agents import AttachedAgents, PostgresAtt
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
 from services.memory.adapters.file_parsing.parser import ProcessParser
-from services.memory.adapters.file_queries import PostgresFileQueries
+from services.memory.adapters.file_processing_queries import PostgresFileQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections

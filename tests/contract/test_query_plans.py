@@ -82,7 +82,7 @@ from services.api.resources.tools import ToolPage
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
-from services.memory.adapters.file_queries import PostgresFileQueries
+from services.memory.adapters.file_processing_queries import PostgresFileQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections

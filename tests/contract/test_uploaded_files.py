@@ -21,7 +21,7 @@ from services.api.adapters.uploads import (
     Uploads,
     UploadTooLarge,
 )
-from services.memory.adapters.file_queries import PostgresFileQueries
+from services.memory.adapters.file_processing_queries import PostgresFileQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.uploaded_files import PostgresUploadedFiles, UploadGone
 from services.memory.domain.text_segments import Segment

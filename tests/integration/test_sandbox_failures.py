@@ -163,7 +163,7 @@ class TestProcessesThatDie:
         await wait_for("the end", lambda: not {*tree(os.getpid()), *orphans("bwrap")} - before)
 
     async def test_a_spawner_that_is_killed_in_mid_start_leaves_nothing(self, monkeypatch):
-        monkeypatch.setattr("services.tools.adapters.sandbox_pool.RESTARTS_MAX", 100)
+        monkeypatch.setattr("services.tools.adapters.process_sandbox_pool.RESTARTS_MAX", 100)
         sandbox = await started(idle_min=0, idle_max=0)
         before = set(orphans("bwrap"))
         for wait in range(30):

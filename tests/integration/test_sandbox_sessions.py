@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from services.tools.adapters import sandbox_pool
+from services.tools.adapters import process_sandbox_pool
 from services.tools.adapters.agent_sessions import AgentSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces, NoWorkspace, Used
 from services.tools.adapters.process_sandbox import UNCONFINED, ProcessSandbox
@@ -382,7 +382,7 @@ class TestSupervision:
     async def test_a_spawner_that_dies_again_and_again_is_given_a_rest(
         self, sandbox: ProcessSandbox, monkeypatch
     ):
-        monkeypatch.setattr(sandbox_pool, "RESTARTS_MAX", 2)
+        monkeypatch.setattr(process_sandbox_pool, "RESTARTS_MAX", 2)
         echo = Program("python", "def f():\n  return 1", "f")
         for _ in range(2):
             os.kill(sandbox.pool.spawner.process.pid, signal.SIGKILL)
@@ -392,5 +392,5 @@ class TestSupervision:
         await wait_for("its end", lambda: not sandbox.pool.spawner.alive)
         refused = await sandbox.run(echo)
         assert (refused.started, "ended 2 times in 60 seconds" in refused.reason) == (False, True)
-        monkeypatch.setattr(sandbox_pool, "RESTART_SECONDS", 0.0)
+        monkeypatch.setattr(process_sandbox_pool, "RESTART_SECONDS", 0.0)
         assert (await sandbox.run(echo)).value == 1

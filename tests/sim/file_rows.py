@@ -9,7 +9,7 @@ from typing import Any
 
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.api.adapters import uploads
-from services.memory.adapters import file_queries, file_texts, uploaded_files
+from services.memory.adapters import file_processing_queries, file_texts, uploaded_files
 from tests.unit.given import NOW
 
 Row = tuple[Any, ...]
@@ -183,8 +183,8 @@ READS: dict[str, str] = {
     uploaded_files.PART: "read_part",
     file_texts.WITH_CHUNK: "with_chunk",
     file_texts.UNNAMED: "unnamed",
-    file_queries.DUE_FILES: "due_files",
-    file_queries.ORPHANS: "orphans",
+    file_processing_queries.DUE_FILES: "due_files",
+    file_processing_queries.ORPHANS: "orphans",
 }
 WRITES: dict[str, str] = {
     uploads.BEGIN: "begin",

@@ -16,7 +16,7 @@ from libs.contracts.letta.conversations import (
     UpdateConversation,
 )
 from libs.contracts.letta.folders import FolderCreate, FolderUpdate
-from libs.contracts.letta.generate_requests import GenerateRequest, GenerateToolInput
+from libs.contracts.letta.generate_requests import GenerateRequest
 from libs.contracts.letta.mcp_servers import (
     CreateMCPServerRequest,
     MCPToolExecuteRequest,
@@ -55,6 +55,7 @@ from libs.contracts.letta.sandbox_requests import (
 )
 from libs.contracts.letta.search_requests import MessageSearchRequest, SearchAllMessagesRequest
 from libs.contracts.letta.step_requests import ModifyFeedbackRequest
+from libs.contracts.letta.tool_generation import GenerateToolInput
 from libs.contracts.letta.tool_requests import (
     GenerateSchemaRequest,
     ToolCreate,

@@ -1,17 +1,14 @@
-"""The bodies that ask a model a single question: for an answer, and for a tool."""
+"""The body that asks a model a single question."""
 
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 
-from libs.contracts.letta.request_size_limits import Metadata, Name, Prompt, Text
-from libs.contracts.letta.tool_requests import REQUIREMENTS_MAX, PipRequirement, Source
-
-VALIDATION_ERRORS_MAX = 100
+from libs.contracts.letta.request_size_limits import Metadata, Name, Prompt
 
 
-def with_words(prompt: str) -> str:
+def not_blank(prompt: str) -> str:
     """A prompt that says something."""
     if not prompt.strip():
         raise PydanticCustomError("prompt_empty", "`prompt` needs more than white space")
@@ -41,25 +38,7 @@ type ResponseSchema = Annotated[Metadata | None, AfterValidator(object_schema)]
 class GenerateRequest(BaseModel):
     """What is asked, and of which form the answer has to be."""
 
-    prompt: Annotated[Prompt, Field(min_length=1), AfterValidator(with_words)]
+    prompt: Annotated[Prompt, Field(min_length=1), AfterValidator(not_blank)]
     system_prompt: Prompt | None = None
     override_model: Name | None = None
     response_schema: ResponseSchema = None
-
-
-class GenerateToolInput(BaseModel):
-    """The tool that a model is to write, and what was wrong with an earlier one."""
-
-    tool_name: Annotated[Name, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
-    prompt: Annotated[Prompt, Field(min_length=1), AfterValidator(with_words)]
-    handle: Name | None = None
-    starter_code: Source | None = None
-    validation_errors: Annotated[list[Text], Field(max_length=VALIDATION_ERRORS_MAX)]
-
-
-class WrittenTool(BaseModel):
-    """What a model answers that writes a tool."""
-
-    source_code: Source
-    sample_args: Metadata
-    pip_requirements: Annotated[list[PipRequirement], Field(max_length=REQUIREMENTS_MAX)] = []

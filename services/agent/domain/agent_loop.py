@@ -21,7 +21,7 @@ from services.agent.domain.active_run import (
     StartTools,
 )
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.call_readers import CallReaders
+from services.agent.domain.reply_interpretation import CallReaders
 from services.agent.domain.tool_rules import ToolRules, refusal_of
 
 

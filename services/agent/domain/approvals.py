@@ -18,7 +18,7 @@ from services.agent.domain.approval_state import PendingApproval
 from services.agent.domain.call_answers import end
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import approval_pending
-from services.agent.domain.run_acceptance import Terms, promise
+from services.agent.domain.run_accepted_events import Terms, promise
 
 
 def answer(

@@ -67,7 +67,7 @@ from services.agent.domain.conversation_state import (
     no_room,
     running,
 )
-from services.agent.domain.run_acceptance import Terms, promise
+from services.agent.domain.run_accepted_events import Terms, promise
 from services.agent.domain.shown_window import ShownWindow
 
 

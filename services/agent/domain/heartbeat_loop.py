@@ -18,8 +18,8 @@ from services.agent.domain.agent_loop import (
 )
 from services.agent.domain.argument_reader import ArgumentReader, value_of
 from services.agent.domain.call_arguments import arguments_of, rewritten
-from services.agent.domain.call_readers import CallReaders, speaking_names, with_thoughts_of
-from services.agent.domain.offered_schemas import schemas_of
+from services.agent.domain.model_tool_schemas import schemas_of
+from services.agent.domain.reply_interpretation import CallReaders, speaking_names, with_thoughts_of
 
 HEARTBEAT = "request_heartbeat"
 THOUGHTS = "thinking"

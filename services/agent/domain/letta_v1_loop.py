@@ -13,8 +13,8 @@ from services.agent.domain.agent_loop import (
     rules_of,
 )
 from services.agent.domain.argument_reader import ArgumentReader
-from services.agent.domain.call_readers import CallReaders, speaking_names
-from services.agent.domain.offered_schemas import schemas_of
+from services.agent.domain.model_tool_schemas import schemas_of
+from services.agent.domain.reply_interpretation import CallReaders, speaking_names
 
 
 class LettaV1Loop:

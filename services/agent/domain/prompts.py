@@ -1,9 +1,10 @@
 """The server's own prompts, and how an agent's system prompt is put together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from libs.contracts.approvals import ClientSkill
 from libs.contracts.letta.model_requests import CompactionMode
 from libs.contracts.prompt_escaping import escaped, quoted, tags
 from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
@@ -189,4 +190,19 @@ def _render_block(block: Block, changed_by: str, *, line_numbers: bool) -> str:
             f"<value>\n{value}\n</value>",
             closing,
         ]
+    )
+
+
+def skills_note(skills: Iterable[ClientSkill]) -> str:
+    """What a system prompt says about the client's skills, for one request; empty without any."""
+    lines = [
+        f'- name="{quoted(one.name)}" location="{quoted(one.location)}": {escaped(one.description)}'
+        for one in skills
+    ]
+    if not lines:
+        return ""
+    listed = "\n".join(lines)
+    return (
+        "\n\n<available_skills>\nThe environment that you talk from has these skills:\n"
+        f"{listed}\n</available_skills>"
     )

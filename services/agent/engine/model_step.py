@@ -35,7 +35,7 @@ from services.agent.domain.model_context import (
     rebuilt_prompt,
     weighed_messages,
 )
-from services.agent.domain.offered_schemas import skills_note
+from services.agent.domain.prompts import skills_note
 from services.agent.domain.run_options import with_own_system
 from services.agent.engine.chunk_assembly import StepChunks
 from services.agent.engine.reply_stream import ReplyStream

@@ -12,7 +12,7 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.call_readers import CallReaders
+from services.agent.domain.reply_interpretation import CallReaders
 
 
 class ReplyStream:

@@ -19,11 +19,10 @@ from libs.contracts.one_off_completions import (
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, missing
+from services.agent.domain.mcp_sampling import sampled_of, sampling_request
 from services.agent.domain.one_off_completions import (
     completion_of,
     completion_request,
-    sampled_of,
-    sampling_request,
     without_agent,
 )
 from services.agent.engine.one_off_completions import SAMPLING_SHARE, Completions, Question

@@ -23,7 +23,7 @@ from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import missing_in
 from services.agent.domain.conversation_state import overtaken_by
 from services.agent.domain.renamed_tools import name_clients_tools
-from services.agent.domain.run_acceptance import Terms
+from services.agent.domain.run_accepted_events import Terms
 from services.agent.domain.run_options import design_of_run
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.handlers.conversations import begin

@@ -15,48 +15,20 @@ from urllib.parse import urlsplit
 from litestar.connection import ASGIConnection
 
 from libs.contracts.bus_messages import JsonObject
-from services.api.http.concurrency_limits import TURN, ConcurrencyLimits
 from services.api.http.error_responses import Problem
 from services.api.http.health import HEALTH_PATHS
 from services.api.http.password_limits import PasswordLimits, Proof
-from services.api.http.request_parsing import AnyRequest
-from services.api.http.streamed_bodies import is_streamed
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
-METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
 
 
-async def admit(request: AnyRequest) -> None:
-    """Let a request in when it has come whole and it is its turn, or raise the answer why not.
-    Comes before each handler, and not as a guard: for those the whole handler is copied."""
-    check(request)
-    if request.scope["path"].rstrip("/") not in OPEN_PATHS:
-        await wait_for_turn(request)
-
-
-async def wait_for_turn(request: AnyRequest) -> None:
-    """Wait for those that ask the same of the same thing, and came earlier."""
-    if is_streamed(request.method, request.scope["path"]):
-        return  # those have a bound of their own, and come whole only to who reads them
-    size = 0 if request.method in METHODS_WITHOUT_BODY else len(await request.body())
-    limits: ConcurrencyLimits = request.app.state.concurrency_limits
-    key = f"{request.method} {request.scope['path']}"
-    request.scope["state"][TURN] = await limits.turn(key, size, lambda: hung_up(request))
-
-
-async def hung_up(request: AnyRequest) -> None:
-    """Return when the client is gone."""
-    await request.body()
-    await request.receive()
-
-
 def check(connection: AnyRequestLike) -> None:
-    """The same, for what has no handler."""
+    """Raise the answer why somebody may not come in, if so."""
     host = host_of(connection)
     if connection.scope["path"].rstrip("/") in OPEN_PATHS:
         return

@@ -17,7 +17,7 @@ from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from services.api.http.authentication import admit
+from services.api.http.request_admission import admit
 
 IN_PATH = "{%s:str}"
 PARAMETER = re.compile(r"\{[^}]*\}")

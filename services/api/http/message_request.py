@@ -17,7 +17,7 @@ from libs.contracts.letta.runs import run_config
 from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import StartRunWithOptions
 from services.api.adapters.run_follower import RunFollower
-from services.api.http.client_answers import (
+from services.api.http.approvals_and_client_tools import (
     answers_of,
     client_skills_of,
     client_tools_of,

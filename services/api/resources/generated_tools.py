@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.generate_requests import WrittenTool
+from libs.contracts.letta.tool_generation import WrittenTool
 from libs.contracts.letta.tools import ToolState, tool_state
 from libs.contracts.one_off_completions import AskModel
 from libs.contracts.tools import DeriveToolSchema

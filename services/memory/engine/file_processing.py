@@ -28,7 +28,7 @@ from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionCo
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from services.memory.adapters.attached_agents import AttachedAgent, AttachedAgents
 from services.memory.adapters.file_parsing.parser import Parser, Unparsable
-from services.memory.adapters.file_queries import FileQueries
+from services.memory.adapters.file_processing_queries import FileQueries
 from services.memory.adapters.file_texts import FileTexts
 from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
 from services.memory.domain.agent_folders import AgentFolders

@@ -11,7 +11,7 @@ from services.memory.adapters.message_vectors import MessageVectors
 from services.memory.policies.agent_folders import AgentFoldersPolicies
 from services.memory.policies.archives import ArchivePolicies
 from services.memory.policies.blocks import BlockPolicies
-from services.memory.policies.messages import MessagePolicies
+from services.memory.policies.message_vector_removal import MessagePolicies
 from services.memory.policies.reembedding import ReembeddingPolicies
 
 

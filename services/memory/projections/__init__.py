@@ -26,10 +26,11 @@ from libs.contracts.reembedding import (
 )
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.agent_folders import project_agent_folders
-from services.memory.projections.archives import project_archive, project_passage
+from services.memory.projections.archives import project_archive
 from services.memory.projections.blocks import project_block
 from services.memory.projections.files import project_file
 from services.memory.projections.folders import project_folder
+from services.memory.projections.passages import project_passage
 from services.memory.projections.reembedding import project_reembedding
 from services.memory.projections.tables import READ_MODELS
 

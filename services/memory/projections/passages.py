@@ -5,8 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.archives import PassageCreated, PassageDeleted
+from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.letta.agent_state import timestamp
 from libs.embeddings.vector_text import halfvec, unpacked
+from libs.eventstore.read_model_rows import RowWrites
+from services.memory.projections.tables import PASSAGES
+
+
+def project_passage(event: Event, org: str, rows: RowWrites) -> None:
+    """Passages of archives come and go."""
+    match event:
+        case PassageCreated():
+            created_at = event.created_at or event.timestamp
+            doc: JsonObject = {
+                "created_by_id": event.created_by_id,
+                "last_updated_by_id": event.created_by_id,
+                "created_at": timestamp(created_at),
+                "updated_at": timestamp(event.timestamp),
+                "is_deleted": False,
+                "organization_id": org,
+                "archive_id": event.archive_id,
+                "source_id": None,
+                "file_id": None,
+                "file_name": None,
+                "metadata": event.metadata,
+                "tags": None if event.tags is None else [*event.tags],
+                "id": event.originator_id,
+                "text": event.text,
+            }
+            row = passage_row(
+                event.originator_id,
+                org,
+                collection_id=event.archive_id,
+                created_at=created_at,
+                version=event.originator_version,
+                text=event.text,
+                tags=event.tags,
+                doc=doc,
+                embedding_model=event.embedding.model,
+                embedding=event.embedding.vector,
+            )
+            rows.upsert(PASSAGES, row)
+        case PassageDeleted():
+            rows.delete(PASSAGES, "id", event.originator_id)
 
 
 def passage_row(

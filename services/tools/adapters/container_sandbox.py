@@ -12,7 +12,7 @@ from services.tools.adapters.container_process import ContainerProcess
 from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox import CONTAINER, VARIABLE
 from services.tools.adapters.running_sandbox import NotStarted
-from services.tools.adapters.warm_pool import IDLE_MAX, IDLE_MIN, WarmPool
+from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN, SandboxPool
 from services.tools.sandbox.confinement import NODE_THAT_TAKES_TYPES, Runtimes
 from services.tools.sandbox.ports import Limits, Outcome, Program, Workspace
 
@@ -33,7 +33,7 @@ def probe():
 PROBE_LIMITS = Limits(seconds=60)
 
 
-class ContainerPool(WarmPool[ContainerProcess]):
+class ContainerPool(SandboxPool[ContainerProcess]):
     """The idle containers of one process."""
 
     def __init__(self, engine: ContainerEngine, *, idle_min: int, idle_max: int) -> None:

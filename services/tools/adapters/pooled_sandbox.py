@@ -12,8 +12,8 @@ from pydantic_core import to_json
 from libs.bus.fair_places import NoPlace, Places
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_execution import Answer, Execution
+from services.tools.adapters.sandbox_pool import SandboxPool
 from services.tools.adapters.sandbox_session import StayingSession
-from services.tools.adapters.warm_pool import WarmPool
 from services.tools.sandbox import javascript
 from services.tools.sandbox.confinement import Runtimes
 from services.tools.sandbox.ports import Outcome, Program, Workspace
@@ -43,7 +43,7 @@ class PooledSandbox(ABC):
         self.places = places or Places()
         self.calling_places = Places(CALLING, of_organisation_max=CALLING - 1, of_agent_max=2)
         self.runtimes = Runtimes()
-        self.pool: WarmPool[Any] | None = None
+        self.pool: SandboxPool[Any] | None = None
         self.refusal = "The sandbox has not started yet"
 
     @abstractmethod

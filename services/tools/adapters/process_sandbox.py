@@ -12,9 +12,9 @@ from contextlib import suppress
 from libs.bus.fair_places import Places
 from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.pooled_sandbox import PooledSandbox
-from services.tools.adapters.sandbox_pool import SandboxPool
+from services.tools.adapters.process_sandbox_pool import ProcessSandboxPool
+from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN
 from services.tools.adapters.sandbox_spawner import SpawnerFailed
-from services.tools.adapters.warm_pool import IDLE_MAX, IDLE_MIN
 from services.tools.sandbox.confinement import (
     Confinement,
     bubblewrap,
@@ -41,7 +41,7 @@ HOW_TO_WEAKEN = (
 class ProcessSandbox(PooledSandbox):
     """Runs programs in processes."""
 
-    pool: SandboxPool | None
+    pool: ProcessSandboxPool | None
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ProcessSandbox(PooledSandbox):
             candidates = []
             tried.append(str(failed))
         for confinement in candidates:
-            pool = SandboxPool(confinement, idle_min=self.idle_min, idle_max=self.idle_max)
+            pool = ProcessSandboxPool(confinement, idle_min=self.idle_min, idle_max=self.idle_max)
             try:
                 await pool.start()
             except (SpawnerFailed, OSError) as failed:

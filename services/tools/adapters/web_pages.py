@@ -11,14 +11,14 @@ from pathlib import Path
 from libs.egress.address_guard import AddressGuard
 from libs.egress.failures import EgressFailed, Forbidden
 from libs.egress.guarded_http import Answer, Bounds, GuardedHttp, OutgoingRequest
-from services.tools.adapters import page_markdown
+from services.tools.adapters import html_to_markdown_program
 
 PAGE_SECONDS_MAX = 20.0
 PAGE_BYTES_MAX = 2 << 20
 REDIRECTS_MAX = 5
 CONVERSION_SECONDS_MAX = 15.0
 CONVERSIONS_MAX = 2  # at once: each takes a processor for itself
-PROGRAM = Path(page_markdown.__file__)
+PROGRAM = Path(html_to_markdown_program.__file__)
 HTML = ("text/html", "application/xhtml+xml")
 # What is text although its type does not begin so.
 TEXTUAL = ("application/json", "application/xml", "application/javascript", "application/yaml")

@@ -29,7 +29,7 @@ from services.agent.domain.active_run import ModelReply
 from services.agent.domain.approvals import answer
 from services.agent.domain.call_answers import ENDED, NOT_APPROVED, UNAPPROVED
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.run_acceptance import Terms
+from services.agent.domain.run_accepted_events import Terms
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World

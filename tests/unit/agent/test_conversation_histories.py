@@ -89,7 +89,7 @@ from services.agent.domain.conversation import (
 from services.agent.domain.conversation_forks import forked_messages
 from services.agent.domain.conversation_lifecycle import create
 from services.agent.domain.model_context import shown_messages
-from services.agent.domain.run_acceptance import Terms
+from services.agent.domain.run_accepted_events import Terms
 from services.agent.domain.run_options import with_own_system
 from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tool_rules import rules_in_force

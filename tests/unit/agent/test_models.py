@@ -15,10 +15,10 @@ from libs.contracts.letta.model_requests import EmbeddingConfig, JsonObjectRespo
 from libs.contracts.letta_message_mapping import text_of
 from libs.embeddings.embedded_model import embedded_models
 from services.agent.adapters.models import http_provider as providers
-from services.agent.adapters.models import model_catalogue
+from services.agent.adapters.models import model_router
 from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer
-from services.agent.adapters.models.model_catalogue import RETRY_SECONDS, Catalogue
 from services.agent.adapters.models.model_errors import failure_of
+from services.agent.adapters.models.model_router import RETRY_SECONDS, ModelRouter
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.openai_request import body_of, openai_message
@@ -439,9 +439,9 @@ async def wait_for_others() -> None:
 
 
 class TestCatalogue:
-    def catalogue(self, *providers: Any) -> tuple[Catalogue, Published, FakeClock]:
+    def catalogue(self, *providers: Any) -> tuple[ModelRouter, Published, FakeClock]:
         database, clock = Published(), FakeClock()
-        return Catalogue(list(providers), database, clock), database, clock  # type: ignore[arg-type]
+        return ModelRouter(list(providers), database, clock), database, clock  # type: ignore[arg-type]
 
     async def test_every_provider_is_asked_and_what_they_offer_is_published(self) -> None:
         catalogue, database, clock = self.catalogue(Offering("a", "x", "y"), Offering("b", "z"))
@@ -466,7 +466,7 @@ class TestCatalogue:
         database = Published()
         embedder: Any = Offering("ollama")
         provider: Any = Offering("a", "x")
-        catalogue = Catalogue([provider], database, FakeClock(), [embedder])  # type: ignore[arg-type]
+        catalogue = ModelRouter([provider], database, FakeClock(), [embedder])  # type: ignore[arg-type]
         await catalogue.turn()
         assert database.handles == [
             ("llm", 0, "a/x"),
@@ -494,7 +494,7 @@ class TestCatalogue:
         assert database.unheard == []
 
     async def test_a_start_waits_for_nobody_for_ever(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(model_catalogue, "FIRST_LISTS_SECONDS_MAX", 0.01)
+        monkeypatch.setattr(model_router, "FIRST_LISTS_SECONDS_MAX", 0.01)
         silent = Offering("a", "x")
         silent.may_answer = asyncio.Event()
         catalogue, database, _ = self.catalogue(silent, Offering("b", "z"))

@@ -22,7 +22,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from services.memory.adapters.file_parsing.parser import Unparsable
-from services.memory.adapters.file_queries import DueFile
+from services.memory.adapters.file_processing_queries import DueFile
 from services.memory.adapters.file_texts import lines_of
 from services.memory.adapters.uploaded_files import UploadGone
 from services.memory.domain.text_segments import Segment

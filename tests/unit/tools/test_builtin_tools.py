@@ -19,7 +19,7 @@ from libs.egress.failures import TooLate
 from libs.egress.guarded_http import Answer, GuardedHttp, OutgoingRequest
 from libs.encryption.sealer import Sealer, new_key
 from libs.telemetry import metrics
-from services.tools.adapters.page_markdown import markdown_of
+from services.tools.adapters.html_to_markdown_program import markdown_of
 from services.tools.adapters.sandbox_settings import NoSandboxSettings
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner

@@ -12,8 +12,8 @@ from pydantic_core import to_json
 from services.tools.adapters.mcp.allowed_commands import AllowedCommand
 from services.tools.adapters.mcp.ports import McpFailed, McpFailureKind
 from services.tools.adapters.process_sandbox import ProcessSandbox
+from services.tools.adapters.process_sandbox_pool import ProcessSandboxPool
 from services.tools.adapters.process_usage import usage_of
-from services.tools.adapters.sandbox_pool import SandboxPool
 from services.tools.adapters.sandbox_process import SandboxProcess
 from services.tools.adapters.sandbox_spawner import SpawnerFailed
 from services.tools.sandbox.confinement import Confinement
@@ -77,7 +77,7 @@ class ServerProcesses:
 
     def __init__(self, sandbox: ProcessSandbox | None) -> None:
         self.sandbox = sandbox
-        self.pools: dict[tuple[str, ...], SandboxPool] = {}
+        self.pools: dict[tuple[str, ...], ProcessSandboxPool] = {}
 
     def refusal(self) -> str:
         """Why no program is started here; empty if it may be."""
@@ -100,7 +100,9 @@ class ServerProcesses:
         pool = self.pools.get(command.argv)
         if pool is None:
             confinement = confinement_for(base, command.granted)
-            pool = self.pools[command.argv] = SandboxPool(confinement, idle_min=0, idle_max=0)
+            pool = self.pools[command.argv] = ProcessSandboxPool(
+                confinement, idle_min=0, idle_max=0
+            )
         try:
             sandbox = await pool.cold()
         except (SpawnerFailed, OSError) as failed:

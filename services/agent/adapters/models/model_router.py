@@ -51,7 +51,7 @@ class Offer:
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Catalogue:
+class ModelRouter:
     """Answers for all providers, and publishes what they and the `embedders` offer in
     `agent.models`."""
 

@@ -1,12 +1,9 @@
-"""The tools and skills of a request, beside those of the agent."""
+"""The function schemas that a model is offered: the agent's tools and those of the client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from libs.contracts.approvals import ClientSkill, ClientTool
+from libs.contracts.approvals import ClientTool
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.prompt_escaping import escaped, quoted
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 
@@ -30,18 +27,3 @@ def client_schema(tool: ClientTool) -> JsonObject:
         "required": required if isinstance(required, list) else [],
     }
     return {"name": tool.name, "description": tool.description, "parameters": parameters}
-
-
-def skills_note(skills: Iterable[ClientSkill]) -> str:
-    """What a system prompt says about the client's skills, for one request; empty without any."""
-    lines = [
-        f'- name="{quoted(one.name)}" location="{quoted(one.location)}": {escaped(one.description)}'
-        for one in skills
-    ]
-    if not lines:
-        return ""
-    listed = "\n".join(lines)
-    return (
-        "\n\n<available_skills>\nThe environment that you talk from has these skills:\n"
-        f"{listed}\n</available_skills>"
-    )

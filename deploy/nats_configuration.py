@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from libs.contracts.permissions import ADMIN, SYSTEM, Permissions, permissions, users
+from libs.contracts.nats_permissions import ADMIN, SYSTEM, Permissions, permissions, users
 from libs.contracts.stream_definitions import store_bytes_max
 
 PAGE = Path(__file__).resolve().parent / "nats.conf"

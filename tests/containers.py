@@ -22,7 +22,7 @@ from deploy.embedded.postgres_server import SETTINGS, Postgres
 from deploy.embedded.settings import CHECKOUT
 from deploy.embedded.state import open_secrets, read_state
 from deploy.nats_configuration import password_variable, quoted
-from libs.contracts.permissions import users
+from libs.contracts.nats_permissions import users
 from tests.ports import free_port
 from tests.servers import (
     START_SECONDS_MAX,

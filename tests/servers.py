@@ -38,7 +38,7 @@ from deploy.embedded.state import (
 )
 from deploy.embedded.subprocesses import Command, signal_group, spawn, tail
 from deploy.embedded.supervisor import kill_leftovers
-from libs.contracts.permissions import SYSTEM, users
+from libs.contracts.nats_permissions import SYSTEM, users
 from tests.ports import free_port
 from tests.waiting import pause
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from deploy.embedded import supervisor
 from deploy.embedded.settings import DATABASE, Settings, read_settings
-from libs.contracts.permissions import WATCH
+from libs.contracts.nats_permissions import WATCH
 
 
 class ServicesOnly(supervisor.Supervisor):

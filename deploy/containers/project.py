@@ -17,7 +17,7 @@ from deploy.embedded.nats_server import nats_url
 from deploy.embedded.settings import CHECKOUT, SERVICES, LaunchError, Settings, open_home
 from deploy.embedded.state import free_port, open_secrets, port_is_free, write_private
 from deploy.nats_configuration import password_variable
-from libs.contracts.permissions import WATCH
+from libs.contracts.nats_permissions import WATCH
 from libs.contracts.services import ENCRYPTION_KEYS
 from libs.contracts.version import HEELER_VERSION
 

@@ -15,7 +15,7 @@ from deploy.embedded.settings import LaunchError
 from deploy.embedded.state import write_private
 from deploy.embedded.subprocesses import Command
 from deploy.nats_configuration import configuration, quoted
-from libs.contracts.permissions import ADMIN, SYSTEM
+from libs.contracts.nats_permissions import ADMIN, SYSTEM
 
 # Go collects garbage when the heap has grown by so many percent, its own figure being 100: with a
 # heap of a few MB that is all the time. The limit keeps a large heap from growing fivefold.

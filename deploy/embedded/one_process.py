@@ -22,7 +22,7 @@ from deploy.embedded.settings import ALL_SERVICES
 from libs.bus.json_logs import configure_logs, service_name
 from libs.bus.service_runner import Wire, run, signalled
 from libs.bus.service_settings import ServiceSettings, log_level
-from libs.contracts.environment_values import WrongSetting, required
+from libs.contracts.environment_parsing import WrongSetting, required
 from libs.contracts.services import SERVICES
 from libs.eventstore.unit_of_work import Projection
 from libs.telemetry.settings import TelemetrySettings

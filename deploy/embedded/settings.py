@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from libs.contracts.environment_values import WrongSetting, host, one_of, whole_number
+from libs.contracts.environment_parsing import WrongSetting, host, one_of, whole_number
 from libs.contracts.services import names
 from services.api.settings import HOST_DEFAULT, is_loopback, port
 

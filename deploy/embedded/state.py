@@ -17,7 +17,7 @@ import psutil
 from pydantic import TypeAdapter
 
 from deploy.embedded.settings import SERVICES, LaunchError
-from libs.contracts.permissions import ADMIN, users
+from libs.contracts.nats_permissions import ADMIN, users
 
 STATE_FILE = "state.json"
 PORTS_FILE = "ports.json"

@@ -41,7 +41,7 @@ from deploy.embedded.state import (
 )
 from deploy.embedded.subprocesses import Command, signal_group, spawn_options
 from deploy.embedded.supervised_process import Failed, Part
-from libs.contracts.permissions import WATCH
+from libs.contracts.nats_permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
 

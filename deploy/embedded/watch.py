@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from deploy.embedded.settings import LaunchError
-from libs.contracts.permissions import WATCH, inbox_prefix
+from libs.contracts.nats_permissions import WATCH, inbox_prefix
 
 EVENTS = ("*.event.>",)
 ALL = ("*.event.>", "*.command.>", "*.delta.>")

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from libs.bus.ports import Clock
-from libs.contracts.permissions import METRICS_REPORTS
+from libs.contracts.nats_permissions import METRICS_REPORTS
 from libs.telemetry.prometheus_exposition import PROCESS, Families, families, merged
 
 log = logging.getLogger(__name__)

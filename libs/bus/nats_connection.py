@@ -14,7 +14,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from libs.bus.jetstream import commands_consumer, make_stream
-from libs.contracts.permissions import ADMIN, inbox_prefix
+from libs.contracts.nats_permissions import ADMIN, inbox_prefix
 from libs.contracts.stream_definitions import COMMANDS_STREAM, streams
 
 log = logging.getLogger(__name__)

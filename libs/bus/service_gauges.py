@@ -7,8 +7,8 @@ from contextlib import suppress
 from prometheus_client import Gauge
 
 from libs.bus.service_host import Service
+from libs.eventstore.backlog_counts import consumer_lag, dead_letters, relay_lag
 from libs.eventstore.connection_pool import Database
-from libs.eventstore.consumer_lag import consumer_lag, dead_letters, relay_lag
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.postgres import PostgresEventStore
 from libs.telemetry import metrics

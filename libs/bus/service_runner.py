@@ -24,7 +24,7 @@ from libs.bus.python_gc import freeze_what_is_loaded
 from libs.bus.service_gauges import ServiceGauges
 from libs.bus.service_host import Service
 from libs.bus.service_settings import ServiceSettings
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import EventStore, StoreUnavailable
 from libs.eventstore.postgres import PostgresEventStore

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from libs.contracts.environment_values import address, database_address, one_of, required, word
+from libs.contracts.environment_parsing import address, database_address, one_of, required, word
 from libs.contracts.services import POOL_CONNECTIONS_MAX
 
 LOG_LEVEL = "HEELER_LOG_LEVEL"

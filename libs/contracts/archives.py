@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from libs.contracts.blocks import SERVICE, Cause
 from libs.contracts.bus_messages import Command, Event, JsonObject, Value
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.archive_requests import PASSAGES_MAX
-from libs.contracts.letta.model_requests import EmbeddingConfig
-from libs.contracts.memory import SERVICE, Cause
+from libs.contracts.letta.model_configs import EmbeddingConfig
 
 # One command, and so one commit.
 PASSAGES_INSERTED_MAX = PASSAGES_MAX

@@ -1,4 +1,4 @@
-"""The language of folders and their files: what is uploaded, and what becomes of it.
+"""The language of the files of folders: what is uploaded, and what becomes of it.
 
 A file is uploaded in parts, which never travel on the bus: the api keeps them as rows, and the
 memory service reads them from the view `api.upload_part_view`. Its text is rows of the memory
@@ -11,17 +11,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from libs.contracts.bus_messages import Command, Event, JsonObject, Value
+from libs.contracts.bus_messages import Command, Event, Value
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.folders import DuplicateHandling, FolderState
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.folders import DuplicateHandling
 
 SERVICE = "memory"
-
-
-def folder_name_id(org: str, name: str) -> str:
-    """The id of the aggregate that guards the name of a folder in an organisation."""
-    return derived_id("folder_name", org, name)
 
 
 def file_name_id(org: str, folder_id: str, name: str) -> str:
@@ -32,52 +26,6 @@ def file_name_id(org: str, folder_id: str, name: str) -> str:
 def chunk_id(file_id: str, number: int) -> str:
     """The id of the passage that is a chunk of a file; its first chunk is number 0."""
     return derived_id("passage", file_id, str(number))
-
-
-class CreateFolder(Command):
-    """Make a folder; a name that another folder of the organisation has is refused.
-
-    Its files are embedded as the config says, else by the server's own model.
-    """
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.create"
-    folder_id: str
-    name: str
-    description: str | None = None
-    instructions: str | None = None
-    metadata: JsonObject | None = None
-    embedding_chunk_size: int | None = None
-    embedding_config: EmbeddingConfig | None = None
-
-    @property
-    def target(self) -> str:
-        return self.folder_id
-
-
-class UpdateFolder(Command):
-    """Change the given fields of a folder."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.update"
-    folder_id: str
-    changes: JsonObject
-
-    @property
-    def target(self) -> str:
-        return self.folder_id
-
-
-class DeleteFolder(Command):
-    """Remove a folder, and with it all of its files."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.delete"
-    folder_id: str
-
-    @property
-    def target(self) -> str:
-        return self.folder_id
 
 
 class AddFile(Command):
@@ -115,55 +63,6 @@ class DeleteFile(Command):
 
     @property
     def target(self) -> str:
-        return self.folder_id
-
-
-class FolderCreated(Event):
-    """A folder exists."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.created"
-    folder: FolderState
-
-
-class FolderChanged(Event):
-    """Fields of a folder have new values."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.changed"
-    changes: JsonObject
-
-
-class FolderDeleted(Event):
-    """A folder is gone; its files follow."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder.deleted"
-
-
-class FolderNameTaken(Event):
-    """A folder of an organisation has this name, and no other one may have it."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder_name.taken"
-    name: str
-    folder_id: str
-
-    @property
-    def about(self) -> str:
-        return self.folder_id
-
-
-class FolderNameFreed(Event):
-    """No folder has this name any more."""
-
-    service: ClassVar[str] = SERVICE
-    topic: ClassVar[str] = "folder_name.freed"
-    name: str
-    folder_id: str
-
-    @property
-    def about(self) -> str:
         return self.folder_id
 
 

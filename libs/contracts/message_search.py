@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from libs.contracts.blocks import SERVICE
 from libs.contracts.bus_messages import Command
-from libs.contracts.memory import SERVICE
 
 MESSAGES_FOUND_MAX = 100
 # Of either list, the words' and the meaning's, so many are fused, or as many as are asked for.

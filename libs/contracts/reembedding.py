@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from libs.contracts.archives import Embedding
+from libs.contracts.blocks import SERVICE
 from libs.contracts.bus_messages import Command, Event, Value
-from libs.contracts.letta.model_requests import EmbeddingConfig
-from libs.contracts.memory import SERVICE
+from libs.contracts.letta.model_configs import EmbeddingConfig
 
 
 class ChangeArchiveEmbedding(Command):

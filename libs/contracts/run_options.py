@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import Value
-from libs.contracts.letta.model_requests import LLMConfig
+from libs.contracts.letta.model_configs import LLMConfig
 
 
 class RunOptions(Value):

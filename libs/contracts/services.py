@@ -61,10 +61,11 @@ SERVICES = (
     Service(
         name="memory",
         contracts=(
-            "libs.contracts.memory",
+            "libs.contracts.blocks",
             "libs.contracts.archives",
             "libs.contracts.reembedding",
             "libs.contracts.message_search",
+            "libs.contracts.folders",
             "libs.contracts.files",
             "libs.contracts.agent_folders",
         ),
@@ -115,7 +116,8 @@ SERVICES = (
             "libs.contracts.runs_with_options",
             "libs.contracts.callbacks",
             "libs.contracts.called_runs",
-            "libs.contracts.steps",
+            "libs.contracts.step_annotations",
+            "libs.contracts.run_deletion",
             "libs.contracts.conversation_lifecycle",
             "libs.contracts.compaction",
             "libs.contracts.heartbeat_pauses",

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, get_args
 from libs.contracts.base_tools.definition import BaseTool
 from libs.contracts.bus_messages import Command, Event, Value
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.environment_values import Environment, wrong
+from libs.contracts.environment_parsing import Environment, wrong
 from libs.contracts.letta.enums import ToolType
 
 SERVICE = "tools"

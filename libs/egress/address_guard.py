@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from libs.contracts.environment_values import wrong
+from libs.contracts.environment_parsing import wrong
 from libs.egress.failures import Forbidden
 
 URL_CHARS_MAX = 2_000

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.embeddings.ports import TEXTS_MAX, Embedder, Vector
 
 MODEL = "heeler/words"

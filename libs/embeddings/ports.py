@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 
 type Vector = Sequence[float]
 

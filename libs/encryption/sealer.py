@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from libs.contracts.environment_values import Environment, WrongSetting, required
+from libs.contracts.environment_parsing import Environment, WrongSetting, required
 from libs.contracts.sealed_text import SEALED
 from libs.contracts.services import ENCRYPTION_KEYS
 

@@ -10,9 +10,9 @@ import psycopg
 from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from libs.eventstore import failpoints
+from libs.eventstore.backlog_counts import consumer_lag, relay_lag
 from libs.eventstore.commit_statement import commit_statement, lease_parameters, take_leases
 from libs.eventstore.connection_pool import Database, refused
-from libs.eventstore.consumer_lag import consumer_lag, relay_lag
 from libs.eventstore.failed_messages.postgres import PostgresDeadLetterStore
 from libs.eventstore.history_query import HISTORIES, Wanted, columns, histories
 from libs.eventstore.ports import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from libs.contracts.environment_values import WrongSetting, address
+from libs.contracts.environment_parsing import WrongSetting, address
 from libs.telemetry import tracing
 
 TRACES_PATH = "/v1/traces"

@@ -10,7 +10,7 @@ from functools import partial
 from libs.bus.background_loops import forever
 from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts import memory
+from libs.contracts import blocks as block_messages
 from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.agent_tools import AttachTool
 from libs.contracts.base_tools.definition import Owner
@@ -133,7 +133,7 @@ async def wire(
     for giving in (CreateAgent, UpdateAgent, AttachTool):
         table[giving] = tools.noting(table[giving])
     await service.handle(table)
-    await service.follow("memory", {memory.BlockDeleted: blocks.deleted})
+    await service.follow("memory", {block_messages.BlockDeleted: blocks.deleted})
     await service.follow("tools", {ToolDeleted: tools.deleted})
     await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from libs.contracts.environment_values import address, header_text, seconds
-from libs.egress.provider_base_urls import OPENAI_BASE, Endpoint, endpoint, ollama_endpoint
+from libs.contracts.environment_parsing import address, header_text, seconds
+from libs.egress.provider_endpoints import OPENAI_BASE, Endpoint, endpoint, ollama_endpoint
 
 ANTHROPIC_BASE = "https://api.anthropic.com"
 RUN_SECONDS_MAX = 1_800.0

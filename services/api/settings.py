@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from libs.contracts.environment_values import WrongSetting, host, seconds, whole_number
+from libs.contracts.environment_parsing import WrongSetting, host, seconds, whole_number
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8283

@@ -6,14 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts import agent, conversation, files
+from libs.contracts import agent, conversation
+from libs.contracts.files import FileDeleted
+from libs.contracts.folders import FolderDeleted
 from libs.embeddings.ports import Embedders
+from services.memory.adapters.agent_attachments import AgentAttachments, PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
-from services.memory.adapters.attached_agents import AttachedAgents, PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
 from services.memory.adapters.file_parsing.parser import ProcessParser
-from services.memory.adapters.file_processing_queries import PostgresFileQueries
+from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections
@@ -38,7 +40,7 @@ def wiring(environment: Mapping[str, str]) -> Wire:
 async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[], Awaitable[None]]:
     """Say what the memory service answers, follows and sweeps; returns what ends it."""
     embedders = ConfiguredEmbedders(settings)
-    attached = PostgresAttachedAgents(runtime.database)
+    attached = PostgresAgentAttachments(runtime.database)
     archives = PostgresArchiveQueries(runtime.database)
     large = LargeCollections(runtime.database, runtime.clock)
     vectors = PostgresMessageVectors(runtime.database)
@@ -74,7 +76,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
             conversation.ConversationDeleted: policies.conversation_deleted,
         },
     )
-    for event in (files.FileDeleted, files.FolderDeleted):
+    for event in (FileDeleted, FolderDeleted):
         for hears in (processing, policies.agent_folders):
             await runtime.bus.hear_events("memory", event.topic, hears.deleted_somewhere)
     runtime.service.sweepers += [
@@ -90,13 +92,13 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
 
 
 def file_processing(
-    runtime: Runtime, embedders: Embedders, attached: AttachedAgents
+    runtime: Runtime, embedders: Embedders, attached: AgentAttachments
 ) -> FileProcessing:
     """What makes texts and chunks of uploaded files."""
     return FileProcessing(
         FileProcessingPorts(
             repository=runtime.service.repository,
-            queries=PostgresFileQueries(runtime.database),
+            queries=PostgresFileProcessingQueries(runtime.database),
             uploads=PostgresUploadedFiles(runtime.database),
             texts=PostgresFileTexts(runtime.database),
             parser=ProcessParser(),

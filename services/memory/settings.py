@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from libs.contracts.environment_values import address, header_text
+from libs.contracts.environment_parsing import address, header_text
 from libs.egress.address_guard import EMBEDDING_HOSTS, AddressGuard
-from libs.egress.provider_base_urls import OPENAI_BASE, Endpoint, endpoint, ollama_endpoint
+from libs.egress.provider_endpoints import OPENAI_BASE, Endpoint, endpoint, ollama_endpoint
 
 SCHEMES = ("https", "http")
 

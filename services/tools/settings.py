@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from libs.contracts.environment_values import WrongSetting, whole_number
+from libs.contracts.environment_parsing import WrongSetting, whole_number
 from libs.egress.address_guard import FETCH_HOSTS, AddressGuard
 
 WORKSPACES, RUN_CODE = "HEELER_WORKSPACES", "HEELER_RUN_CODE_SECONDS"

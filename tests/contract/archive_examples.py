@@ -26,9 +26,9 @@ from libs.contracts.archives import (
     SearchPassages,
     UpdateArchive,
 )
+from libs.contracts.blocks import Cause
 from libs.contracts.bus_messages import Command, Event
-from libs.contracts.letta.model_requests import EmbeddingConfig
-from libs.contracts.memory import Cause
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,

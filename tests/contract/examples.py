@@ -38,6 +38,22 @@ from libs.contracts.approvals import (
     WaitingCall,
     arguments_hash,
 )
+from libs.contracts.blocks import (
+    BlockChanged,
+    BlockCreated,
+    BlockDeleted,
+    Cause,
+    CreateBlocks,
+    DeleteBlock,
+    EditBlock,
+    PatchBlock,
+    RenameBlock,
+    ReplaceLines,
+    ReplaceText,
+    RestoreBlock,
+    RewriteBlock,
+    UpdateBlock,
+)
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.called_runs import CallingRun, RunCalled, StartCalledRun
@@ -128,28 +144,13 @@ from libs.contracts.mcp_servers import (
     UpdateMcpServer,
     mcp_server_name_id,
 )
-from libs.contracts.memory import (
-    BlockChanged,
-    BlockCreated,
-    BlockDeleted,
-    Cause,
-    CreateBlocks,
-    DeleteBlock,
-    EditBlock,
-    PatchBlock,
-    RenameBlock,
-    ReplaceLines,
-    ReplaceText,
-    RestoreBlock,
-    RewriteBlock,
-    UpdateBlock,
-)
 from libs.contracts.one_off_completions import (
     AskModel,
     GenerateCompletion,
     SampledMessage,
     SampleModel,
 )
+from libs.contracts.run_deletion import DeleteRun, RunDeleted
 from libs.contracts.run_options import RunOptions
 from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.sandbox_configs import (
@@ -169,7 +170,7 @@ from libs.contracts.sandbox_configs import (
     sandbox_config_id,
 )
 from libs.contracts.services import names
-from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
+from libs.contracts.step_annotations import AnnotateStep, StepAnnotated
 from libs.contracts.tool_permissions import (
     AllowList,
     SetToolPermissions,

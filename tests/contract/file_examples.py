@@ -8,9 +8,7 @@ from typing import Any
 from libs.contracts.bus_messages import Command, Event
 from libs.contracts.files import (
     AddFile,
-    CreateFolder,
     DeleteFile,
-    DeleteFolder,
     FileAdded,
     FileChunk,
     FileChunksEmbedded,
@@ -22,18 +20,22 @@ from libs.contracts.files import (
     FileNameTaken,
     FileParsed,
     FileShown,
+    chunk_id,
+    file_name_id,
+)
+from libs.contracts.folders import (
+    CreateFolder,
+    DeleteFolder,
     FolderChanged,
     FolderCreated,
     FolderDeleted,
     FolderNameFreed,
     FolderNameTaken,
     UpdateFolder,
-    chunk_id,
-    file_name_id,
     folder_name_id,
 )
 from libs.contracts.letta.folders import FolderState
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import (
     ChunkVector,
     FileChunksReembedded,

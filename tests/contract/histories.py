@@ -39,6 +39,7 @@ from libs.contracts.archives import (
     PassageDeleted,
 )
 from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.blocks import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.called_runs import RunCalled
@@ -76,6 +77,8 @@ from libs.contracts.files import (
     FileNameTaken,
     FileParsed,
     FileShown,
+)
+from libs.contracts.folders import (
     FolderChanged,
     FolderCreated,
     FolderDeleted,
@@ -103,7 +106,6 @@ from libs.contracts.mcp_servers import (
     McpServerNameTaken,
     McpToolsDiscovered,
 )
-from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
@@ -112,6 +114,7 @@ from libs.contracts.reembedding import (
     FolderReembedded,
     PassageEmbedded,
 )
+from libs.contracts.run_deletion import RunDeleted
 from libs.contracts.runs_with_options import RunOptionsSet
 from libs.contracts.sandbox_configs import (
     PackagesRecreated,
@@ -120,7 +123,7 @@ from libs.contracts.sandbox_configs import (
     SandboxVariableDeleted,
     SandboxVariableSet,
 )
-from libs.contracts.steps import RunDeleted, StepAnnotated
+from libs.contracts.step_annotations import StepAnnotated
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import (
     ToolRunBegun,
@@ -144,8 +147,8 @@ from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder
-from services.memory.domain.names import FileName, FolderName
 from services.memory.domain.passage import Passage
+from services.memory.domain.unique_names import FileName, FolderName
 from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_server_name import McpServerName

@@ -9,11 +9,12 @@ import pytest
 
 from libs.contracts import (
     agent,
+    blocks,
     compaction,
     conversation,
     conversation_lifecycle,
     files,
-    memory,
+    folders,
     tools,
 )
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
@@ -25,7 +26,7 @@ from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of
 from tests.contract.golden import text_of as golden_text
 
-MODULES = (agent, compaction, conversation, conversation_lifecycle, files, memory, tools)
+MODULES = (agent, compaction, conversation, conversation_lifecycle, files, folders, blocks, tools)
 ORG = "org-1"
 AGENT, BLOCK, RUN, LETTER = examples.AGENT, examples.BLOCK, examples.RUN, examples.LETTER
 TOOL, TOOL_RUN, MCP_SERVER = examples.TOOL, examples.TOOL_RUN, examples.MCP_SERVER

@@ -79,10 +79,10 @@ from services.api.resources.steps import STEPS, StepPage
 from services.api.resources.tool_runs import TOOL_RUNS
 from services.api.resources.tool_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
+from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
-from services.memory.adapters.attached_agents import PostgresAttachedAgents
 from services.memory.adapters.block_history import PostgresBlockHistory
-from services.memory.adapters.file_processing_queries import PostgresFileQueries
+from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
 from services.memory.adapters.large_collections import LargeCollections
@@ -434,7 +434,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "id_of_name": lambda reads: reads.id_of_name(ORG, "folder-1"),
         "chars": lambda reads: reads.chars(ORG, FOLDER),
     },
-    PostgresAttachedAgents: {
+    PostgresAgentAttachments: {
         "blocks_without_holder": lambda holders: holders.blocks_without_holder(ORG, [BLOCK]),
         "same_label": lambda attached: attached.same_label(ORG, BLOCK, "human"),
         "agent_exists": lambda attached: attached.agent_exists(ORG, AGENT),
@@ -449,10 +449,10 @@ WHOLE: dict[type, set[str]] = {
     PostgresRunQueries: {"orphaned_turns"},
     PostgresOwnToolRunQueries: {"orphaned_runs"},
     PostgresMcpServerQueries: {"due_discoveries"},
-    PostgresFileQueries: {"due_files", "orphans"},
+    PostgresFileProcessingQueries: {"due_files", "orphans"},
     PostgresMessageVectors: {"backlog", "remove_forgotten", "forget"},
     PostgresFileTexts: {"unnamed", "remove", "write", "with_chunk"},
-    PostgresAttachedAgents: {"lost_folders", "lost_files"},
+    PostgresAgentAttachments: {"lost_folders", "lost_files"},
     PostgresArchiveQueries: {"removals", "orphaned", "reembeddings"},
 }
 # Resources are read in these ways, each by its key.

@@ -33,6 +33,7 @@ from libs.contracts.archives import (
     PassageCreated,
     PassageDeleted,
 )
+from libs.contracts.blocks import BlockChanged, BlockCreated
 from libs.contracts.bus_messages import DEFAULT_ORG, Event
 from libs.contracts.callbacks import CallbackAttempted
 from libs.contracts.called_runs import RunCalled
@@ -55,13 +56,10 @@ from libs.contracts.files import (
     FileFailed,
     FileParsed,
     FileShown,
-    FolderChanged,
-    FolderCreated,
-    FolderDeleted,
 )
+from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.mcp_servers import McpServerCreated, McpToolsDiscovered
-from libs.contracts.memory import BlockChanged, BlockCreated
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,

@@ -21,7 +21,7 @@ from services.api.adapters.uploads import (
     Uploads,
     UploadTooLarge,
 )
-from services.memory.adapters.file_processing_queries import PostgresFileQueries
+from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.uploaded_files import PostgresUploadedFiles, UploadGone
 from services.memory.domain.text_segments import Segment
@@ -198,5 +198,5 @@ async def test_no_text_is_kept_for_a_file_that_is_gone_or_has_one(store: Store) 
 async def test_a_process_whose_clock_is_wrong_delays_no_file_for_long(store: Store) -> None:
     for number, seconds in enumerate((0, 500, 7_200)):
         await store.add(f"{FILE}-{number}", due_in_seconds=seconds)
-    due = await PostgresFileQueries(store.database).due_files(10, 10)
+    due = await PostgresFileProcessingQueries(store.database).due_files(10, 10)
     assert {one.id for one in due} == {f"{FILE}-0", f"{FILE}-2"}

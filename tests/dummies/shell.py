@@ -15,7 +15,7 @@ import psycopg
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from libs.contracts.permissions import inbox_prefix
+from libs.contracts.nats_permissions import inbox_prefix
 
 
 def say(event: str, **fields: str) -> None:

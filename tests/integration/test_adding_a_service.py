@@ -13,7 +13,7 @@ import nats
 
 from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import CHECKOUT
-from libs.contracts.permissions import ADMIN, inbox_prefix
+from libs.contracts.nats_permissions import ADMIN, inbox_prefix
 from libs.contracts.services import names
 from tests.servers import HeelerInstance
 

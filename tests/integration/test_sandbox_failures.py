@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.bus.fair_places import NoPlace, Places
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from services.tools.adapters import process_sandbox
 from services.tools.adapters.process_sandbox import CONFINED, OFF, UNCONFINED, ProcessSandbox
 from services.tools.sandbox.ports import Limits, Program
@@ -261,11 +261,11 @@ def runs(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-class TestPlaces:
+class TestFairSemaphore:
     """SBX-13: the places of a process, and who is next."""
 
     async def test_one_organisation_never_takes_all_places(self):
-        places = Places(3, of_organisation_max=2, of_agent_max=1, wait_seconds_max=30)
+        places = FairSemaphore(3, of_organisation_max=2, of_agent_max=1, wait_seconds_max=30)
         await places.take("a", "agent-1")
         await places.take("a", "agent-2")
         third = asyncio.create_task(places.take("a", "agent-3"))
@@ -277,7 +277,7 @@ class TestPlaces:
         assert places.free == 0
 
     async def test_one_agent_never_takes_all_of_its_organisation(self):
-        places = Places(3, of_organisation_max=3, of_agent_max=1, wait_seconds_max=0.01)
+        places = FairSemaphore(3, of_organisation_max=3, of_agent_max=1, wait_seconds_max=0.01)
         await places.take("a", "agent-1")
         with pytest.raises(NoPlace, match="No sandbox was free for"):
             await places.take("a", "agent-1")
@@ -285,7 +285,7 @@ class TestPlaces:
         assert (places.free, places.waiting) == (1, [])
 
     async def test_the_one_with_fewest_is_next(self):
-        places = Places(2, of_organisation_max=2, of_agent_max=9, wait_seconds_max=30)
+        places = FairSemaphore(2, of_organisation_max=2, of_agent_max=9, wait_seconds_max=30)
         await places.take("a", "")
         await places.take("a", "")
         order: list[str] = []
@@ -303,7 +303,7 @@ class TestPlaces:
             task.cancel()
 
     async def test_who_stops_waiting_costs_no_place(self):
-        places = Places(1, of_organisation_max=1, of_agent_max=1, wait_seconds_max=30)
+        places = FairSemaphore(1, of_organisation_max=1, of_agent_max=1, wait_seconds_max=30)
         await places.take("a", "x")
         waiting = [asyncio.create_task(places.take("b", "y")) for _ in range(2)]
         await asyncio.sleep(0)
@@ -314,7 +314,7 @@ class TestPlaces:
         assert (places.free, dict(places.of_agent), dict(places.of_organisation)) == (1, {}, {})
 
     async def test_the_line_has_an_end(self):
-        places = Places(0, wait_seconds_max=30, of_organisation_waiting_max=2)
+        places = FairSemaphore(0, wait_seconds_max=30, of_organisation_waiting_max=2)
         waiting = [asyncio.create_task(places.take("a", "x")) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(NoPlace, match="2 tools of this organisation wait"):

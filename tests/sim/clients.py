@@ -20,6 +20,7 @@ from libs.contracts.agent import (
     UpdateAgent,
 )
 from libs.contracts.base_tools.definition import tool_id
+from libs.contracts.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from libs.contracts.bus_messages import (
     BUSY,
     DEFAULT_ORG,
@@ -39,7 +40,6 @@ from libs.contracts.conversation_lifecycle import (
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.runs import RunConfig
-from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from tests.sim.archives import remember
 from tests.sim.bus import SimBus
 from tests.sim.files import file_chore

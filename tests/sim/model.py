@@ -11,7 +11,7 @@ from typing import Any
 
 from libs.contracts.conversation import ToolCall, Usage
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta_message_mapping import text_of
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models import anthropic_request

@@ -341,7 +341,7 @@ def simulated_adapters() -> Iterator[None]:
             (agent_app, "MemoryTools", SimMemoryTools),
             (agent_app, "providers", lambda _: [me().provider]),
             (ToolRouter, "idempotent", but_keeping(ToolRouter.idempotent)),
-            (memory_app, "PostgresAttachedAgents", SimHolders),
+            (memory_app, "PostgresAgentAttachments", SimHolders),
             (memory_app, "PostgresArchiveQueries", SimArchiveQueries),
             (memory_app, "PostgresPassageSearch", SimPassageSearch),
             (memory_app, "PostgresMessageVectors", SimMessageVectors),

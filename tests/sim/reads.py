@@ -26,6 +26,7 @@ from services.agent.domain.directories import AttachedFile, AttachedFolder
 from services.agent.domain.model_context import AttachedBlock
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
+from services.memory.adapters.agent_attachments import AttachedAgent, LostFiles, LostFolder
 from services.memory.adapters.archive_queries import (
     Attachment,
     Collection,
@@ -33,7 +34,6 @@ from services.memory.adapters.archive_queries import (
     RememberingAgent,
     Removal,
 )
-from services.memory.adapters.attached_agents import AttachedAgent, LostFiles, LostFolder
 from services.memory.adapters.folder_queries import Chunk
 from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery
 from services.memory.adapters.passage_search import PassageQuery
@@ -41,9 +41,9 @@ from services.memory.domain.block import SameLabel
 from tests.sim.file_rows import READS, WRITES
 from tests.sim.store import Client, finished
 from tests.unit.agent.world import TwinQueries
+from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.allowed import ToolPermissionRows
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.folders import InMemoryFolderQueries
 from tests.unit.message_vectors import InMemoryMessageVectors
 from tests.unit.passage_search import InMemoryPassageSearch
@@ -265,11 +265,11 @@ class SimView:
 
 
 class SimHolders:
-    """Keeps the contract of `AttachedAgents`."""
+    """Keeps the contract of `AgentAttachments`."""
 
     def __init__(self, database: SimDatabase) -> None:
         self.client = database.client
-        self.attached = InMemoryAttachedAgents(self.client.server.database)
+        self.attached = InMemoryAgentAttachments(self.client.server.database)
 
     async def blocks_without_holder(self, org: str, block_ids: list[str]) -> list[str]:
         return await self.client.ask(

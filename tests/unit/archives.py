@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.archive_queries import (
     REEMBEDDINGS_MAX,

@@ -3,14 +3,12 @@ of them: they stand in the code, and change with it."""
 
 from collections.abc import Mapping
 
-from libs.contracts.base_tools.builtin_tools import (
-    BUILTIN_TOOLS,
-    FILE_TOOLS,
-    MULTI_AGENT_TOOLS,
-    VOICE_TOOLS,
-)
+from libs.contracts.base_tools.builtin_tools import BUILTIN_TOOLS
 from libs.contracts.base_tools.core_and_memory_tools import CORE_TOOLS, MEMORY_TOOLS
 from libs.contracts.base_tools.definition import BaseTool
+from libs.contracts.base_tools.file_tools import FILE_TOOLS
+from libs.contracts.base_tools.multi_agent_tools import MULTI_AGENT_TOOLS
+from libs.contracts.base_tools.voice_tools import VOICE_TOOLS
 from libs.contracts.base_tools.workspace_tools import WORKSPACE_TOOLS
 from libs.contracts.letta import JsonObject
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.enums import AgentType, StopReasonType
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig, ResponseFormat
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig, ResponseFormat
 from libs.contracts.letta.model_settings_response import model_settings
 
 # Up to how many tokens of context window: how many files, how many characters of each.

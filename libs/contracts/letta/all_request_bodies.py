@@ -41,7 +41,7 @@ from libs.contracts.letta.message_requests import (
     ToolReturn,
     ToolReturnCreate,
 )
-from libs.contracts.letta.model_requests import (
+from libs.contracts.letta.model_configs import (
     AnyModelSettings,
     CompactionSettings,
     EmbeddingConfig,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.agent_requests import ModelHandle
 from libs.contracts.letta.agent_state import timestamp
-from libs.contracts.letta.model_requests import AnyModelSettings, CompactionSettings, LLMConfig
+from libs.contracts.letta.model_configs import AnyModelSettings, CompactionSettings, LLMConfig
 from libs.contracts.letta.request_size_limits import INTEGER_MAX, JsonLimit, Name, Names, Text
 
 type Tokens = Annotated[int, Field(ge=1, le=INTEGER_MAX)]

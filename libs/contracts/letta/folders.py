@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.agent_requests import EmbeddingHandle
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import JsonLimit, Metadata, Name, Text
 
 CHUNK_SIZE_MOST = 100_000

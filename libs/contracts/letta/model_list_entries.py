@@ -1,7 +1,7 @@
 """The entries of `/v1/models/` and `/v1/models/embedding`."""
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 
 
 def model_entry(config: LLMConfig) -> JsonObject:

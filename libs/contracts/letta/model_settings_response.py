@@ -3,7 +3,7 @@
 from pydantic import JsonValue
 
 from libs.contracts.letta import JsonObject
-from libs.contracts.letta.model_requests import LLMConfig
+from libs.contracts.letta.model_configs import LLMConfig
 
 OUTPUT_TOKENS_DEFAULT = 4096
 GEMINI_OUTPUT_TOKENS_DEFAULT = 65536

@@ -21,7 +21,7 @@ from libs.contracts.archives import (
 )
 from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.time_bounds import in_zone
+from libs.contracts.time_range_parsing import in_zone
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.search_dates import FORMS, TEXT_CHARS_MAX, Reader

@@ -6,10 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from libs.contracts.agent import AttachBlock, DetachBlock
-from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.blocks import BlockState
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     Cause,
     CreateBlocks,
     DeleteBlock,
@@ -21,6 +18,9 @@ from libs.contracts.memory import (
     ReplaceLines,
     RewriteBlock,
 )
+from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.blocks import BlockState
 from services.agent.adapters.block_commands import (
     BlockCommands,
     block_named,

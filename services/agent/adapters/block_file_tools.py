@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from libs.contracts.memory import InsertText, ReplaceText
+from libs.contracts.blocks import InsertText, ReplaceText
 from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands
 from services.agent.adapters.block_text_arguments import OptionalText

@@ -9,8 +9,7 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from libs.bus.ports import Bus, Clock
-from libs.contracts.bus_messages import Accepted, Command
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     Cause,
     Edit,
     EditBlock,
@@ -18,6 +17,7 @@ from libs.contracts.memory import (
     ReplaceText,
     RewriteBlock,
 )
+from libs.contracts.bus_messages import Accepted, Command
 from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block

@@ -14,7 +14,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import created_block, described
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size import oversize_agent, size
 from services.agent.domain.agent import AgentDesign, clash, too_many

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from libs.contracts.base_tools.builtin_tools import MULTI_AGENT_TOOLS
+from libs.contracts.base_tools.multi_agent_tools import MULTI_AGENT_TOOLS
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import AgentType
 from services.agent.domain import prompts

@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
-from libs.contracts.letta.model_requests import CompactionMode, CompactionSettings
+from libs.contracts.letta.model_configs import CompactionMode, CompactionSettings
 from libs.contracts.token_estimates import message_bytes
 from services.agent.domain.conversation_state import ConversationState
 from services.agent.domain.prompts import compaction_prompt

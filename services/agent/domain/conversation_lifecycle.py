@@ -13,7 +13,7 @@ from libs.contracts.conversation_lifecycle import ConversationCreated, Conversat
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.conversations import ConversationConfig, UpdateConversation
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta.model_requests import AnyModelSettings, LLMConfig
+from libs.contracts.letta.model_configs import AnyModelSettings, LLMConfig
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent import missing as missing_agent
 from services.agent.domain.conversation import Conversation

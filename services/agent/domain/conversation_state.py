@@ -54,8 +54,9 @@ from libs.contracts.letta import errors
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.run_deletion import RunDeleted
 from libs.contracts.runs_with_options import RunOptionsSet
-from libs.contracts.steps import RunDeleted, StepAnnotated
+from libs.contracts.step_annotations import StepAnnotated
 from services.agent.domain.active_run import (
     ActiveRun,
     QueuedRun,

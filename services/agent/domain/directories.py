@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from libs.contracts.base_tools.builtin_tools import FILE_TOOLS
+from libs.contracts.base_tools.file_tools import FILE_TOOLS
 from libs.contracts.letta.agent_state import AgentConfig, file_limits
 from libs.contracts.open_file_text import FILE_VIEW_CHARS_MOST, visible_lines
 from libs.contracts.prompt_escaping import escaped, quoted

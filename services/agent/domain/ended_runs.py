@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from libs.contracts.bus_messages import CONFLICT, Rejected
-from libs.contracts.steps import AnnotateStep, DeleteRun, RunDeleted, StepAnnotated
+from libs.contracts.run_deletion import DeleteRun, RunDeleted
+from libs.contracts.step_annotations import AnnotateStep, StepAnnotated
 from services.agent.domain.conversation import Conversation
 
 

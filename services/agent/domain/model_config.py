@@ -9,7 +9,7 @@ from libs.contracts.letta import JsonObject
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.errors import InvalidArgument
-from libs.contracts.letta.model_requests import (
+from libs.contracts.letta.model_configs import (
     AnthropicModelSettings,
     AnyModelSettings,
     ChatGPTOAuthModelSettings,

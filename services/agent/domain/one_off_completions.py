@@ -10,7 +10,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.message_responses import Usage, usage_statistics
-from libs.contracts.letta.model_requests import LLMConfig
+from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.one_off_completions import AskModel, GenerateCompletion
 from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest

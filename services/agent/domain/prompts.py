@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.approvals import ClientSkill
-from libs.contracts.letta.model_requests import CompactionMode
+from libs.contracts.letta.model_configs import CompactionMode
 from libs.contracts.prompt_escaping import escaped, quoted, tags
 from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
 

@@ -1,7 +1,7 @@
 """What switching reasoning on or off means for each family of models."""
 
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta.model_requests import LLMConfig
+from libs.contracts.letta.model_configs import LLMConfig
 from services.agent.domain.agent_types import PROFILES
 
 BUDGET_TOKENS_DEFAULT = 1024

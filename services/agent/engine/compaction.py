@@ -17,7 +17,7 @@ from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
-from libs.contracts.letta.model_requests import CompactionSettings, LLMConfig
+from libs.contracts.letta.model_configs import CompactionSettings, LLMConfig
 from libs.contracts.token_estimates import BYTES_PER_TOKEN
 from libs.eventstore import failpoints
 from services.agent.adapters.models.ports import ModelFailed, Models

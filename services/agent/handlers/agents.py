@@ -9,6 +9,7 @@ from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import BusUnavailable, request_as_service
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
+from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import (
     INVALID,
     KEY_REUSED,
@@ -22,7 +23,6 @@ from libs.contracts.conversation import Message, main_conversation
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.errors import InvalidArgument
-from libs.contracts.memory import CreateBlocks
 from libs.eventstore import failpoints
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import request_as_service
+from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import INVALID, TOO_LARGE, Accepted, Command, Context, Rejected
 from libs.contracts.conversation import Message, RunCommand
 from libs.contracts.conversation_lifecycle import (
@@ -20,8 +21,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.conversations import ConversationConfig
-from libs.contracts.letta.model_requests import LLMConfig
-from libs.contracts.memory import CreateBlocks
+from libs.contracts.letta.model_configs import LLMConfig
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.folder_queries import seen_memory

@@ -9,7 +9,7 @@ from pydantic_core import to_json
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.letta.agent_state import AgentConfig
-from libs.contracts.letta.model_requests import LLMConfig
+from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.one_off_completions import (
     AskModel,
     GenerateCompletion,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.egress.address_guard import AddressGuard
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from services.agent.adapters.all_queries import Queries

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
 from libs.contracts.letta.errors import not_found
-from libs.contracts.steps import AnnotateStep, DeleteRun
+from libs.contracts.run_deletion import DeleteRun
+from libs.contracts.step_annotations import AnnotateStep
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.ended_runs import annotate_step, delete_run

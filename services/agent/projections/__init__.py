@@ -35,7 +35,8 @@ from libs.contracts.heartbeat_pauses import (
     HeartbeatsPaused,
     HeartbeatsResumed,
 )
-from libs.contracts.steps import RunDeleted, StepAnnotated
+from libs.contracts.run_deletion import RunDeleted
+from libs.contracts.step_annotations import StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
 from services.agent.projections.approvals import project_approval

@@ -8,10 +8,10 @@ from pydantic_core import from_json
 
 from libs.contracts.agent_folders import FOLDERS_ATTACHED_MAX, AttachFolder, DetachFolder
 from libs.contracts.agent_tools import AttachTool, DetachTool
-from libs.contracts.base_tools.builtin_tools import FILE_TOOLS
+from libs.contracts.base_tools.file_tools import FILE_TOOLS
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.files import CreateFolder
+from libs.contracts.folders import CreateFolder
 from libs.contracts.letta import errors
 from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
 from services.api.adapters.agent_folder_queries import AgentFolderQueries

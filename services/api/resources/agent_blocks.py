@@ -6,8 +6,8 @@ from litestar import Response, get, patch
 from pydantic_core import from_json
 
 from libs.contracts.agent import AttachBlock, DetachBlock
+from libs.contracts.blocks import UpdateBlock
 from libs.contracts.letta import all_request_bodies, errors
-from libs.contracts.memory import UpdateBlock
 from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem

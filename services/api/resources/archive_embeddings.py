@@ -8,7 +8,7 @@ from litestar import Response, get, put
 from pydantic import BaseModel
 
 from libs.contracts.archives import EMBEDDING_SECONDS_MAX
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.reembedding import ChangeArchiveEmbedding
 from services.api.adapters.resource_query_builder import Resource

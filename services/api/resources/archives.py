@@ -16,7 +16,7 @@ from libs.contracts.archives import (
     UpdateArchive,
 )
 from libs.contracts.letta import all_request_bodies, errors
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Filter, Resource, Where, filter_of
 from services.api.http.error_responses import Problem

@@ -10,9 +10,9 @@ from litestar import Response, get, post
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json, to_json
 
+from libs.contracts.blocks import RestoreBlock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import errors
-from libs.contracts.memory import RestoreBlock
 from services.api.adapters.block_history_queries import VersionSlice
 from services.api.http.block_blame import blamed, diff
 from services.api.http.error_responses import Problem

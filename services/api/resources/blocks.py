@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, patch, post
 from pydantic import Field
 
+from libs.contracts.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.blocks import created_block
 from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Names, SearchText
-from libs.contracts.memory import CreateBlocks, DeleteBlock, UpdateBlock
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.handler_helpers import (
     ORG,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from litestar import Response, get, put
 
 from libs.contracts.archives import EMBEDDING_SECONDS_MAX
-from libs.contracts.files import UpdateFolder
-from libs.embeddings.embedded_model import HANDLE
+from libs.contracts.folders import UpdateFolder
+from libs.embeddings.bundled_model import HANDLE
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_helpers import api_of, document_of, retrieved
 from services.api.http.openapi_operation import returns

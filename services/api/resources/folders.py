@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from libs.contracts.archives import EMBEDDING_SECONDS_MAX
-from libs.contracts.files import CreateFolder, DeleteFolder, UpdateFolder
+from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of

@@ -25,7 +25,7 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.archive_requests import CreateArchivalMemory
 from libs.contracts.letta.request_size_limits import Name, Names, SearchText
-from libs.contracts.time_bounds import FORMS, first_moment, in_zone, last_moment, zone_named
+from libs.contracts.time_range_parsing import FORMS, first_moment, in_zone, last_moment, zone_named
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,

@@ -13,7 +13,7 @@ from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.runs import run_usage
-from libs.contracts.steps import DeleteRun
+from libs.contracts.run_deletion import DeleteRun
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow

@@ -12,7 +12,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.search_requests import Moment
-from libs.contracts.steps import AnnotateStep
+from libs.contracts.step_annotations import AnnotateStep
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.adapters.step_documents import (
     MODEL_NAME,

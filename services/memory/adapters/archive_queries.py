@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.eventstore.connection_pool import Database
 
 COLLECTIONS_MAX = 1_000

@@ -35,7 +35,7 @@ class DueFile:
     org: str
 
 
-class FileQueries(Protocol):
+class FileProcessingQueries(Protocol):
     """What the engine reads of files."""
 
     async def due_files(self, of_org: int, limit: int) -> list[DueFile]:
@@ -48,8 +48,8 @@ class FileQueries(Protocol):
         ...
 
 
-class PostgresFileQueries:
-    """Keeps the contract of `FileQueries`."""
+class PostgresFileProcessingQueries:
+    """Keeps the contract of `FileProcessingQueries`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

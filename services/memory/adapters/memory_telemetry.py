@@ -23,9 +23,7 @@ from libs.contracts.archives import (
     SearchPassages,
     UpdateArchive,
 )
-from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.files import AddFile, CreateFolder, DeleteFile, DeleteFolder, UpdateFolder
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
@@ -35,6 +33,9 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.files import AddFile, DeleteFile
+from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder
 from libs.contracts.message_search import NearestMessages
 from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
 from libs.eventstore.unit_of_work import UnitOfWork

@@ -25,7 +25,7 @@ from libs.contracts.bus_messages import (
     JsonObject,
     Rejected,
 )
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import ArchiveEmbeddingChanged, ArchiveReembedded
 
 AGENTS_MAX = 1_000

@@ -8,17 +8,7 @@ from datetime import datetime
 from pydantic import BaseModel, ValidationError
 
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.bus_messages import (
-    CONFLICT,
-    INVALID,
-    NOT_FOUND,
-    UNPROCESSABLE,
-    Event,
-    JsonObject,
-    Rejected,
-)
-from libs.contracts.letta.blocks import BlockState, block_state
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     BlockChanged,
     BlockCreated,
     BlockDeleted,
@@ -30,6 +20,16 @@ from libs.contracts.memory import (
     ReplaceText,
     RestoreBlock,
 )
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    JsonObject,
+    Rejected,
+)
+from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.prompt_escaping import unescaped
 from libs.contracts.state_size import oversize_block, size
 

@@ -16,9 +16,9 @@ from libs.contracts.bus_messages import (
     JsonObject,
     Rejected,
 )
-from libs.contracts.files import FolderChanged, FolderCreated, FolderDeleted
+from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.letta.folders import FolderState
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import FolderEmbeddingChanged, FolderReembedded
 
 FOLDERS_MAX = 10_000  # of an organisation

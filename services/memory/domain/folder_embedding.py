@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from libs.contracts.letta.model_requests import EmbeddingConfig
-from libs.embeddings.embedded_model import embedded_config
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.embeddings.bundled_model import bundled_config
 
 
 def folder_config(
@@ -11,7 +11,7 @@ def folder_config(
 ) -> EmbeddingConfig:
     """The config that a folder has: what is wanted, else that of the server's own model; with what
     is true of the model that embeds."""
-    config = wanted or embedded_config(model)
+    config = wanted or bundled_config(model)
     changes = {"embedding_dim": dimensions}
     if chunk_size is not None:
         changes["embedding_chunk_size"] = chunk_size

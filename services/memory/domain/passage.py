@@ -15,6 +15,7 @@ from libs.contracts.archives import (
     PassageDeleted,
 )
 from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.blocks import Cause
 from libs.contracts.bus_messages import (
     CONFLICT,
     NOT_FOUND,
@@ -22,7 +23,6 @@ from libs.contracts.bus_messages import (
     Event,
     Rejected,
 )
-from libs.contracts.memory import Cause
 
 PASSAGE_CHARS_MAX = 100_000
 TAGS_MAX = 100

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from libs.contracts.archives import Embedding
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,

@@ -26,9 +26,9 @@ from libs.embeddings.ports import Embedders, EmbeddingRefused, EmbeddingUnavaila
 from libs.embeddings.vector_text import packed
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
-from services.memory.adapters.attached_agents import AttachedAgent, AttachedAgents
+from services.memory.adapters.agent_attachments import AgentAttachments, AttachedAgent
 from services.memory.adapters.file_parsing.parser import Parser, Unparsable
-from services.memory.adapters.file_processing_queries import FileQueries
+from services.memory.adapters.file_processing_queries import FileProcessingQueries
 from services.memory.adapters.file_texts import FileTexts
 from services.memory.adapters.uploaded_files import UploadedFiles, UploadGone
 from services.memory.domain.agent_folders import AgentFolders
@@ -36,8 +36,8 @@ from services.memory.domain.chunks import chunks_of, tokens_for
 from services.memory.domain.document_kinds import kind_of
 from services.memory.domain.file import File, FileProgress
 from services.memory.domain.folder import Folder
-from services.memory.domain.names import FileName
 from services.memory.domain.text_segments import Segment, TextSegments
+from services.memory.domain.unique_names import FileName
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +72,13 @@ class FileProcessingPorts:
     """What the processing of files needs. `committed` is called after each commit."""
 
     repository: Repository
-    queries: FileQueries
+    queries: FileProcessingQueries
     uploads: UploadedFiles
     texts: FileTexts
     parser: Parser
     embedders: Embedders
     locks: AggregateLocks
-    attached: AttachedAgents
+    attached: AgentAttachments
     clock: Clock
     ids: Ids
     committed: Callable[[], None]

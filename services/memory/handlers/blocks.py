@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
@@ -16,6 +15,7 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.block import Block, no_version, taken
 from services.memory.handlers.ports import HandlerPorts

@@ -6,22 +6,17 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
-from libs.contracts.files import (
-    CreateFolder,
-    DeleteFolder,
-    UpdateFolder,
-    file_name_id,
-    folder_name_id,
-)
+from libs.contracts.files import file_name_id
+from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder, folder_name_id
 from libs.contracts.letta.folders import FolderState
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.embeddings.ports import EmbeddingRefused
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
 from services.memory.domain.folder_embedding import folder_config
-from services.memory.domain.names import FileName, FolderName
-from services.memory.handlers.embedding_refusals import answering
+from services.memory.domain.unique_names import FileName, FolderName
+from services.memory.handlers.embedding_errors import answering
 from services.memory.handlers.ports import HandlerPorts
 
 

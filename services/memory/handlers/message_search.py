@@ -10,7 +10,7 @@ from libs.contracts.message_search import MESSAGES_FOUND_MAX, NearestMessages
 from libs.embeddings.ports import EmbeddingFailed
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.message_vectors import MessageScope, NearestQuery
-from services.memory.handlers.embedding_refusals import not_embedded
+from services.memory.handlers.embedding_errors import not_embedded
 from services.memory.handlers.ports import HandlerPorts
 
 QUERY_CHARS_MAX = 10_000

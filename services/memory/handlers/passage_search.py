@@ -24,7 +24,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import COLLECTIONS_MAX, Collection
 from services.memory.adapters.passage_search import PassageQuery, QueryVector
 from services.memory.domain.archive import missing_agent
-from services.memory.handlers.embedding_refusals import not_embedded
+from services.memory.handlers.embedding_errors import not_embedded
 from services.memory.handlers.ports import HandlerPorts
 
 QUERY_CHARS_MAX = 100_000

@@ -14,7 +14,7 @@ from libs.contracts.archives import (
     InsertPassages,
 )
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.embeddings.ports import EmbeddingFailed
 from libs.embeddings.vector_text import packed
 from libs.eventstore.ports import VersionConflict
@@ -29,7 +29,7 @@ from services.memory.domain.archive import (
     too_many_archives,
 )
 from services.memory.domain.passage import Passage, missing_passage, unfit_passages
-from services.memory.handlers.embedding_refusals import not_embedded
+from services.memory.handlers.embedding_errors import not_embedded
 from services.memory.handlers.ports import HandlerPorts
 
 PASSAGES_PER_ARCHIVE_MAX = 1_000_000

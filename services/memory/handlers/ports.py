@@ -9,8 +9,8 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Clock
 from libs.embeddings.ports import Embedders
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.memory.adapters.agent_attachments import AgentAttachments
 from services.memory.adapters.archive_queries import ArchiveQueries
-from services.memory.adapters.attached_agents import AttachedAgents
 from services.memory.adapters.block_history import BlockHistory
 from services.memory.adapters.folder_queries import FolderQueries
 from services.memory.adapters.message_vectors import MessageScope, MessageVectors
@@ -41,7 +41,7 @@ class HandlerPorts:
     """What a handler may use."""
 
     clock: Clock
-    attached: AttachedAgents
+    attached: AgentAttachments
     history: BlockHistory
     archives: ArchiveQueries
     passages: PassageSearch

@@ -23,7 +23,7 @@ from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing
 from services.memory.domain.passage import Passage
 from services.memory.domain.reembedding import change_embedding, embed_passage, end_reembedding
-from services.memory.handlers.embedding_refusals import answering, not_embedded
+from services.memory.handlers.embedding_errors import answering, not_embedded
 from services.memory.handlers.ports import HandlerPorts
 
 PASSAGES_REEMBEDDED_AT_ONCE = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.bus_messages import Context, Event
+from services.memory.adapters.agent_attachments import AgentAttachments
 from services.memory.adapters.archive_queries import ArchiveQueries
-from services.memory.adapters.attached_agents import AttachedAgents
 from services.memory.adapters.message_vectors import MessageVectors
 from services.memory.policies.agent_folders import AgentFoldersPolicies
 from services.memory.policies.archives import ArchivePolicies
@@ -21,7 +21,7 @@ class Policies:
     def __init__(
         self,
         bus: Bus,
-        attached: AttachedAgents,
+        attached: AgentAttachments,
         archives: ArchiveQueries,
         vectors: MessageVectors,
         clock: Clock,

@@ -7,10 +7,10 @@ import logging
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
 from libs.contracts.agent_folders import CloseFiles, DetachFolder, ForgetFolders
 from libs.contracts.agent_tools import AttachTool, DetachTool
-from libs.contracts.base_tools.builtin_tools import FILE_TOOLS
+from libs.contracts.base_tools.file_tools import FILE_TOOLS
 from libs.contracts.bus_messages import NOT_FOUND, Command, Context, Event, Rejected
 from libs.contracts.deterministic_ids import derived_id
-from services.memory.adapters.attached_agents import AttachedAgents, LostFolder
+from services.memory.adapters.agent_attachments import AgentAttachments, LostFolder
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ LOST_AT_ONCE = 100
 class AgentFoldersPolicies:
     """On event X, issue command Y."""
 
-    def __init__(self, bus: Bus, attached: AttachedAgents, clock: Clock, ids: Ids) -> None:
+    def __init__(self, bus: Bus, attached: AgentAttachments, clock: Clock, ids: Ids) -> None:
         self.bus = bus
         self.attached = attached
         self.clock = clock

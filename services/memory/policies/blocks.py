@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from libs.bus.ports import Bus, request_as_service
 from libs.contracts.agent import AgentDeleted
+from libs.contracts.blocks import DeleteBlock
 from libs.contracts.bus_messages import Context, Event
 from libs.contracts.conversation import ConversationDeleted
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.memory import DeleteBlock
-from services.memory.adapters.attached_agents import AttachedAgents
+from services.memory.adapters.agent_attachments import AgentAttachments
 
 
 class BlockPolicies:
     """On event X, issue command Y."""
 
-    def __init__(self, bus: Bus, holders: AttachedAgents) -> None:
+    def __init__(self, bus: Bus, holders: AgentAttachments) -> None:
         self.bus = bus
         self.holders = holders
 

@@ -14,8 +14,9 @@ from libs.contracts.archives import (
     PassageCreated,
     PassageDeleted,
 )
+from libs.contracts.blocks import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.bus_messages import Event
-from libs.contracts.memory import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
@@ -49,7 +50,7 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
             project_archive(event, org, rows)
         case PassageCreated() | PassageDeleted():
             project_passage(event, org, rows)
-        case messages.FolderCreated() | messages.FolderChanged() | messages.FolderDeleted():
+        case FolderCreated() | FolderChanged() | FolderDeleted():
             project_folder(event, org, rows)
         case (
             messages.FileAdded()

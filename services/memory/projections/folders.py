@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.files import FolderChanged, FolderCreated, FolderDeleted
+from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.letta.folders import folder_state
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import FOLDER_REEMBEDDINGS, FOLDERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.agent_state import timestamp
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,

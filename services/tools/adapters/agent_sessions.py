@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from libs.bus.fair_places import PLACES, WAIT_SECONDS_MAX, NoPlace, Places
+from libs.bus.fair_semaphore import PLACES, WAIT_SECONDS_MAX, FairSemaphore, NoPlace
 from services.tools.adapters.agent_workspaces import (
     WORKSPACE_BYTES_MAX,
     WORKSPACE_FILES_MAX,
@@ -56,7 +56,7 @@ class AgentSessions:
         self,
         sandbox: SandboxSessions,
         workspaces: AgentWorkspaces,
-        places: Places,
+        places: FairSemaphore,
         *,
         idle_seconds_max: float = SESSION_IDLE_SECONDS_MAX,
         bytes_max: int = WORKSPACE_BYTES_MAX,

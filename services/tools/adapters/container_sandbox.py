@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 
-from libs.bus.fair_places import Places
+from libs.bus.fair_semaphore import FairSemaphore
 from services.tools.adapters.container_engine import Cleanup, ContainerEngine
 from services.tools.adapters.container_process import ContainerProcess
 from services.tools.adapters.pooled_sandbox import PooledSandbox
@@ -62,7 +62,7 @@ class ContainerSandbox(PooledSandbox):
         image: str,
         network: str = NO_NETWORK,
         *,
-        places: Places | None = None,
+        places: FairSemaphore | None = None,
         idle_min: int = IDLE_MIN,
         idle_max: int = IDLE_MAX,
     ) -> None:

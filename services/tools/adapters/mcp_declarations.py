@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from libs.contracts.environment_values import Environment, WrongSetting
+from libs.contracts.environment_parsing import Environment, WrongSetting
 from libs.contracts.letta.mcp_servers import McpServerName, Url
 from libs.contracts.mcp_servers import Transport
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from libs.contracts.environment_values import WrongSetting, whole_number
+from libs.contracts.environment_parsing import WrongSetting, whole_number
 from libs.egress.address_guard import AddressGuard
 from services.tools.adapters.package_installer import PackageIndex
 from services.tools.domain.package_requirements import PackageRules, normalized

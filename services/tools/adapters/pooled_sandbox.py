@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from libs.bus.fair_places import NoPlace, Places
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_execution import Answer, Execution
 from services.tools.adapters.sandbox_pool import SandboxPool
@@ -39,9 +39,11 @@ class PooledSandbox(ABC):
     no_packages = ""
     no_workspaces = ""
 
-    def __init__(self, places: Places | None = None) -> None:
-        self.places = places or Places()
-        self.calling_places = Places(CALLING, of_organisation_max=CALLING - 1, of_agent_max=2)
+    def __init__(self, places: FairSemaphore | None = None) -> None:
+        self.places = places or FairSemaphore()
+        self.calling_places = FairSemaphore(
+            CALLING, of_organisation_max=CALLING - 1, of_agent_max=2
+        )
         self.runtimes = Runtimes()
         self.pool: SandboxPool[Any] | None = None
         self.refusal = "The sandbox has not started yet"
@@ -70,7 +72,7 @@ class PooledSandbox(ABC):
         return await self.placed(program, self.calling_places, answer)
 
     async def placed(
-        self, program: Program, places: Places, answer: Answer | None = None
+        self, program: Program, places: FairSemaphore, answer: Answer | None = None
     ) -> Outcome:
         """How a program ended that ran as soon as there was a place for it."""
         refused = self.refused(program)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from contextlib import suppress
 
-from libs.bus.fair_places import Places
+from libs.bus.fair_semaphore import FairSemaphore
 from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox_pool import ProcessSandboxPool
@@ -49,7 +49,7 @@ class ProcessSandbox(PooledSandbox):
         *,
         workspaces: str = "",
         packages: str = "",
-        places: Places | None = None,
+        places: FairSemaphore | None = None,
         idle_min: int = IDLE_MIN,
         idle_max: int = IDLE_MAX,
     ) -> None:

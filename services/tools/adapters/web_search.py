@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import from_json, to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.environment_values import Environment, address, header_text, one_of
+from libs.contracts.environment_parsing import Environment, address, header_text, one_of
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import EgressFailed
 from libs.egress.guarded_http import Bounds, GuardedHttp, OutgoingRequest

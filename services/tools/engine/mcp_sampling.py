@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from libs.bus.fair_places import NoPlace, Places
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
 from libs.contracts.one_off_completions import (
@@ -46,9 +46,9 @@ NO_AGENT = "No agent has called this tool, so there is no model to ask"
 LOST = "The server that asks models did not answer"
 
 
-def places() -> Places:
+def places() -> FairSemaphore:
     """Who may have a model asked at once in a process."""
-    return Places(
+    return FairSemaphore(
         PLACES,
         of_organisation_max=ORGANISATION_PLACES_MAX,
         of_agent_max=AGENT_PLACES_MAX,
@@ -69,7 +69,7 @@ class SamplingPorts:
     committed: Callable[[], None]
     tokens_max: int
     silence_seconds: float = SILENCE_SECONDS_MAX
-    places: Places = field(default_factory=places)
+    places: FairSemaphore = field(default_factory=places)
 
 
 class McpSampling:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from libs.bus.aggregate_locks import AggregateLocks
-from libs.bus.fair_places import WAIT_SECONDS_MAX
+from libs.bus.fair_semaphore import WAIT_SECONDS_MAX
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import Context
 from libs.contracts.letta.agent_requests import CreateAgent
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta_message_mapping import text_of
-from libs.contracts.memory import CreateBlocks
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.domain.active_run import ModelReply

@@ -19,11 +19,11 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
+from libs.contracts.blocks import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.conversation import Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.memory import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.egress.provider_base_urls import Endpoint
+from libs.egress.provider_endpoints import Endpoint
 from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.app import providers

@@ -11,10 +11,10 @@ import pytest
 from libs.bus.ports import BusUnavailable
 from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
+from libs.contracts.blocks import Cause, EditBlock, InsertText, ReplaceText, RewriteBlock
 from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.memory import Cause, EditBlock, InsertText, ReplaceText, RewriteBlock
 from libs.contracts.message_search import NearestMessages
 from libs.contracts.tool_permissions import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable

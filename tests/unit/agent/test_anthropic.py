@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
-from libs.contracts.letta.model_requests import JsonSchemaResponseFormat
+from libs.contracts.letta.model_configs import JsonSchemaResponseFormat
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models.anthropic_answer import (
     AnthropicAnswer,

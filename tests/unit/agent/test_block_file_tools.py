@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.agent import AttachBlock, DetachBlock
-from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
-from libs.contracts.conversation import ToolCall
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     Cause,
     CreateBlocks,
     DeleteBlock,
@@ -21,6 +19,8 @@ from libs.contracts.memory import (
     ReplaceLines,
     ReplaceText,
 )
+from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.conversation import ToolCall
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign

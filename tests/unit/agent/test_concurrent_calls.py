@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import CancelRuns, ToolCall
-from libs.contracts.memory import CreateBlocks
 from services.agent.adapters.agent_tools import AgentTools
 from services.agent.domain.active_run import CANCELLED, CONCURRENT_CALLS_MAX, ToolResult
 from services.agent.settings import Deadlines

@@ -48,7 +48,7 @@ from libs.contracts.conversation import (
 )
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.letta.model_requests import CompactionSettings
+from libs.contracts.letta.model_configs import CompactionSettings
 from libs.contracts.letta_message_mapping import assistant_parts
 from libs.contracts.run_options import RunOptions
 from libs.contracts.stream_chunks import OPENING_NUMBER

@@ -9,6 +9,7 @@ import pytest
 
 from libs.bus.ports import BusUnavailable
 from libs.contracts.agent import DeleteAgent
+from libs.contracts.blocks import CreateBlocks, DeleteBlock
 from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.conversation import StartRun, ToolCall
 from libs.contracts.conversation_lifecycle import (
@@ -19,8 +20,7 @@ from libs.contracts.conversation_lifecycle import (
     RecompileConversation,
     UpdateConversation,
 )
-from libs.contracts.letta.model_requests import LLMConfig
-from libs.contracts.memory import CreateBlocks, DeleteBlock
+from libs.contracts.letta.model_configs import LLMConfig
 from services.agent.domain.active_run import ModelReply
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.conversation_lifecycle import design_in

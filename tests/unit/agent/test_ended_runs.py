@@ -6,7 +6,8 @@ import pytest
 
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, Rejected
 from libs.contracts.conversation import Usage
-from libs.contracts.steps import AnnotateStep, DeleteRun
+from libs.contracts.run_deletion import DeleteRun
+from libs.contracts.step_annotations import AnnotateStep
 from services.agent.domain.active_run import ModelReply
 from services.agent.domain.conversation import Conversation
 from tests.contract.examples import AGENT

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.conversation import ToolCall
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.memory import CreateBlocks
 from services.agent.adapters.block_file_tools import COMMANDS
 from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import Agent

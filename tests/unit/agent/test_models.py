@@ -11,9 +11,9 @@ import pytest
 
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.conversation import Message, ToolCall
-from libs.contracts.letta.model_requests import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
 from libs.contracts.letta_message_mapping import text_of
-from libs.embeddings.embedded_model import embedded_models
+from libs.embeddings.bundled_model import bundled_models
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models import model_router
 from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer
@@ -423,7 +423,7 @@ class Published:
         self.unheard = parameters["unheard"]
         rows = json.loads(parameters["rows"])
         told = [(row["kind"], row["position"], row["handle"]) for row in rows]
-        assert [handle for _, _, handle in told[-2:]] == list(embedded_models())
+        assert [handle for _, _, handle in told[-2:]] == list(bundled_models())
         self.handles = told[:-2]  # those of the providers
         assert all(row["doc"]["handle"] == row["handle"] for row in rows)
         if self.meanwhile is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.models.prices import (
     LIST_PRICES,

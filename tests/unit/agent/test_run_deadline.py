@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from services.agent.domain.active_run import PAUSE_SECONDS_MAX, ActiveRun, ModelReply
 from services.agent.settings import RUN_SECONDS_MAX, Deadlines
 from tests.contract.examples import RUN_CONFIG

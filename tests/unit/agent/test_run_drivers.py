@@ -13,9 +13,9 @@ from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import fresh_ids
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent import DeleteAgent
+from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
-from libs.contracts.memory import CreateBlocks
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import (
     Commit,

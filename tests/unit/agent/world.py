@@ -30,7 +30,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.conversation import StartRun, main_conversation
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.tool_permissions import ToolPolicies
 from libs.embeddings.hash_embedder import OneEmbedder
 from libs.eventstore.event_decoding import event_of
@@ -75,8 +75,8 @@ from services.memory.handlers import Handlers as MemoryHandlers
 from services.memory.handlers.ports import HandlerPorts as MemoryPorts
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
+from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.folders import folder_ports
 from tests.unit.given import NOW
@@ -625,7 +625,7 @@ class World:
     async def start_memory(self) -> None:
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         repository = Repository(store, "memory", memory_projections.project)
-        attached = InMemoryAttachedAgents(self.database)
+        attached = InMemoryAgentAttachments(self.database)
         ports = MemoryPorts(
             clock=self.clock,
             attached=attached,

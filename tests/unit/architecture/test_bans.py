@@ -35,7 +35,7 @@ PURE = [
 ]
 ADAPTERS = [
     "services/agent/adapters/run_recovery_queries.py",
-    "services/memory/adapters/attached_agents.py",
+    "services/memory/adapters/agent_attachments.py",
     "services/api/adapters/resource_query_builder.py",
     "libs/bus/clock_and_ids.py",
     "libs/eventstore/postgres.py",

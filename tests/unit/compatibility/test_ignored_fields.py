@@ -40,7 +40,7 @@ ARCHIVES = ["services/api/resources/archives.py"]
 PASSAGES = ["services/api/resources/passages.py"]
 FOLDERS = ["services/memory/handlers/folders.py", "services/memory/domain"]
 READERS: dict[str, list[str]] = {
-    "FolderCreate": [*FOLDERS, "libs/contracts/files.py"],
+    "FolderCreate": [*FOLDERS, "libs/contracts/folders.py"],
     "FolderUpdate": [*FOLDERS, "libs/contracts/letta/folders.py"],
     "ArchiveCreateRequest": ARCHIVES,
     "ArchiveUpdateRequest": ARCHIVES,

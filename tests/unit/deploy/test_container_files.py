@@ -19,7 +19,7 @@ from deploy.embedded import nats_server, postgres_server
 from deploy.embedded.settings import SERVICES
 from deploy.nats_configuration import password_variable
 from libs.bus.service_settings import ServiceSettings
-from libs.contracts.permissions import users
+from libs.contracts.nats_permissions import users
 from libs.contracts.services import SERVICES as REGISTRY
 from services.api.settings import ApiSettings, UnsafeSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from libs.bus.service_settings import ServiceSettings
-from libs.contracts.environment_values import MissingSetting, WrongSetting
+from libs.contracts.environment_parsing import MissingSetting, WrongSetting
 
 SET = {"HEELER_DATABASE_URL": "postgresql://db", "HEELER_NATS_URL": "nats://bus"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from deploy.embedded.settings import LaunchError, read_settings
 from libs.bus.service_settings import ServiceSettings
-from libs.contracts.environment_values import MissingSetting, WrongSetting
+from libs.contracts.environment_parsing import MissingSetting, WrongSetting
 from libs.telemetry.settings import TelemetrySettings
 from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings

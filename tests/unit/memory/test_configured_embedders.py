@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.environment_values import WrongSetting
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.environment_parsing import WrongSetting
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.egress.failures import Forbidden, TooLate
 from libs.egress.guarded_http import Answer, OutgoingRequest
-from libs.egress.provider_base_urls import Endpoint
-from libs.embeddings.embedded_model import HANDLE, LETTA_FREE, embedded_models
+from libs.egress.provider_endpoints import Endpoint
+from libs.embeddings.bundled_model import HANDLE, LETTA_FREE, bundled_models
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable
 from services.memory.adapters.embedders import remote_embedder
 from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
@@ -46,10 +46,10 @@ async def model() -> AsyncIterator[ScriptedModel]:
 def test_one_resolver_knows_every_handle() -> None:
     """MEM-15: agents without a config, and those of old clients, have the embedded model."""
     made = embedders(OPENAI_API_KEY="k", OLLAMA_BASE_URL="http://localhost:11434/")
-    assert {made.for_config(one, ORG).model for one in (None, *embedded_models().values())} == {
+    assert {made.for_config(one, ORG).model for one in (None, *bundled_models().values())} == {
         HANDLE
     }
-    assert {*embedded_models()} == {HANDLE, LETTA_FREE}
+    assert {*bundled_models()} == {HANDLE, LETTA_FREE}
     small = made.for_config(SMALL, ORG)
     assert isinstance(small, RemoteEmbedder)
     assert (small.model, small.dimensions) == ("openai/text-embedding-3-small", 1_536)

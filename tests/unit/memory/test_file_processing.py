@@ -15,7 +15,8 @@ from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.ports import IncomingCommand
 from libs.contracts.agent_folders import AttachFolder, CloseFiles
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
-from libs.contracts.files import AddFile, CreateFolder, DeleteFile, DeleteFolder
+from libs.contracts.files import AddFile, DeleteFile
+from libs.contracts.folders import CreateFolder, DeleteFolder
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import Embedders, EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -40,8 +41,8 @@ from services.memory.handlers.reembedding import ReembeddingHandlers
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER, SHA256
 from tests.unit.agent.world import CountingIds, FakeClock
+from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.folders import InMemoryFolderQueries, not_processed
 
 LONG = "".join(f"Line {number} says what it says.\n" for number in range(4_000)).encode()
@@ -133,7 +134,7 @@ class World:
         ports.clock = self.clock
         ports.embedders = self.embedders
         ports.archives = InMemoryArchiveQueries(self.database)
-        ports.attached = InMemoryAttachedAgents(self.database)
+        ports.attached = InMemoryAgentAttachments(self.database)
         ports.locks = AggregateLocks()
         ports.folders = FolderPorts(queries, not_processed)
         handlers = {
@@ -152,7 +153,7 @@ class World:
                 parser=self.parser,
                 embedders=self.embedders,
                 locks=ports.locks,
-                attached=InMemoryAttachedAgents(self.database),
+                attached=InMemoryAgentAttachments(self.database),
                 clock=self.clock,
                 ids=CountingIds(),
                 committed=lambda: None,

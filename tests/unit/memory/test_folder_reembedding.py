@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.files import DeleteFile, DeleteFolder, UpdateFolder
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.files import DeleteFile
+from libs.contracts.folders import DeleteFolder, UpdateFolder
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import ReembedChunks
 from libs.embeddings.hash_embedder import MODEL
 from libs.embeddings.ports import Embedder, EmbeddingRefused
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.handlers import reembedding
-from services.memory.handlers.embedding_refusals import PROBE
+from services.memory.handlers.embedding_errors import PROBE
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER
 from tests.unit.folders import InMemoryFolderQueries

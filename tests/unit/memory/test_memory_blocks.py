@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.bus_messages import (
-    CONFLICT,
-    INVALID,
-    NOT_FOUND,
-    UNPROCESSABLE,
-)
-from libs.contracts.letta.blocks import BlockState, block_state
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     BlockChanged,
     BlockCreated,
     BlockDeleted,
@@ -23,6 +16,13 @@ from libs.contracts.memory import (
     ReplaceLines,
     ReplaceText,
 )
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+)
+from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.state_size import BLOCK_BYTES_MAX
 from libs.eventstore.read_model_rows import Deletion, RowWrites
 from services.memory.domain.block import LABEL_CHARS_MAX, Block

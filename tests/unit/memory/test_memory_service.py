@@ -8,8 +8,7 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.contracts.agent import AgentDeleted
-from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Context, Rejected
-from libs.contracts.memory import (
+from libs.contracts.blocks import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
@@ -17,6 +16,7 @@ from libs.contracts.memory import (
     RewriteBlock,
     UpdateBlock,
 )
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Context, Rejected
 from libs.embeddings.hash_embedder import OneEmbedder
 from libs.embeddings.ports import Embedders
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -28,8 +28,8 @@ from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
 from tests.unit.agent.world import CountingIds, FakeClock
+from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.attached import InMemoryAttachedAgents
 from tests.unit.block_history import InMemoryBlockHistory
 from tests.unit.folders import folder_ports
 from tests.unit.given import fact
@@ -54,7 +54,7 @@ class Memory:
         messages, self.message_embedding = message_ports(self.vectors, embedders, self.clock)
         ports = HandlerPorts(
             clock=self.clock,
-            attached=InMemoryAttachedAgents(self.database),
+            attached=InMemoryAgentAttachments(self.database),
             history=InMemoryBlockHistory(self.database),
             archives=self.archives,
             passages=InMemoryPassageSearch(self.database),
@@ -85,7 +85,7 @@ class Memory:
         return {row["id"]: row for row in self.schema.rows(table)}
 
     def policies(self) -> Policies:
-        attached = InMemoryAttachedAgents(self.database)
+        attached = InMemoryAgentAttachments(self.database)
         return Policies(self.bus, attached, self.archives, self.vectors, self.clock, CountingIds())
 
 

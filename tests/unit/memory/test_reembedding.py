@@ -17,7 +17,7 @@ from libs.contracts.archives import (
     SearchPassages,
 )
 from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Rejected
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
 from libs.embeddings.hash_embedder import MODEL, HashEmbedder
 from libs.embeddings.ports import Embedder, EmbeddingRefused, EmbeddingUnavailable, Vector

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.blocks import RewriteBlock
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Context, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.memory import RewriteBlock
 from libs.contracts.tool_permissions import NO_LIMIT, CompiledList, ToolPolicies
 from libs.contracts.tool_runs import RunTool
 from services.tools.engine.agent_states import CALLED, AgentStates

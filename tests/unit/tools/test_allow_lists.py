@@ -11,7 +11,7 @@ from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Context, Rejected
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.tool_permissions import (
     EVERYTHING,

@@ -11,7 +11,7 @@ import pytest
 
 from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
 from libs.contracts.base_tools.definition import tool_id
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, ToolRunResult

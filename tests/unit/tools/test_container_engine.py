@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from services.tools.adapters.container_engine import (
     Cleanup,
     ContainerEngine,

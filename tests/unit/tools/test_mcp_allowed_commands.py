@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from services.tools.adapters.mcp.allowed_commands import allowed_commands
 from services.tools.sandbox.server_confinement import Granted
 

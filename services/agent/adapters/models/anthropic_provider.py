@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, failure_of, reply_of
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire

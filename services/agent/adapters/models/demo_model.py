@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ToolCall, Usage
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta_message_mapping import text_of
 from libs.contracts.prompt_escaping import unescaped
 from services.agent.adapters.models import openai_request

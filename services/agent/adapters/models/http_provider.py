@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.model_errors import MISSHAPEN, failed, misunderstood
 from services.agent.adapters.models.ports import (
     Finished,

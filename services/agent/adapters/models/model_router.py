@@ -13,9 +13,9 @@ from pydantic_core import to_json
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
 from libs.contracts.letta.errors import handle_not_found
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
-from libs.embeddings.embedded_model import embedded_models
+from libs.embeddings.bundled_model import bundled_models
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.models.ports import (
@@ -148,7 +148,7 @@ class ModelRouter:
 
     async def embedding(self, handle: str) -> EmbeddingConfig | Rejected:
         """The config of an embedding model."""
-        if embedded := embedded_models().get(handle):
+        if embedded := bundled_models().get(handle):
             return embedded
         offer = await self.offer(handle, "embeddings")
         return offer if isinstance(offer, Rejected) else offer.embeddings[handle]
@@ -171,7 +171,7 @@ class ModelRouter:
     def unknown(self, handle: str, kind: str) -> Rejected:
         """The refusal of a handle that nobody offers, with those that somebody does."""
         known = sorted(one for offer in self.offers.values() for one in getattr(offer, kind))
-        known += embedded_models() if kind == "embeddings" else ()
+        known += bundled_models() if kind == "embeddings" else ()
         named = known[:HANDLES_NAMED_MAX]
         return Rejected(code=NOT_FOUND, reason=str(handle_not_found(handle, named)["detail"]))
 
@@ -240,7 +240,7 @@ class ModelRouter:
     def embeddings(self) -> list[tuple[str, EmbeddingConfig]]:
         """The embedding models by their handles: those of the providers, and the embedded one."""
         offered = [pair for offer in self.offers.values() for pair in offer.embeddings.items()]
-        return [*offered, *embedded_models().items()]
+        return [*offered, *bundled_models().items()]
 
     async def close(self) -> None:
         """Close what the providers and embedders have open."""

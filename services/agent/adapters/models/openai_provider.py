@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.letta.model_requests import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.aiohttp_transport import HttpWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
 from services.agent.adapters.models.model_errors import failure_of

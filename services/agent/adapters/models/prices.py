@@ -14,8 +14,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
-from libs.contracts.environment_values import wrong
-from libs.egress.provider_base_urls import OPENAI_BASE
+from libs.contracts.environment_parsing import wrong
+from libs.egress.provider_endpoints import OPENAI_BASE
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.settings import ANTHROPIC_BASE, ProviderSettings

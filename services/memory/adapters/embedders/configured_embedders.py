@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from urllib.parse import urlsplit
 
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import Forbidden
 from libs.egress.guarded_http import Bounds, GuardedHttp, KeptHttp
-from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint
-from libs.embeddings.embedded_model import DIMENSIONS, HANDLE, LETTA_FREE
+from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
+from libs.embeddings.bundled_model import DIMENSIONS, HANDLE, LETTA_FREE
 from libs.embeddings.ports import Embedder, EmbeddingRefused
 from services.memory.adapters.embedders.local_embedder import LocalEmbedder, OrganisationEmbedder
 from services.memory.adapters.embedders.minilm import MiniLm

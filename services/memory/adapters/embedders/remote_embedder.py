@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 from pydantic_core import from_json, to_json
 
-from libs.bus.fair_places import NoPlace, Places
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.egress.failures import EgressFailed, Forbidden
 from libs.egress.guarded_http import Answer, OutgoingRequest
-from libs.egress.provider_base_urls import KEY_FOR_KEYLESS, Endpoint
+from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.ports import (
     TEXTS_MAX,
     EmbeddingFailed,
@@ -50,7 +50,7 @@ class EmbeddingEndpoint:
     def __init__(self, endpoint: Endpoint, http: Http) -> None:
         self.endpoint = endpoint
         self.http = http
-        self.places = Places(
+        self.places = FairSemaphore(
             REQUESTS_MAX,
             of_organisation_max=ORGANISATION_REQUESTS_MAX,
             wait_seconds_max=CALL_SECONDS_MAX,

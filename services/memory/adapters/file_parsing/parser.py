@@ -11,10 +11,14 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import IO, Protocol
 
-from services.memory.adapters.file_parsing.program import CPU_SECONDS_MAX, OUT_OF_MEMORY, REFUSED
+from services.memory.adapters.file_parsing.subprocess_main import (
+    CPU_SECONDS_MAX,
+    OUT_OF_MEMORY,
+    REFUSED,
+)
 
 ROOT = Path(__file__).parents[4]
-PROGRAM = "services.memory.adapters.file_parsing.program"
+PROGRAM = "services.memory.adapters.file_parsing.subprocess_main"
 PARSE_SECONDS_MAX = 180.0
 READ_BYTES = 64 * 1024
 WORDS_BYTES_MAX = 4_000

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from libs.contracts.environment_values import WrongSetting
+from libs.contracts.environment_parsing import WrongSetting
 from services.tools.adapters.mcp.ports import McpServerConfig
 from services.tools.sandbox.server_confinement import Granted
 

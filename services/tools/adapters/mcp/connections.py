@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from libs.bus.fair_places import NoPlace, Places
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
@@ -90,7 +90,7 @@ class SdkConnections:
         self.commands = commands
         self.processes = ServerProcesses(sandbox)
         self.pool: SessionPool[Any] = SessionPool(self.connect)
-        self.places = Places(
+        self.places = FairSemaphore(
             REQUESTS_MAX,
             of_organisation_max=ORGANISATION_REQUESTS_MAX,
             of_agent_max=SERVER_REQUESTS_MAX,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from libs.contracts.environment_values import seconds
+from libs.contracts.environment_parsing import seconds
 
 CONNECT_SECONDS_MAX = 30.0
 LIST_SECONDS_MAX = 30.0

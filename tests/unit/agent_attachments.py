@@ -6,12 +6,12 @@ from collections import defaultdict
 from typing import Any
 
 from libs.eventstore.in_memory_database import InMemoryDatabase
-from services.memory.adapters.attached_agents import AttachedAgent, LostFiles, LostFolder
+from services.memory.adapters.agent_attachments import AttachedAgent, LostFiles, LostFolder
 from services.memory.domain.block import SameLabel
 
 
-class InMemoryAttachedAgents:
-    """Keeps the contract of `AttachedAgents`."""
+class InMemoryAgentAttachments:
+    """Keeps the contract of `AgentAttachments`."""
 
     def __init__(self, database: InMemoryDatabase) -> None:
         self.database = database

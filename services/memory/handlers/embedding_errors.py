@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import UNAVAILABLE, UNPROCESSABLE, Rejected
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.embeddings.ports import Embedder, Embedders, EmbeddingFailed, EmbeddingUnavailable
 
 PROBE = "Does this model answer?"

@@ -1,5 +1,4 @@
-"""The language of the agent service about steps and runs that are over: what clients say of them,
-and that they are not to be listed any more."""
+"""The language of the agent service about what clients say of steps: feedback and tags."""
 
 from __future__ import annotations
 
@@ -17,13 +16,6 @@ class AnnotateStep(RunCommand):
     changes: JsonObject
 
 
-class DeleteRun(RunCommand):
-    """Forget a run that has ended, with its steps; its messages stay in the history."""
-
-    topic: ClassVar[str] = "run.delete"
-    run_id: str
-
-
 class StepAnnotated(RunEvent):
     """A client has said something of a step."""
 
@@ -31,10 +23,3 @@ class StepAnnotated(RunEvent):
     additive: ClassVar[bool] = True
     step_id: str
     changes: JsonObject
-
-
-class RunDeleted(RunEvent):
-    """A run is not to be found any more, nor are its steps."""
-
-    topic: ClassVar[str] = "run.deleted"
-    additive: ClassVar[bool] = True

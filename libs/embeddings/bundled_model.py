@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.letta.model_requests import EmbeddingConfig
+from libs.contracts.letta.model_configs import EmbeddingConfig
 
 HANDLE = "heeler/all-MiniLM-L6-v2"
 # The free model of Letta's cloud, which old clients ask for by name: here it is the same one.
@@ -10,12 +10,12 @@ LETTA_FREE = "letta/letta-free"
 DIMENSIONS = 384
 
 
-def embedded_models() -> dict[str, EmbeddingConfig]:
+def bundled_models() -> dict[str, EmbeddingConfig]:
     """The configs of the embedded model, by the handles that mean it."""
-    return {handle: embedded_config(handle) for handle in (HANDLE, LETTA_FREE)}
+    return {handle: bundled_config(handle) for handle in (HANDLE, LETTA_FREE)}
 
 
-def embedded_config(handle: str) -> EmbeddingConfig:
+def bundled_config(handle: str) -> EmbeddingConfig:
     """Its config under one of its handles; its endpoint is this server."""
     return EmbeddingConfig(
         embedding_endpoint_type="hugging-face",

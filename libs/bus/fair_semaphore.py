@@ -38,7 +38,7 @@ class Waiting:
     turn: asyncio.Future[None] = field(repr=False)
 
 
-class Places:
+class FairSemaphore:
     """The places of one process. `users` and `thing` are how refusals call those who wait and what
     they wait for."""
 

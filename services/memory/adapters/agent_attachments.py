@@ -1,4 +1,5 @@
-"""Which agents a block is attached to: read from the view that the agent service publishes."""
+"""Which blocks and folders are attached to which agents: read from the view that the agent service
+publishes, beside the rows of folders."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class LostFiles:
     file_ids: list[str]
 
 
-class AttachedAgents(Protocol):
+class AgentAttachments(Protocol):
     """Which blocks and folders are attached to whom."""
 
     async def blocks_without_holder(self, org: str, block_ids: list[str]) -> list[str]:
@@ -95,7 +96,7 @@ class AttachedAgents(Protocol):
         ...
 
 
-class PostgresAttachedAgents:
+class PostgresAgentAttachments:
     """Reads the published view."""
 
     def __init__(self, database: Database) -> None:

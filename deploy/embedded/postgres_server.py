@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import psutil
 
 from deploy.embedded.postgres_account import Account, own
+from deploy.embedded.postgres_session import PostgresSession
 from deploy.embedded.service_environment import of_server
 from deploy.embedded.settings import LaunchError
 from deploy.embedded.subprocesses import Command, open_log, tail
@@ -114,16 +115,9 @@ class Postgres:
             return False
         return row is not None and Path(row[0]).resolve() == self.data.resolve()
 
-    def answers(self) -> bool:
-        """Whether a server answers at all, if only that it is not ready: one that recovers after a
-        crash takes its time."""
-        import psycopg
-
-        try:
-            self._connect("postgres").close()
-        except psycopg.OperationalError as error:
-            return "FATAL" in str(error)
-        return True
+    def session(self) -> PostgresSession:
+        """Somebody to ask whether it answers, again and again."""
+        return PostgresSession(lambda: self._connect("postgres"))
 
     def create_database(self, name: str) -> str:
         """Create the database unless it exists; the superuser's url of it."""

@@ -63,6 +63,7 @@ class Supervisor:
             password=self._secrets.postgres_password,
             buffers_mb=buffers_mb(memory_bytes(), little=settings.processes == "one"),
         )
+        self._session = self._postgres.session()
         self._nats = Nats(
             folder=home / "nats",
             log=settings.log("nats"),
@@ -122,7 +123,8 @@ class Supervisor:
         await asyncio.gather(
             store.wait_ready(self._postgres.ready), bus.wait_ready(self._nats.ready)
         )
-        for part, answers in ((store, self._postgres.answers), (bus, self._nats.ready)):
+        looks = ((store, self._session.answers), (bus, self._nats.ready))
+        for part, answers in looks:
             self._watching.append(asyncio.create_task(part.watch(answers), name="watch"))
 
     async def _start_services(self) -> None:

@@ -20,7 +20,8 @@ from libs.eventstore.ports import Commit, EventStore, Move, StaleLease, StoredEv
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0
+# Its service tells it what is new (`libs/bus/service_host.py`), so it seldom looks by itself.
+POLL_SECONDS = 10.0
 
 React = Callable[[Event, Context], Awaitable[None]]
 

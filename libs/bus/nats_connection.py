@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 from typing import Any
@@ -15,12 +16,13 @@ from nats.errors import Error as NatsError
 
 from libs.bus.jetstream import commands_consumer, make_stream
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
-from libs.contracts.stream_definitions import COMMANDS_STREAM, streams
+from libs.contracts.stream_definitions import COMMANDS_STREAM, STREAM_NAMES, streams
 
 log = logging.getLogger(__name__)
 
 DECLARE_EVERY_SECONDS = 5.0
 DECLARE_RETRY_SECONDS = 0.2
+ANSWER_SECONDS_MAX = 2
 HEADER_BYTES_MAX = 64 * 1024  # of ours; NATS counts them with the payload, its client does not
 
 
@@ -102,21 +104,37 @@ class NatsConnection:
         log.warning("nats disconnected")
 
     async def keep_declared(self) -> None:
-        """Declare again after every reconnect, and from time to time."""
+        """Declare again after every reconnect, and where a look from time to time finds something
+        missing."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DECLARE_EVERY_SECONDS):
                     await self.undeclared.wait()
+            streams_too = self.undeclared.is_set() or await self.streams_missing()
             self.undeclared.clear()
-            await self.declare_at_last()
+            await self.declare_at_last(streams_too=streams_too)
 
-    async def declare_at_last(self) -> None:
+    async def streams_missing(self) -> bool:
+        """Whether a declared stream is not there, or nobody says that it is. One question for all
+        of them: to ask for each of them to be made was most of what NATS did when nothing went
+        on."""
+        try:
+            answer = await self.client.request(STREAM_NAMES, timeout=ANSWER_SECONDS_MAX)
+        except (NatsError, TimeoutError, OSError):
+            return True
+        present = json.loads(answer.data).get("streams") or ()
+        return any(spec.name not in present for spec in streams())
+
+    async def declare_at_last(self, *, streams_too: bool = True) -> None:
         """Declare everything, however often NATS is too busy for it, or away again."""
         while True:
             try:
-                await self.declare()
+                if streams_too:
+                    await self.declare_streams()
+                await self.declare_consumers()
             except (NatsError, TimeoutError, OSError) as problem:
                 log.warning("cannot declare streams: %s", problem)
+                streams_too = True
                 self.revive()
                 await asyncio.sleep(DECLARE_RETRY_SECONDS)
             else:
@@ -135,12 +153,16 @@ class NatsConnection:
             log.critical("nats closed the connection for good: %s", self.client.last_error)
             signal.raise_signal(signal.SIGTERM)
 
-    async def declare(self) -> None:
-        """Make sure that every stream exists, and a consumer for each service served here. One that
-        is there stays as the migration left it: a service has no right to change a stream."""
-        jetstream = self.client.jetstream(timeout=2)
+    async def declare_streams(self) -> None:
+        """Make sure that every stream exists. One that is there stays as the migration left it: a
+        service has no right to change a stream."""
+        jetstream = self.client.jetstream(timeout=ANSWER_SECONDS_MAX)
         for spec in streams():
             await make_stream(jetstream, spec)
+
+    async def declare_consumers(self) -> None:
+        """Make sure that there is a consumer for each service served here."""
+        jetstream = self.client.jetstream(timeout=ANSWER_SECONDS_MAX)
         for service in self.served:
             await jetstream.add_consumer(COMMANDS_STREAM, commands_consumer(service))
 

@@ -12,7 +12,8 @@ from libs.telemetry import metrics
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0
+# Its service tells it what is new (`libs/bus/service_host.py`), so it seldom looks by itself.
+POLL_SECONDS = 10.0
 
 
 class Relay:

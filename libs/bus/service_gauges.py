@@ -1,4 +1,4 @@
-"""What cannot be counted as it happens, and is looked at every few seconds instead."""
+"""What cannot be counted as it happens, and is looked at when somebody asks for it instead."""
 
 from __future__ import annotations
 

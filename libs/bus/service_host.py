@@ -37,7 +37,10 @@ from libs.telemetry import metrics
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 2.0
+# How often it is looked for events of which nobody has told: those of other processes.
+LOG_LOOK_SECONDS = 1.0
 RELAY_LINGER_SECONDS = 0.1
+REST_SHARE_MIN = 0.1
 FORGET_EVERY_SECONDS = 600.0
 ATTEMPTS_KEPT_SECONDS = 86_400.0
 
@@ -63,13 +66,15 @@ class Service:
         self.looks: list[Callable[[], Awaitable[None]]] = []
         self.lease_watchers: list[Callable[[set[str]], None]] = []
         self.loops: list[asyncio.Task[None]] = []
+        self.began = clock.monotonic()
         repository.watchers.append(count_event)
         metrics.SERVICE_INFO.labels(name, HEELER_VERSION).set(1)
 
     async def handle(self, handlers: Mapping[type[Command], Handler]) -> None:
         """Answer these commands, and those about the service: its dead letters, its health."""
         own: dict[type[Command], Handler] = {**self.dead_letters.table()}
-        question = COMMANDS.get(f"{self.name}.{CHECK}")
+        about_health = f"{self.name}.{CHECK}"
+        question = COMMANDS.get(about_health)
         if question is not None:
             own[question] = self.check_health
         shell = CommandDispatcher(self.repository, {**handlers, **own})
@@ -78,7 +83,8 @@ class Service:
 
         async def answer(incoming: IncomingCommand) -> Accepted | Rejected:
             reply = await queue.answer(incoming)
-            self.relay.notification.notify()
+            if incoming.name != about_health:
+                self.relay.notification.notify()
             return reply
 
         await self.bus.serve(self.name, observed(answer, self.clock))
@@ -98,6 +104,7 @@ class Service:
     def start(self) -> None:
         """Begin the loops; the bus must be started."""
         turns: dict[str, Callable[[], Awaitable[None]]] = {
+            "logs": self.look_at_logs,
             "relay": self.relay_turn,
             "leases": self.renew,
             "inbox": self.forget_replies,
@@ -123,6 +130,17 @@ class Service:
         """The jobs that one process of this service does."""
         return [self.relay.leadership, *(each.leadership for each in self.consumers)]
 
+    async def look_at_logs(self) -> None:
+        """Wake the relay and the consumers that have something to do, by one statement for all of
+        them; and those that lead nothing, to see whether they can."""
+        await self.rest(LOG_LOOK_SECONDS)
+        waiting = await self.store.waiting([each.upstream for each in self.consumers])
+        if waiting.relay or self.relay.leadership.epoch is None:
+            self.relay.notification.notify()
+        for consumer in self.consumers:
+            if consumer.upstream in waiting.upstreams or consumer.leadership.epoch is None:
+                consumer.notification.notify()
+
     async def relay_turn(self) -> None:
         """Nobody waits for the event stream: let a few commits gather, then publish them."""
         await self.clock.sleep(RELAY_LINGER_SECONDS)
@@ -137,7 +155,7 @@ class Service:
 
     async def renew(self) -> None:
         """Prolong all leases of this process in one statement, and tell who lost theirs."""
-        await self.clock.sleep(LEASE_RENEWAL_SECONDS)
+        await self.rest(LEASE_RENEWAL_SECONDS)
         held = await self.store.renew_leases()
         for leadership in self.leaderships:
             leadership.keep(held)
@@ -149,9 +167,15 @@ class Service:
 
         async def turn() -> None:
             await sweep()
-            await self.clock.sleep(SWEEP_SECONDS)
+            await self.rest(SWEEP_SECONDS)
 
         return turn
+
+    async def rest(self, seconds: float) -> None:
+        """Rest for so long, or somewhat shorter: all loops that rest as long wake together, so that
+        a process wakes once for them, and what they ask goes in one statement."""
+        left = seconds - (self.clock.monotonic() - self.began) % seconds
+        await self.clock.sleep(left if left > REST_SHARE_MIN * seconds else left + seconds)
 
 
 def count_event(event: Event) -> None:

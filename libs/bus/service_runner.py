@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import uvloop
 
-from libs.bus.background_loops import forever
 from libs.bus.clock_and_ids import RandomIds, SystemClock
 from libs.bus.json_logs import configure_logs
 from libs.bus.metrics_collection import Reporter
@@ -83,8 +82,7 @@ async def started(
         await bus.start()
         gauges = ServiceGauges(runtime.service, store)
         await register(name, bus.client)
-        reporter = Reporter(bus.client, gauges.look, clock)
-        reporting = asyncio.create_task(forever(f"{name} metrics", reporter.turn, clock))
+        await Reporter(bus.client, name, gauges.look).listen()
         runtime.service.start()
         try:
             for begin in runtime.begin:
@@ -95,7 +93,6 @@ async def started(
             await bus.stop_serving()
             if drain:
                 await drain()
-            reporting.cancel()
             await runtime.service.stop()
             await bus.stop()
     finally:

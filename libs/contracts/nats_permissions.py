@@ -12,6 +12,7 @@ from libs.contracts.services import SERVICES, Service, names, receivers
 from libs.contracts.stream_definitions import (
     COMMANDS_STREAM,
     DELIVERIES_OF_COMMANDS,
+    STREAM_NAMES,
     TOKENS_STREAM,
     streams,
 )
@@ -20,6 +21,7 @@ ADMIN = "heeler"  # may do everything with the streams; the migration sets them 
 WATCH = "watch"  # for people: hears commands, events and deltas, and changes nothing
 SYSTEM = "system"  # of NATS' system account: the state of the server itself, and no message
 
+METRICS_ASKED = "heeler.metrics.asked"
 METRICS_REPORTS = "heeler.metrics"
 
 
@@ -69,6 +71,7 @@ def worker(service: Service) -> Permissions:
         publish=(
             *commands_of(service),
             *(f"$JS.API.STREAM.CREATE.{spec.name}" for spec in streams()),
+            STREAM_NAMES,
             *((f"$JS.API.STREAM.INFO.{TOKENS_STREAM}",) if service.lists_deltas else ()),
             METRICS_REPORTS,
             f"{inbox_prefix(name)}.>",
@@ -85,6 +88,7 @@ def worker(service: Service) -> Permissions:
             *(f"{told}.delta.>" for told in service.hears),
             *(deltas_about(aggregate) for aggregate in service.hears_only),
             f"{name}.metrics",
+            METRICS_ASKED,
             *("$SRV.*", f"$SRV.*.{name}", f"$SRV.*.{name}.*"),
         ),
         answers=True,
@@ -108,10 +112,11 @@ def deltas_about(aggregate: str) -> str:
 
 
 def of_clients() -> Permissions:
-    """Who serves clients shows what runs publish, and looks who is there."""
+    """Who serves clients shows what runs publish and what is counted, and looks who is there."""
     return Permissions(
         publish=(
             *(f"$SRV.PING.{name}" for name in names()),
+            METRICS_ASKED,
             f"$JS.API.CONSUMER.CREATE.{TOKENS_STREAM}",
             *(f"$JS.API.CONSUMER.{verb}.{TOKENS_STREAM}.>" for verb in ("CREATE", "INFO")),
             f"$JS.FC.{TOKENS_STREAM}.>",

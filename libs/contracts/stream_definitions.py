@@ -9,6 +9,8 @@ from libs.contracts.services import events_stream, names
 
 MESSAGE_BYTES_MAX = 8 << 20  # what NATS is set up to take, headers included
 
+STREAM_NAMES = "$JS.API.STREAM.NAMES"  # which streams there are: at most 1024 in one answer
+
 COMMANDS_STREAM = "COMMANDS"
 COMMAND_AGE_SECONDS_MAX = 3_600
 # Longer than a sender waits: by itself JetStream gives no command to a second process. A sender

@@ -236,10 +236,11 @@ def listed(text: str) -> list[str] | None:
 
 
 # The rows of the published view, and what changes whenever one of them does.
-POLICIES = "select org, kind, scope_id, tools, capabilities from tools.tool_permission_view"
+POLICIES_SOURCE = "tools.tool_permission_view"
+POLICIES = f"select org, kind, scope_id, tools, capabilities from {POLICIES_SOURCE}"
 POLICIES_FINGERPRINT = (
     "select count(*) || ' ' || coalesce(bit_xor(hashtextextended(id || ' ' || revision, 0)), 0)"
-    " from tools.tool_permission_view"
+    f" from {POLICIES_SOURCE}"
 )
 
 PolicyRow = tuple[str, str, str, list[str] | None, list[str] | None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from libs.eventstore.connection_pool import Database
 
 EVENTS_COUNTED_MAX = 100_000
@@ -15,11 +17,44 @@ select coalesce((select max(position) from {{schema}}.log), 0) - r.published + (
         limit {EVENTS_COUNTED_MAX}) waiting)
 from {{schema}}.relay r"""
 
-CONSUMER_LAG = """
-select coalesce((select position from {upstream}.event_log order by position desc limit 1), 0)
-    - coalesce((select position from {schema}.positions where upstream = %s), 0)"""
+CONSUMER_POSITION = """
+coalesce((select position from {schema}.positions where upstream = '{upstream}'), 0)"""
+
+CONSUMER_LAG = f"""
+select coalesce((select position from {{upstream}}.event_log order by position desc limit 1), 0)
+    - {CONSUMER_POSITION}"""
+
+RELAY_WAITS = """
+select exists (select from {schema}.events e where (e.xid, e.position) > (r.xid, r.event_position))
+    or r.published < r.position"""
+
+CONSUMER_WAITS = f", ({CONSUMER_LAG}) > 0"
+
+# The row of the relay is written, as it is: whoever cannot write is not well.
+RELAY_PROGRESS = f"""
+with written as (update {{schema}}.relay set published = published returning published)
+select 'relay', (select w.published from written w), ({RELAY_LAG})"""
+
+CONSUMER_PROGRESS = f"""
+union all select 'consumer of {{upstream}}', {CONSUMER_POSITION}, ({CONSUMER_LAG})"""
 
 DEAD_LETTERS = "select count(*) from {schema}.dead_letters where status <> 'replayed'"
+
+
+@cache
+def progress_query(schema: str, upstreams: tuple[str, ...]) -> str:
+    """How far a service is with the logs that it works through: rows of the name, the position, and
+    how many events wait."""
+    consumers = (CONSUMER_PROGRESS.format(schema=schema, upstream=each) for each in upstreams)
+    return "".join((RELAY_PROGRESS.format(schema=schema), *consumers))
+
+
+@cache
+def waiting_query(schema: str, upstreams: tuple[str, ...]) -> str:
+    """Whether the relay has something to do, then the consumer of each upstream: one row."""
+    consumers = (CONSUMER_WAITS.format(schema=schema, upstream=each) for each in upstreams)
+    relay = RELAY_WAITS.format(schema=schema)
+    return f"{relay}{''.join(consumers)} from {schema}.relay r"
 
 
 async def dead_letters(database: Database, schema: str) -> int:
@@ -36,6 +71,5 @@ async def relay_lag(database: Database, schema: str) -> int:
 
 async def consumer_lag(database: Database, schema: str, upstream: str) -> int:
     """Events of another service's log that this one has not handled yet."""
-    sql = CONSUMER_LAG.format(schema=schema, upstream=upstream)
-    row = await database.fetch_one(sql, [upstream])
+    row = await database.fetch_one(CONSUMER_LAG.format(schema=schema, upstream=upstream))
     return max(int(row[0]), 0) if row else 0

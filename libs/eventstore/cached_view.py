@@ -23,15 +23,19 @@ class ViewReader(Protocol):
 
 
 class PostgresView:
-    """Keeps the contract of `ViewReader` with two queries, each of one column or more."""
+    """Keeps the contract of `ViewReader` with two queries, each of one column or more; while the
+    `source` has no row, there is nothing that could have changed."""
 
-    def __init__(self, database: Database, *, rows: str, fingerprint: str) -> None:
+    def __init__(self, database: Database, *, source: str, rows: str, fingerprint: str) -> None:
         self.database = database
+        self.source = source
         self.rows_query = rows
         self.fingerprint_query = fingerprint
 
     async def fingerprint(self) -> str:
         """What is different whenever one of its rows is."""
+        if not await self.database.any_row(self.source):
+            return "no rows"
         row = await self.database.fetch_one(self.fingerprint_query)
         return str(row[0]) if row else ""
 

@@ -17,6 +17,7 @@ from pydantic_core import from_json
 
 from libs.contracts.services import POOL_CONNECTIONS_MAX
 from libs.eventstore.ports import StoreRefused, StoreUnavailable
+from libs.eventstore.query_batching import Batched
 from libs.eventstore.watched_connection import WatchedConnection
 from libs.telemetry.tracing import statement
 
@@ -133,6 +134,7 @@ class Database:
         self.pool = pool
         self.room = asyncio.Semaphore(pool.max_size)
         self.checking = asyncio.Lock()
+        self.sources = Batched(self.have_rows, called=lambda source: f"any row of {source}")
 
     def connection(self) -> Borrowed:
         """A connection for as long as a query takes; never across a model or tool call."""
@@ -183,6 +185,23 @@ class Database:
                 cursor = await connection.execute(query, parameters)
                 row: tuple[Any, ...] | None = await cursor.fetchone()
                 return row
+
+    async def any_row(self, *sources: str) -> bool:
+        """Whether one of these has a row: tables, each with the condition that there may be. What
+        several sweeps look for at the same time is one statement; most of the time there is
+        nothing, and nothing more to ask."""
+        found = await asyncio.gather(*map(self.sources.answer, sources))
+        return any(found)
+
+    async def have_rows(self, sources: list[str]) -> list[bool]:
+        """Which of these have a row. In order, so that few statements are prepared."""
+        asked = sorted(set(sources))
+        row = await self.fetch_one(
+            "select " + ", ".join(f"exists (select from {source})" for source in asked)
+        )
+        assert row is not None
+        found = dict(zip(asked, row, strict=True))
+        return [found[source] for source in sources]
 
     async def fetch_text(self, query: str, parameters: Any = None) -> bytes | None:
         """The first value of the first row, a text, in UTF-8; None for no row, and for null. Who

@@ -23,6 +23,7 @@ from libs.eventstore.ports import (
     StoredEvent,
     UpstreamPage,
     VersionConflict,
+    Waiting,
     instance_of,
     is_cut,
 )
@@ -198,6 +199,12 @@ class InMemoryEventStore:
         found = page_of((event for event in log[after:] if event.topic in topics), limit)
         seen = found[-1].position if is_cut(found, limit) else max(len(log), after)
         return UpstreamPage(found, seen)
+
+    async def waiting(self, upstreams: list[str]) -> Waiting:
+        """In which logs something is new."""
+        progress = await self.progress(upstreams)
+        new = (each for each in upstreams if progress[f"consumer of {each}"].waiting)
+        return Waiting(progress["relay"].waiting > 0, frozenset(new))
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
         """How far this service is with the logs that it works through."""

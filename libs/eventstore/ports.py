@@ -108,6 +108,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Whether the relay has something to do, and which upstreams have events not handled yet."""
+
+    relay: bool
+    upstreams: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class InboxEntry:
     """The message that this commit answers, and the reply, for whoever asks again."""
 
@@ -281,6 +289,11 @@ class EventStore(Protocol):
     async def read_log(self, after: int, limit: int = LOG_PAGE_EVENTS_MAX) -> list[StoredEvent]:
         """The service's own log behind a position, in order, without holes: a page of at most
         `limit` events, and of about `LOG_PAGE_BYTES_MAX`."""
+        ...
+
+    async def waiting(self, upstreams: list[str]) -> Waiting:
+        """In which logs something is new: whether the relay has events to number or to publish, and
+        which of these services have events that this one has not handled. It writes nothing."""
         ...
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:

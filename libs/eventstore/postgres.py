@@ -10,7 +10,7 @@ import psycopg
 from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from libs.eventstore import failpoints
-from libs.eventstore.backlog_counts import consumer_lag, relay_lag
+from libs.eventstore.backlog_counts import progress_query, waiting_query
 from libs.eventstore.commit_statement import commit_statement, lease_parameters, take_leases
 from libs.eventstore.connection_pool import Database, refused
 from libs.eventstore.failed_messages.postgres import PostgresDeadLetterStore
@@ -29,6 +29,7 @@ from libs.eventstore.ports import (
     StoredEvent,
     UpstreamPage,
     VersionConflict,
+    Waiting,
     instance_of,
     is_cut,
 )
@@ -322,19 +323,19 @@ class PostgresEventStore:
         seen = events[-1].position if is_cut(events, limit) else max(head, after)
         return UpstreamPage([event for event in events if event.position <= seen], seen)
 
+    async def waiting(self, upstreams: list[str]) -> Waiting:
+        """In which logs something is new."""
+        row = await self.database.fetch_one(waiting_query(self.schema, tuple(upstreams)))
+        assert row is not None, "the relay has a row from the first migration on"
+        relay, *consumers = row
+        new = (each for each, behind in zip(upstreams, consumers, strict=True) if behind)
+        return Waiting(bool(relay), frozenset(new))
+
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
         """How far this service is with the logs that it works through; the row of the relay is
         written, as it is."""
-        rows = await self.database.fetch(
-            self.sql("update {schema}.relay set published = published returning published")
-        )
-        waiting = await relay_lag(self.database, self.schema)
-        found = {"relay": Progress(int(rows[0][0]), waiting)}
-        for upstream in upstreams:
-            behind = await consumer_lag(self.database, self.schema, upstream)
-            stands_at = await self.position(upstream)
-            found[f"consumer of {upstream}"] = Progress(stands_at, behind)
-        return found
+        rows = await self.database.fetch(progress_query(self.schema, tuple(upstreams)))
+        return {name: Progress(int(done), max(int(waiting), 0)) for name, done, waiting in rows}
 
     async def published(self) -> int:
         """How far the relay has published."""

@@ -18,6 +18,7 @@ from libs.contracts.conversation import RunCancelled
 from libs.contracts.tool_permissions import (
     POLICIES,
     POLICIES_FINGERPRINT,
+    POLICIES_SOURCE,
     CompiledList,
     ToolPermissionsChanged,
     ToolPolicies,
@@ -92,7 +93,12 @@ async def wire(
     queries = PostgresQueries(runtime.database)
     configured: list[Provider] = [ObservedProvider(one, clock) for one in providers(settings)]
     catalogue = ModelRouter(configured, runtime.database, clock, embedders(settings))
-    view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
+    view = PostgresView(
+        runtime.database,
+        source=POLICIES_SOURCE,
+        rows=POLICIES,
+        fingerprint=POLICIES_FINGERPRINT,
+    )
     policies = CachedView(view, partial(policies_of, allowed))
 
     def known() -> ToolPolicies | None:

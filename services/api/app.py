@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
@@ -54,6 +54,7 @@ from services.api.http.request_telemetry import TracedLitestar
 from services.api.settings import ApiSettings
 
 GRACEFUL_SECONDS_MAX = 5
+TICK_SECONDS = 1.0
 
 
 def route_handlers(*packages: ModuleType) -> list[HTTPRouteHandler]:
@@ -133,7 +134,24 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
 
 
 class Server(uvicorn.Server):
-    """Leaves the signals to the process, which may have more to do than serve HTTP."""
+    """Leaves the signals to the process, which may have more to do than serve HTTP, and wakes once
+    a second, where uvicorn looks ten times whether it is to end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ending = asyncio.Event()
+
+    def end(self) -> None:
+        """Take no more connections, and end when those that there are have been served."""
+        self.ending.set()
+
+    async def main_loop(self) -> None:
+        """Serve until the end, with the date in the answers as it is."""
+        while not self.ending.is_set():
+            await self.on_tick(0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self.ending.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -197,7 +215,7 @@ async def wire(
     async def drain() -> None:
         """Tell open streams to end, for uvicorn waits for them; then stop looking after others."""
         app.state.stopping.set()
-        server.should_exit = True
+        server.end()
         await asyncio.gather(*serving)
         await app.state.mcp_endpoint.close()
         for loop in loops:

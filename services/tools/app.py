@@ -14,6 +14,7 @@ from libs.contracts.mcp_servers import McpServerChanged, McpServerDeleted
 from libs.contracts.tool_permissions import (
     POLICIES,
     POLICIES_FINGERPRINT,
+    POLICIES_SOURCE,
     CompiledList,
     ToolPermissionsChanged,
     policies_of,
@@ -114,7 +115,12 @@ async def wire(
     variables = Variables(sealer, PostgresSandboxSettings(runtime.database))
     queries = PostgresToolRunQueries(runtime.database)
     permissions = PostgresToolPermissionQueries(runtime.database)
-    view = PostgresView(runtime.database, rows=POLICIES, fingerprint=POLICIES_FINGERPRINT)
+    view = PostgresView(
+        runtime.database,
+        source=POLICIES_SOURCE,
+        rows=POLICIES,
+        fingerprint=POLICIES_FINGERPRINT,
+    )
     policies = CachedView(view, partial(policies_of, allowed))
     states = PostgresAgentStates(runtime.database)
     agents = AgentStates(states, bus, lambda: policies.value)

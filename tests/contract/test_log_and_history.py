@@ -18,10 +18,12 @@ from libs.eventstore.ports import (
     SNAPSHOT_KEPT_EVENTS,
     Commit,
     Fence,
+    Move,
     Snapshot,
     StaleLease,
     StoredEvent,
     VersionConflict,
+    Waiting,
 )
 from libs.eventstore.unit_of_work import Repository
 from tests.contract.ledger import (
@@ -87,6 +89,24 @@ async def test_the_published_mark_only_moves_forward(world: World) -> None:
     await store.mark_published(7)
     await store.mark_published(3)
     assert await store.published() == 7
+
+
+async def test_one_question_tells_whether_there_is_anything_to_publish_or_to_handle(
+    world: World,
+) -> None:
+    store, follower = world.store(), world.follower()
+    assert await store.waiting([]) == Waiting(relay=False, upstreams=frozenset())
+    await store.commit(Commit([opened("a", 1), opened("b", 1)]))
+    assert await store.waiting([]) == Waiting(relay=True, upstreams=frozenset())
+    assert (await follower.waiting([world.ledger])).upstreams == frozenset(), "it has no place yet"
+    await store.number_log()
+    assert (await store.waiting([])).relay, "it is numbered and not published"
+    assert await follower.waiting([world.ledger]) == Waiting(False, frozenset({world.ledger}))
+    await store.mark_published(2)
+    assert not (await store.waiting([])).relay
+    await follower.position(world.ledger)
+    await follower.commit(Commit(move=Move(world.ledger, 0, 2)))
+    assert await follower.waiting([world.ledger]) == Waiting(False, frozenset())
 
 
 async def test_a_follower_reads_the_topics_it_wants_and_how_far_it_has_seen(world: World) -> None:

@@ -11,6 +11,7 @@ from itertools import count
 import pytest
 
 from libs.bus import event_consumer as consumers
+from libs.bus import nats_connection
 from libs.bus import relay as relays
 from libs.bus.background_loops import forever
 from libs.bus.clock_and_ids import SystemClock
@@ -19,6 +20,7 @@ from libs.bus.ports import Bus, BusUnavailable
 from libs.bus.relay import Relay
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.services import events_stream
+from libs.contracts.stream_definitions import COMMANDS_STREAM, TOKENS_STREAM
 from tests.chosen import new_nats
 from tests.contract.ledger import Deposit, context
 from tests.contract.test_relay_and_consumer import Follower
@@ -155,6 +157,33 @@ async def test_a_client_that_has_stopped_trying_to_reconnect_is_made_to_go_on(
         own_nats.start()
         await wait_for("it is connected again", lambda: bus.connected, BACK_SECONDS_MAX)
         assert not broken
+
+
+async def test_a_stream_that_somebody_deletes_is_made_again(
+    own_nats: NatsServer, ledger_has_streams: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nats_connection, "DECLARE_EVERY_SECONDS", 0.1)
+    ledger = Ledger()
+    async with nats_wires(own_nats.url) as wires:
+        await wires.process(ledger.serve)
+        jetstream = wires.observer.jetstream()
+        gone = [COMMANDS_STREAM, TOKENS_STREAM, events_stream("ledger")]
+
+        async def present() -> bool:
+            streams = {one.config.name for one in await jetstream.streams_info()}
+            return {*gone} <= streams
+
+        for stream in gone:
+            await jetstream.delete_stream(stream)
+            await wait_for(f"{stream} is there again", present)
+
+        async def consumed() -> bool:
+            consumers = await jetstream.consumers_info(COMMANDS_STREAM)
+            return "ledger" in {one.name for one in consumers}
+
+        await wait_for("its consumer is there again", consumed)
+        await jetstream.delete_consumer(COMMANDS_STREAM, "ledger")
+        await wait_for("the consumer is made again", consumed)
 
 
 async def test_a_client_that_is_closed_for_good_ends_the_process(

@@ -14,6 +14,7 @@ import pytest
 from psycopg.errors import InsufficientPrivilege
 
 from libs.eventstore.commit_statement import commit_statement
+from libs.eventstore.connection_pool import Database
 from libs.eventstore.history_query import HISTORIES
 from libs.eventstore.migrations import STORE_FILES
 from libs.eventstore.ports import Commit, DuplicateMessage, Fence, InboxEntry, StoreUnavailable
@@ -39,6 +40,28 @@ insert into {schema}.events
 select 'a' || n % 1000, n, 'account.opened', 1, 'org-1', 'a', '{{"owner": "Ada"}}', '{{}}', now()
 from generate_series(1, {count}) n
 """
+
+
+async def test_who_looks_for_rows_at_the_same_time_shares_a_statement(
+    postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = postgres.store()
+    await store.commit(Commit([opened("a")]))
+    asked: list[str] = []
+    fetch_one = Database.fetch_one
+
+    async def counted(self: Database, query: str, parameters: object = None) -> object:
+        asked.append(query)
+        return await fetch_one(self, query, parameters)
+
+    monkeypatch.setattr(Database, "fetch_one", counted)
+    events = f"{postgres.ledger}.events"
+    found = await asyncio.gather(
+        store.database.any_row(events),
+        store.database.any_row(f"{events} where aggregate_id = 'b'"),
+        store.database.any_row(f"{events} where aggregate_id = 'b'", events),
+    )
+    assert (found, len(asked)) == ([True, False, True], 1)
 
 
 @pytest.mark.parametrize(

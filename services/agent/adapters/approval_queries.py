@@ -43,6 +43,8 @@ class PostgresApprovalQueries:
 
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
         """Those that have waited longest."""
+        if not await self.database.any_row("agent.approvals"):
+            return []
         rows = await self.database.fetch(
             "select conversation_id, org, requested_at from agent.approvals"
             " order by requested_at limit %s",

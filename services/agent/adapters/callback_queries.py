@@ -46,6 +46,8 @@ class PostgresCallbackQueries:
 
     async def due_callbacks(self) -> list[DueCallback]:
         """Those whose time has come, by turns."""
+        if not await self.database.any_row("agent.callbacks"):
+            return []
         rows = await self.database.fetch(
             "with due as (select c.*, r.doc, r.usage"
             " from agent.callbacks c cross join lateral"

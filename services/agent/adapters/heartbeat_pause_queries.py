@@ -44,6 +44,8 @@ class PostgresPauseQueries:
 
     async def paused_conversations(self) -> list[PausedConversation]:
         """Those whose pause ends first."""
+        if not await self.database.any_row("agent.heartbeat_pauses"):
+            return []
         rows = await self.database.fetch(
             "select conversation_id, org, agent_id, minutes, until from agent.heartbeat_pauses"
             " order by until limit %s",

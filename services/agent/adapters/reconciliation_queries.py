@@ -134,6 +134,8 @@ class PostgresAgentQueries:
 
     async def unfinished_creations(self) -> list[Orphan]:
         """Agents whose making has begun and is not done."""
+        if not await self.database.any_row("agent.creations"):
+            return []
         rows = await self.database.fetch(
             "select agent_id, org, actor from agent.creations order by requested_at limit %s",
             [SWEPT_MAX],

@@ -10,6 +10,10 @@ from services.agent.adapters.reconciliation_queries import SWEPT_MAX, Orphan
 
 # A turn without a lease should not be. It is looked for all the same, because nobody else would
 # ever find it: among the runs that have not ended, by their index.
+MAYBE_ORPHANED = (
+    "agent.leases where expires_at < now() and key like 'conv-%'",
+    "agent.runs where status in ('created', 'running') and status = 'running'",
+)
 ORPHANED_TURNS = """
 (select l.key, coalesce(e.org, ''), '' from agent.leases l left join lateral (
     select org from agent.events where aggregate_id = l.key limit 1) e on true
@@ -105,6 +109,8 @@ class PostgresRunQueries:
         """Conversations whose turn nobody drives: its lease has run out, or there is none. One
         that was deleted meanwhile has no messages and no turn; but its lease is still there, and
         somebody has to clear it away."""
+        if not await self.database.any_row(*MAYBE_ORPHANED):
+            return []
         rows = await self.database.fetch(ORPHANED_TURNS, {"limit": SWEPT_MAX, "but": but})
         return [Orphan(*row) for row in rows]
 

@@ -22,6 +22,7 @@ from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.dead_letter_queries import OPEN_LETTERS
 
+OWN_SERVICE = "api"
 LOOK_EVERY_SECONDS = 1.0
 ASK_EVERY_SECONDS = 3.0
 ASKED_SECONDS_MAX = 3.0
@@ -58,12 +59,13 @@ class ServiceHealth:
     """What a service answered to the question of its health, over time."""
 
     answered_at: float
+    heard_at: float = float("-inf")
     standing: dict[str, LogProgress] = field(default_factory=dict)
     behind: dict[str, int] = field(default_factory=dict)
 
     def heard(self, progress: dict[str, Json], now: float) -> None:
         """The service answered."""
-        self.answered_at = now
+        self.answered_at = self.heard_at = now
         for name, one in progress.items():
             assert isinstance(one, dict), "a service says how far it is with each log"
             done, waiting = int(str(one["done"])), int(str(one["waiting"]))
@@ -129,8 +131,11 @@ class Health:
         return OK if await self.bus.answers(ANSWER_SECONDS_MAX) else DOWN
 
     async def service(self, name: str) -> str:
-        """Whether a process of a service is there, and what its answers say."""
-        known = self.services[name]
+        """Whether a process of a service is there, and what its answers say. Who has just answered
+        a command is there, and so is this process itself."""
+        known, now = self.services[name], self.clock.monotonic()
+        if name == OWN_SERVICE or now - known.heard_at < LOOK_EVERY_SECONDS:
+            return known.problem(now)
         try:
             await self.bus.client.request(f"$SRV.PING.{name}", b"", timeout=ANSWER_SECONDS_MAX)
         except (NatsError, TimeoutError) as silent:

@@ -13,4 +13,4 @@ METRICS_PATH = "/metrics"
 @get(METRICS_PATH, opt={"hidden": True})
 async def metrics(request: AnyRequest) -> Response[bytes]:
     """Everything that is counted, in every process."""
-    return Response(request.app.state.reports.text().encode(), media_type=CONTENT_TYPE)
+    return Response((await request.app.state.reports.text()).encode(), media_type=CONTENT_TYPE)

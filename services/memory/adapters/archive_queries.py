@@ -55,6 +55,7 @@ where collection_id = %(archive)s and org = %(org)s
   and (embedding_model is distinct from %(model)s or vector_dims(embedding) <> %(dimensions)s)
 order by created_at, id collate "C" limit %(limit)s"""
 
+REEMBEDDED = ("memory.archive_reembeddings", "memory.folder_reembeddings")
 # The first of each organisation come before the second of any.
 REEMBEDDINGS = """
 select id, org from (
@@ -241,10 +242,14 @@ class PostgresArchiveQueries:
     async def reembeddings(self) -> list[Reembedding]:
         """Archives and folders whose passages get the vectors of another model,
         `REEMBEDDINGS_MAX` at most, the first of each organisation before the second of any."""
+        if not await self.database.any_row(*REEMBEDDED):
+            return []
         return [Reembedding(*row) for row in await self.database.fetch(REEMBEDDINGS)]
 
     async def removals(self, settled_seconds: float) -> list[Removal]:
         """Deleted archives that have passages left, or were deleted so long ago."""
+        if not await self.database.any_row("memory.archive_removals"):
+            return []
         return [Removal(*row) for row in await self.database.fetch(REMOVALS, [settled_seconds])]
 
     async def orphaned(self) -> list[Attachment]:

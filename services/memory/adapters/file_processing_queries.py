@@ -8,6 +8,7 @@ from typing import Protocol
 from libs.eventstore.connection_pool import Database
 from services.memory.domain.file import DELAY_SECONDS_MAX
 
+UNFINISHED = "memory.files where status not in ('completed', 'error')"
 # The first of each organisation come before the second of any. Nobody waits longer than
 # `DELAY_SECONDS_MAX`: what is due later was said by a process whose clock is wrong.
 DUE_FILES = """
@@ -58,6 +59,8 @@ class PostgresFileProcessingQueries:
         """Files that are to be processed now, and nobody does; at most `of_org` of each
         organisation."""
         values = {"of_org": of_org, "limit": limit, "seconds_max": DELAY_SECONDS_MAX}
+        if not await self.database.any_row(UNFINISHED):
+            return []
         rows = await self.database.fetch(DUE_FILES, values)
         return [DueFile(*row) for row in rows]
 

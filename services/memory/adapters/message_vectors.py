@@ -248,6 +248,8 @@ class PostgresMessageVectors:
 
     async def backlog(self) -> list[Backlog]:
         """Of each organisation the history that has waited longest."""
+        if not await self.database.any_row("memory.message_backlog"):
+            return []
         rows = await self.database.fetch(BACKLOG.format(organisations=ORGANISATIONS_AT_ONCE), {})
         return [Backlog(MessageScope(*row[:3]), row[3]) for row in rows]
 
@@ -265,6 +267,8 @@ class PostgresMessageVectors:
 
     async def remove_forgotten(self, settled_seconds: float) -> bool:
         """Remove a bounded number of vectors of deleted conversations; whether any was removed."""
+        if not await self.database.any_row("memory.forgotten_conversations"):
+            return False
         removal = REMOVE.format(conversations=FORGOTTEN_AT_ONCE, vectors=VECTORS_REMOVED_AT_ONCE)
         if await self.database.fetch(removal, {}):
             return True

@@ -51,6 +51,8 @@ class PostgresMcpServerQueries:
 
     async def due_discoveries(self, limit: int) -> list[DueDiscovery]:
         """Servers whose tools are to be discovered now, and nobody does, the longest first."""
+        if not await self.database.any_row("tools.mcp_servers where due_at <= now()"):
+            return []
         rows = await self.database.fetch(DUE_DISCOVERIES, {"limit": limit})
         return [DueDiscovery(*row) for row in rows]
 

@@ -8,6 +8,10 @@ from typing import Any, Protocol
 from libs.eventstore.connection_pool import Database
 
 SWEPT_MAX = 100
+MAYBE_ORPHANED = (
+    r"tools.leases where expires_at < now() and key like 'tool\_run-%'",
+    "tools.tool_runs where status = 'running'",
+)
 ORPHANED_RUNS = """
 (select l.key, coalesce(e.org, '') from tools.leases l left join lateral (
     select org from tools.events where aggregate_id = l.key limit 1) e on true
@@ -54,6 +58,8 @@ class PostgresToolRunQueries:
     async def orphaned_runs(self) -> list[OrphanedRun]:
         """Calls that have not ended and have no live lease, and what died processes left of
         others."""
+        if not await self.database.any_row(*MAYBE_ORPHANED):
+            return []
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX})
         return [OrphanedRun(*row) for row in rows]
 

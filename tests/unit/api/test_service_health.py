@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+import pytest
+
+from libs.bus.clock_and_ids import RandomIds, SystemClock
 from services.api.adapters.service_health import (
     DOWN,
+    LOOK_EVERY_SECONDS,
     OK,
     STANDSTILL_SECONDS_MAX,
     UNANSWERED,
     UNANSWERED_SECONDS_MAX,
+    Health,
     ServiceHealth,
 )
+
+
+class StillClock(SystemClock):
+    """Stands until it is set."""
+
+    at = 0.0
+
+    def monotonic(self) -> float:
+        return self.at
 
 
 def said(service: ServiceHealth, done: int, waiting: int, *, now: float) -> str:
@@ -42,6 +58,18 @@ def test_a_relay_that_waits_for_work_is_well_however_long() -> None:
     service = ServiceHealth(0.0)
     for second in range(0, 600, 5):
         assert said(service, 7, 0, now=float(second)) == OK
+
+
+async def test_who_has_just_answered_a_command_is_not_asked_whether_it_is_there() -> None:
+    clock = StillClock()
+    health = Health(cast(Any, None), cast(Any, None), clock, RandomIds())  # it asks nobody
+    clock.at = 1_000.0
+    health.services["agent"].heard({}, clock.at)
+    clock.at += LOOK_EVERY_SECONDS / 2
+    assert await health.service("agent") == OK
+    clock.at += LOOK_EVERY_SECONDS
+    with pytest.raises(AttributeError):
+        await health.service("agent")
 
 
 def test_who_is_busy_is_not_down_and_who_is_not_there_is() -> None:

@@ -27,6 +27,7 @@ from libs.eventstore.ports import (
     StoreRefused,
     StoreUnavailable,
     UpstreamPage,
+    Waiting,
     instance_of,
 )
 from tests.sim.file_rows import FileRows
@@ -386,6 +387,9 @@ class SimStore:
         return await self.client.ask(
             lambda: finished(self.twin().read_upstream(upstream, after, topics, limit))
         )
+
+    async def waiting(self, upstreams: list[str]) -> Waiting:
+        return await self.client.ask(lambda: finished(self.twin().waiting(upstreams)))
 
     async def progress(self, upstreams: list[str]) -> dict[str, Progress]:
         return await self.client.ask(lambda: finished(self.twin().progress(upstreams)), write=True)

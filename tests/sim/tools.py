@@ -216,7 +216,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
             committed=service.relay.notification.notify,
         )
     )
-    view = SimView(database, rows="", fingerprint="")  # type: ignore[arg-type]
+    view = SimView(database, source="", rows="", fingerprint="")  # type: ignore[arg-type]
     policies = CachedView(view, partial(policies_of, NO_LIMIT))
     await policies.look()
     handlers = ToolRunHandlers(runs, clock, lambda: policies.value)

@@ -77,7 +77,7 @@ test: ## Check the code and run all tests (TEST_SERVERS=containers: on real imag
 	@$(PYTEST) $(ARGS)
 
 LONGEST_FIRST := tests/e2e/test_messages.py tests/unit/agent/test_providers.py \
-	tests/unit/api/test_limited_http.py tests/contract/test_older_processes.py
+	tests/unit/api/test_http_protocol.py tests/contract/test_older_processes.py
 # Without the tests of what tests and measures. Most tests wait for something, and each worker imports
 # everything: five are done soonest on two processors.
 quick: TEST_WORKERS = 5

@@ -27,7 +27,7 @@ from libs.telemetry.tracing import tracer
 from services.api import http, resources
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.client_retry_matching import ClientRetries
-from services.api.adapters.context_queries import ContextQueries
+from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.heeler_mcp_server import McpEndpoint
@@ -42,15 +42,16 @@ from services.api.adapters.uploads import UploadLimits, Uploads
 from services.api.http.authentication import check
 from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
-from services.api.http.direct_calls import called_directly
+from services.api.http.direct_handler_calls import called_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
-from services.api.http.handler_helpers import Api, unknown_cursor
+from services.api.http.handler_dependencies import Api
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
 from services.api.http.mcp_endpoint_tools import TOOLS, Caller
-from services.api.http.password_limits import PasswordLimits
+from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
+from services.api.http.resource_responses import unknown_cursor
 from services.api.settings import ApiSettings
 
 GRACEFUL_SECONDS_MAX = 5
@@ -103,7 +104,7 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
     app.state.api = Api(
         reads=ResourceQueries(database),
         messages=MessageQueries(database),
-        context=ContextQueries(database),
+        context=ContextMessageQueries(database),
         runs=PostgresRunQueries(database),
         conversation_runs=ConversationRunQueries(database),
         bus=bus,
@@ -122,7 +123,7 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
     app.state.reports = Reports(clock)
     app.state.clock = clock
     app.state.password = settings.password
-    app.state.password_limits = PasswordLimits()
+    app.state.password_limits = PasswordAttemptLimits()
     app.state.concurrency_limits = ConcurrencyLimits()
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS

@@ -37,7 +37,7 @@ from services.agent.adapters.tool_queries import PostgresToolQueries
 from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
-from services.api.adapters.context_queries import ContextQueries
+from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.message_queries import History, MessageQueries
@@ -76,8 +76,8 @@ from services.api.resources.passages import OF_AGENT, PASSAGES
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.sandbox_configs import CONFIGS
 from services.api.resources.steps import STEPS, StepPage
-from services.api.resources.tool_runs import TOOL_RUNS
-from services.api.resources.tool_usage import CALLS, CallPage
+from services.api.resources.tool_execution import TOOL_RUNS
+from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
@@ -384,7 +384,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresBlockHistory: {
         "fields_at": lambda history: history.fields_at(ORG, BLOCK, 1),
     },
-    ContextQueries: {
+    ContextMessageQueries: {
         "in_context": lambda reads: reads.in_context(ORG, AGENT, CONVERSATION),
         "message_count": lambda reads: reads.message_count(ORG, AGENT, CONVERSATION),
     },

@@ -31,11 +31,11 @@ from services.api.adapters.client_retry_matching import ClientRetries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.uploads import UploadLimits, Uploads
 from services.api.http.error_responses import as_problem
-from services.api.http.handler_helpers import Api
+from services.api.http.handler_dependencies import Api
 from services.api.http.message_request import Addressee, addressed
 from services.api.http.request_parsing import body_of
+from services.api.resources.agent_messages import send_message, whole_answer
 from services.api.resources.folder_files import upload_file
-from services.api.resources.messages import send_message, whole_answer
 from services.api.resources.runs import resume_stream
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections

@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.eventstore.connection_pool import Database
-from services.api.adapters.resource_query_builder import (
-    ALL_OF_ORG,
-    Filter,
-    Slice,
-    UnknownCursor,
-)
+from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Slice, UnknownCursor
 
 # The V1 messages of a row that are of the wanted types.
 OF_TYPES = (

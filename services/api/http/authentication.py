@@ -17,7 +17,7 @@ from litestar.connection import ASGIConnection
 from libs.contracts.bus_messages import JsonObject
 from services.api.http.error_responses import Problem
 from services.api.http.health import HEALTH_PATHS
-from services.api.http.password_limits import PasswordLimits, Proof
+from services.api.http.password_attempt_limits import PasswordAttemptLimits, Proof
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
@@ -41,7 +41,7 @@ def check(connection: AnyRequestLike) -> None:
 
 def check_password(connection: AnyRequestLike, password: str) -> None:
     """Only who has the password; who guesses it too often is not told whether it was right."""
-    limits: PasswordLimits = connection.app.state.password_limits
+    limits: PasswordAttemptLimits = connection.app.state.password_limits
     now = connection.app.state.clock.monotonic()
     client = connection.scope["client"]
     address = client[0] if client else ""

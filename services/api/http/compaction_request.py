@@ -16,7 +16,7 @@ from libs.contracts.letta.runs import RunConfig
 from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
 from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem, run_failed
-from services.api.http.handler_helpers import ORG, api_of
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee, is_retry
 from services.api.http.request_parsing import AnyRequest, parsed
 

@@ -1,5 +1,5 @@
 """How many connections there may be, and what they may keep waiting: the process's side of the
-limits that each connection keeps (`limited_http`).
+limits that each connection keeps (`http_protocol`).
 
 A connection is *owing* while the server waits for its client: for a head, for the rest of a body,
 for the next request. Whoever has owed for longest gives way where there is no room, so idle and

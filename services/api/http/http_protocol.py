@@ -17,10 +17,10 @@ from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from libs.telemetry import metrics
+from services.api.http.coalesced_writes import CoalescedWrites
 from services.api.http.connection_limits import ConnectionLimits
-from services.api.http.joined_writes import JoinedWrites
-from services.api.http.password_limits import Proof
-from services.api.http.streamed_bodies import is_streamed
+from services.api.http.password_attempt_limits import Proof
+from services.api.http.streamed_request_bodies import is_streamed
 
 # Data is parsed in slices, so a head is refused between this many bytes and one slice less.
 HEAD_BYTES_MAX = 32 * 1024
@@ -85,7 +85,7 @@ class LimitedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected: it owes a request."""
         super().connection_made(transport)
-        self.writes = JoinedWrites(transport)
+        self.writes = CoalescedWrites(transport)
         self.limits.owes(self, HEAD_SECONDS_MAX)
         self.limits.opened(self)
 

@@ -26,7 +26,7 @@ from services.api.http.approvals_and_client_tools import (
 )
 from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id, whole_number
 
 # The most that OpenAI gives.

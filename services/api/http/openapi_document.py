@@ -14,7 +14,6 @@ from litestar.handlers import HTTPRouteHandler
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from libs.contracts import asyncapi
 from libs.contracts.version import HEELER_VERSION
 from services.api.http.openapi_operation import Description
 from services.api.http.request_parsing import AnyRequest
@@ -42,12 +41,6 @@ PAGE = """<!doctype html>
 async def openapi_document(request: AnyRequest) -> Response[bytes]:
     """The document."""
     return Response(document_of(request.app), media_type="application/json")
-
-
-@get("/asyncapi.json", opt={"hidden": True})
-async def asyncapi_document() -> Response[bytes]:
-    """The other document: what the services say to each other on the bus."""
-    return Response(json.dumps(asyncapi.document()).encode(), media_type="application/json")
 
 
 @get("/openapi", media_type=MediaType.HTML, opt={"hidden": True})

@@ -19,7 +19,7 @@ from libs.contracts.letta.messages import Envelope, only_types
 from libs.contracts.stream_chunks import NUMBER_MAX, OPENING_NUMBER
 from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import Api, api_of
+from services.api.http.handler_dependencies import Api, api_of
 from services.api.http.request_parsing import AnyRequest, whole_number
 
 

@@ -18,18 +18,14 @@ from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.context_window import context_window
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, document_of, raw, retrieved
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee, MessageRequest, read_request
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.http.resource_responses import document_of, raw, retrieved
 from services.api.resources.agents import AGENTS, TOOLS
 from services.api.resources.passages import OF_AGENT, PASSAGES
 
-IMMUTABLE = (
-    "Messages cannot be changed: the history of a conversation stays as it was, and other "
-    "conversations may share it. Send another message, or reset what the model is shown with "
-    "PATCH /v1/agents/{agent_id}/reset-messages."
-)
 AGENT_AND_TOOLS = f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || '}}'"
 
 
@@ -132,11 +128,3 @@ async def reset_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     command = ClearContext(agent_id=agent_id, conversation_id=conversation)
     await api_of(request).send(request, command)
     return await retrieved(request, AGENTS, agent_id)
-
-
-@patch("/v1/agents/{agent_id:str}/messages/{message_id:str}", opt=returns("nothing"))
-async def modify_message(request: AnyRequest, agent_id: str, message_id: str) -> Response[Any]:
-    """Refused, as V1 does: messages do not change."""
-    valid_id("agent", agent_id)
-    valid_id("message", message_id)
-    raise Problem(405, {"detail": IMMUTABLE})

@@ -27,17 +27,12 @@ from services.api.http.folder_attachments import (
     replace,
     wanted_folders,
 )
-from services.api.http.handler_helpers import (
-    ORG,
-    api_of,
-    counted,
-    listed,
-    retrieved,
-)
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.http.secret_values import MARK, sealed_values
-from services.api.http.state_size import sized_agent, sized_creation
+from services.api.http.resource_responses import counted, listed, retrieved
+from services.api.http.secret_sealing import MARK, sealed_values
+from services.api.http.state_size_checks import sized_agent, sized_creation
 
 # What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
 # the client asks for them, its relationships.

@@ -25,7 +25,7 @@ from libs.contracts.message_search import CANDIDATES_MIN, MESSAGES_FOUND_MAX, Ne
 from libs.embeddings.rank_fusion import fused
 from services.api.adapters.message_search import FoundMessage, Searched
 from services.api.http.error_responses import Problem, no_route
-from services.api.http.handler_helpers import ORG, api_of, missing, raw, slice_of
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -35,6 +35,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.http.resource_responses import missing, raw, slice_of
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.message_queries import History
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, raw, slice_of
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee, addressed, run_of_otids
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import (
@@ -26,9 +26,10 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.http.resource_responses import raw, slice_of
 from services.api.resources.agent_context import previewed
+from services.api.resources.agent_messages import stream, whole_answer
 from services.api.resources.conversations import addressee
-from services.api.resources.messages import stream, whole_answer
 from services.api.resources.runs import stream_of_run
 
 PATH = "/v1/conversations/{conversation_id:str}"

@@ -24,15 +24,7 @@ from libs.contracts.letta.request_size_limits import Name, SearchText
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import (
-    ORG,
-    api_of,
-    document_of,
-    listed,
-    missing,
-    raw,
-    retrieved,
-)
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import (
@@ -44,6 +36,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.http.resource_responses import document_of, listed, missing, raw, retrieved
 from services.api.resources.agents import AGENTS
 
 RUNS_OF_CONVERSATION = (

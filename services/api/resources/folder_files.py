@@ -24,10 +24,11 @@ from services.api.adapters.uploads import (
 )
 from services.api.http.concurrency_limits import again
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, Api, api_of, document_of, listed, raw
+from services.api.http.handler_dependencies import ORG, Api, api_of
 from services.api.http.multipart_upload import FileWriter, read_form
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
+from services.api.http.resource_responses import document_of, listed, raw
 from services.api.resources.folders import FOLDERS
 
 FILES = Resource(

@@ -10,9 +10,10 @@ from pydantic_core import to_json
 
 from libs.contracts.letta.request_size_limits import JsonLimit
 from libs.contracts.mcp_servers import AskMcpServer, Question
-from services.api.http.handler_helpers import api_of, raw
+from services.api.http.handler_dependencies import api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
+from services.api.http.resource_responses import raw
 from services.api.resources.mcp_discoveries import McpServerFailed, connection_problem, told
 from services.api.resources.mcp_servers import SERVER
 

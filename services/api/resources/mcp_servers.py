@@ -30,10 +30,10 @@ from libs.encryption.sealer import CannotOpen, Sealer
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Slice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, document_of, missing, raw, retrieved
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
-from services.api.resources.mcp_authorizations import callback_address
+from services.api.http.resource_responses import document_of, missing, raw, retrieved
 from services.api.resources.mcp_discoveries import (
     MCP_SERVERS,
     McpServerFailed,
@@ -42,7 +42,8 @@ from services.api.resources.mcp_discoveries import (
     refreshed,
     tellings,
 )
-from services.api.resources.tool_runs import RUN_SECONDS_MAX, execution_result, outcome
+from services.api.resources.mcp_oauth_callback import callback_address
+from services.api.resources.tool_execution import RUN_SECONDS_MAX, execution_result, outcome
 
 PATH = "/v1/mcp-servers"
 SERVER = f"{PATH}/{{mcp_server_id:str}}"

@@ -34,16 +34,10 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, document_of, listed, raw
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
-from services.api.http.request_parsing import (
-    AnyRequest,
-    Page,
-    Query,
-    body_of,
-    query_of,
-    valid_id,
-)
+from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.http.resource_responses import document_of, listed, raw
 from services.api.resources.agents import AGENTS
 
 PASSAGES = Resource(

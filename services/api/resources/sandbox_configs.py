@@ -25,7 +25,7 @@ from libs.contracts.sandbox_configs import (
 )
 from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, document_of, listed, retrieved
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -35,7 +35,8 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.http.secret_values import MARK
+from services.api.http.resource_responses import document_of, listed, retrieved
+from services.api.http.secret_sealing import MARK
 
 PATH = "/v1/sandbox-config"
 CONFIG = f"{PATH}/{{sandbox_config_id:str}}"

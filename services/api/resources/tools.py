@@ -24,7 +24,7 @@ from services.api.adapters.tool_queries import (
     base_tool,
 )
 from services.api.http.error_responses import Problem
-from services.api.http.handler_helpers import ORG, api_of, raw, retrieved, slice_of
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -35,6 +35,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.http.resource_responses import raw, retrieved, slice_of
 
 WORDS_MAX = 32
 NO_VECTORS = (

@@ -26,7 +26,7 @@ from services.api.resources.dead_letters import DEAD_LETTERS, DeadLetterPage
 from services.api.resources.models import ModelFilters
 from services.api.resources.runs import RUNS, ActiveRunPage, RunPage
 from services.api.resources.steps import STEPS, StepPage
-from services.api.resources.tool_usage import CALLS, CallPage
+from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 
 PAGES: list[tuple[Resource, type[Page]]] = [
     (AGENTS, AgentPage),

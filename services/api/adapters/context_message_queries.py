@@ -34,7 +34,7 @@ class ShownMessage:
     docs: list[dict[str, Any]]
 
 
-class ContextQueries:
+class ContextMessageQueries:
     """Reads what models are shown."""
 
     def __init__(self, database: Database) -> None:

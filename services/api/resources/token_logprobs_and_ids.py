@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.message_requests import LettaRequest
 from services.api.adapters.resource_query_builder import Filter, Resource
-from services.api.http.handler_helpers import ORG, api_of
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.request_parsing import AnyRequest
 
 # What is recorded of the tokens of a step.

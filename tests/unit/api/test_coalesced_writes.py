@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from services.api.http.joined_writes import JOINED_BYTES_MAX, JoinedWrites
+from services.api.http.coalesced_writes import COALESCED_BYTES_MAX, CoalescedWrites
 
 
 class Transport:
@@ -26,9 +26,9 @@ class Transport:
         return self.closed
 
 
-def joined() -> tuple[Transport, JoinedWrites]:
+def joined() -> tuple[Transport, CoalescedWrites]:
     transport: Any = Transport()
-    return transport, JoinedWrites(transport)
+    return transport, CoalescedWrites(transport)
 
 
 async def test_what_is_written_in_one_turn_is_one_write() -> None:
@@ -52,7 +52,7 @@ async def test_what_is_known_to_be_the_last_is_written_at_once() -> None:
 
 async def test_much_does_not_wait() -> None:
     transport, writes = joined()
-    writes.write(b"x" * (JOINED_BYTES_MAX - 1))
+    writes.write(b"x" * (COALESCED_BYTES_MAX - 1))
     assert not transport.written
     writes.write(b"y")
     assert len(transport.written) == 1

@@ -11,10 +11,14 @@ from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 
 from services.api.app import HANDLERS
-from services.api.http import direct_calls
-from services.api.http.direct_calls import DirectCall, called_directly, can_be_called_directly
+from services.api.http import direct_handler_calls
+from services.api.http.direct_handler_calls import (
+    DirectCall,
+    called_directly,
+    can_be_called_directly,
+)
 from services.api.http.error_responses import Problem, on_exception
-from services.api.http.handler_helpers import raw
+from services.api.http.resource_responses import raw
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -94,7 +98,7 @@ async def test_a_direct_call_answers_as_litestar_does(
     async def admit(request: AnyRequest) -> None:
         admitted.append(request.url.path)
 
-    monkeypatch.setattr(direct_calls, "admit", admit)
+    monkeypatch.setattr(direct_handler_calls, "admit", admit)
     answers, let_in = [], []
     for prepared in (handlers(), [called_directly(one) for one in handlers()]):
         app = Litestar(

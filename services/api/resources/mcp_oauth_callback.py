@@ -11,7 +11,7 @@ from libs.contracts.bus_messages import Rejected
 from libs.contracts.mcp_authorizations import AnswerMcpAuthorization, authorization_id
 from services.api.http.authentication import OAUTH_CALLBACK
 from services.api.http.error_responses import Problem, refused
-from services.api.http.handler_helpers import COMMAND_SECONDS_MAX, ORG, api_of
+from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, ORG, api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, context_of, query_of
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from litestar import Response, get, post
+from litestar import Response, get, patch, post
 from litestar.response import Stream
 from pydantic import BaseModel, Field
 
@@ -20,15 +20,21 @@ from services.api.adapters.message_queries import History
 from services.api.adapters.run_follower import Ended, StreamedChunk
 from services.api.http.client_versions import is_legacy
 from services.api.http.error_responses import Problem, run_failed
-from services.api.http.handler_helpers import ORG, api_of, missing, raw, retrieved, slice_of
+from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import MessageRequest, begun, read_request, started
 from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of, valid_id
+from services.api.http.resource_responses import missing, raw, retrieved, slice_of
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
-from services.api.resources.token_details import token_details
+from services.api.resources.token_logprobs_and_ids import token_details
 
+IMMUTABLE = (
+    "Messages cannot be changed: the history of a conversation stays as it was, and other "
+    "conversations may share it. Send another message, or reset what the model is shown with "
+    "PATCH /v1/agents/{agent_id}/reset-messages."
+)
 # In so many conversations are runs cancelled by one request.
 CONVERSATIONS_AT_ONCE_MAX = 100
 
@@ -190,3 +196,11 @@ async def stream(request: AnyRequest, asked: StreamableRequest) -> Stream:
         types=body.include_return_message_types,
     )
     return events_of(request, follower, showing)
+
+
+@patch("/v1/agents/{agent_id:str}/messages/{message_id:str}", opt=returns("nothing"))
+async def modify_message(request: AnyRequest, agent_id: str, message_id: str) -> Response[Any]:
+    """Refused, as V1 does: messages do not change."""
+    valid_id("agent", agent_id)
+    valid_id("message", message_id)
+    raise Problem(405, {"detail": IMMUTABLE})

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import asyncio
 
-JOINED_BYTES_MAX = 64 * 1024
+COALESCED_BYTES_MAX = 64 * 1024
 
 
-class JoinedWrites:
+class CoalescedWrites:
     """Stands in for the transport of a connection where answers are written."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -23,7 +23,7 @@ class JoinedWrites:
             asyncio.get_running_loop().call_soon(self.flush)
         self.waiting.append(data)
         self.waiting_bytes += len(data)
-        if self.waiting_bytes >= JOINED_BYTES_MAX:
+        if self.waiting_bytes >= COALESCED_BYTES_MAX:
             self.flush()
 
     def flush(self) -> None:

@@ -51,7 +51,7 @@ class Allowance:
         self.left = max(0.0, self.at(now) - 1)
 
 
-class PasswordLimits:
+class PasswordAttemptLimits:
     """The wrong passwords of one process."""
 
     def __init__(self) -> None:

@@ -1,108 +1,25 @@
-"""What every handler has at hand, and what every handler does in the same way."""
+"""Answers that are made of resources in the same way by every handler: pages, counts, documents and
+what is missing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from litestar import Response
 from litestar.types import Receive, Scope, Send
 
-from libs.bus.ports import Bus, Clock, Ids
-from libs.contracts.bus_messages import DEFAULT_ORG, KEYED, Accepted, Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import errors
-from libs.encryption.sealer import Sealer
-from services.api.adapters.block_history_queries import BlockHistoryQueries
-from services.api.adapters.client_retry_matching import ClientRetries
-from services.api.adapters.context_queries import ContextQueries
-from services.api.adapters.conversation_run_queries import ConversationRunQueries
-from services.api.adapters.folder_queries import FolderQueries
-from services.api.adapters.message_queries import MessageQueries
-from services.api.adapters.message_search import MessageSearchQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
-    ResourceQueries,
     Slice,
     UnknownCursor,
     filter_of,
 )
-from services.api.adapters.run_follower import RunInbox
-from services.api.adapters.run_follower_queries import RunQueries
-from services.api.adapters.tag_queries import TagQueries
-from services.api.adapters.uploads import Uploads
-from services.api.http.error_responses import Problem, refused
-from services.api.http.request_parsing import AnyRequest, Page, context_of, valid_id
-from services.api.http.secret_values import with_opened_secrets
-
-COMMAND_SECONDS_MAX = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """The adapters of the api."""
-
-    reads: ResourceQueries
-    messages: MessageQueries
-    context: ContextQueries
-    runs: RunQueries
-    conversation_runs: ConversationRunQueries
-    bus: Bus
-    clock: Clock
-    ids: Ids
-    inbox: RunInbox
-    first_tries: ClientRetries
-    search: MessageSearchQueries
-    tags: TagQueries
-    sealer: Sealer
-    block_history: BlockHistoryQueries
-    folders: FolderQueries
-    uploads: Uploads
-
-    def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
-        """A fresh id, or with an Idempotency-Key the same one each time."""
-        key = request.headers.get("idempotency-key")
-        return derived_id(prefix, ORG, *scope, key) if key else self.ids.new(prefix)
-
-    async def send(
-        self,
-        request: AnyRequest,
-        command: Command,
-        *,
-        message_id: str = "",
-        keyed: bool = True,
-        seconds_max: float = COMMAND_SECONDS_MAX,
-    ) -> Accepted:
-        """Send a command; raises the answer that its refusal is, and with an Idempotency-Key that
-        came before with another request a 409. A command that tells its requests apart itself is
-        not `keyed`."""
-        name = message_id or self.new_id(request, "cmd", request.method, request.url.path)
-        context = context_of(
-            request, name, await fingerprint(request, self.sealer) if keyed else ""
-        )
-        reply = await self.bus.request(command, context, seconds_max=seconds_max)
-        if isinstance(reply, Rejected):
-            raise refused(reply)
-        return reply
-
-
-ORG = DEFAULT_ORG
-
-
-async def fingerprint(request: AnyRequest, sealer: Sealer) -> str:
-    """What tells a request from others with the same Idempotency-Key; empty without a key. A body
-    may hold secrets, so nobody but who has the keys can find out what was in it."""
-    if not request.headers.get("idempotency-key"):
-        return ""
-    first = f"{request.method} {request.url.path.rstrip('/')}\n".encode()
-    return KEYED + sealer.keyed_digest(first, await request.body())
-
-
-def api_of(request: AnyRequest) -> Api:
-    """The adapters, from the application."""
-    api: Api = request.app.state.api
-    return api
+from services.api.http.error_responses import Problem
+from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.request_parsing import AnyRequest, Page, valid_id
+from services.api.http.secret_sealing import with_opened_secrets
 
 
 class RawJson(Response[bytes]):

@@ -18,7 +18,7 @@ from services.agent.settings import Deadlines, ProviderSettings
 from services.api.settings import ApiSettings
 from services.memory.settings import EmbeddingSettings
 from services.tools.adapters.mcp.allowed_commands import allowed_commands
-from services.tools.adapters.mcp.settings import McpDeadlines
+from services.tools.adapters.mcp.deadlines import McpDeadlines
 from services.tools.adapters.web_search import SearchSettings
 from services.tools.settings import ToolsSettings
 

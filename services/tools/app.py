@@ -23,7 +23,7 @@ from libs.contracts.tool_permissions import (
 from libs.contracts.tool_runs import CALLS_TOOLS, ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore.cached_view import CachedView, PostgresView
-from services.tools.adapters.agent_sessions import AgentSessions
+from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.container_sandbox import ContainerSandbox
@@ -37,8 +37,8 @@ from services.tools.adapters.package_installer import PipInstaller
 from services.tools.adapters.package_settings import PackageSettings
 from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox import CONFINED, CONTAINER, ProcessSandbox
+from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.sandbox_gauges import SandboxGauges
-from services.tools.adapters.sandbox_settings import PostgresSandboxSettings
 from services.tools.adapters.tool_counts import PostgresToolCounts
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
@@ -46,7 +46,7 @@ from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.agent_states import AgentStates
 from services.tools.engine.builtin_runner import BuiltinRunner
-from services.tools.engine.code_builtins import RunCodeTool
+from services.tools.engine.code_runner import CodeRunner
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.inner_calls import InnerCallPorts
 from services.tools.engine.mcp_authorizations import McpAuthorizations
@@ -59,7 +59,7 @@ from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.observed_runners import observed
 from services.tools.engine.packages import NoPackages, PackageEnvironments
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
-from services.tools.engine.programs import CodeRunner
+from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
@@ -108,11 +108,11 @@ async def wire(
     installer = PipInstaller(packages.index)
     environments = PackageEnvironments(folders, installer, packages.rules, clock)
     await folders.remove_abandoned()
-    sessions = AgentSessions(sandbox, workspaces, sandbox.places)
+    sessions = AgentSandboxSessions(sandbox, workspaces, sandbox.places)
     await sandbox.start()
     workspaces.own_users = sandbox.has_own_users
     has_packages = NoPackages(sandbox.no_packages) if sandbox.no_packages else environments
-    variables = Variables(sealer, PostgresSandboxSettings(runtime.database))
+    variables = Variables(sealer, PostgresSandboxConfigQueries(runtime.database))
     queries = PostgresToolRunQueries(runtime.database)
     permissions = PostgresToolPermissionQueries(runtime.database)
     view = PostgresView(
@@ -217,7 +217,7 @@ def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> Po
 
 def built_in(
     sandbox: PooledSandbox,
-    sessions: AgentSessions,
+    sessions: AgentSandboxSessions,
     *,
     run_code_seconds: float,
     inner: InnerCallPorts,

@@ -101,7 +101,7 @@ from services.memory.adapters.passage_search import (
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.deleted_agents import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
-from services.tools.adapters.sandbox_settings import PostgresSandboxSettings
+from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.tool_counts import PostgresToolCounts
 from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
 from services.tools.adapters.tool_run_queries import (
@@ -339,7 +339,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresAgentStates: {
         "agent_state": lambda queries: queries.agent_state(ORG, AGENT, [BLOCK]),
     },
-    PostgresSandboxSettings: {"of": lambda queries: queries.of(ORG)},
+    PostgresSandboxConfigQueries: {"of": lambda queries: queries.of(ORG)},
     PostgresMcpServerQueries: {
         "versions": lambda queries: queries.versions([ORG], [MCP_SERVER]),
         "declared": lambda queries: queries.declared(ORG),

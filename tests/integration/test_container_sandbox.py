@@ -14,7 +14,7 @@ import pytest
 
 from deploy.containers.engine import images
 from deploy.embedded.settings import CHECKOUT
-from services.tools.adapters.agent_sessions import AgentSessions
+from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.container_engine import LABEL, ContainerEngine
 from services.tools.adapters.container_process import ContainerProcess
@@ -371,7 +371,7 @@ class TestContainerSessions(SessionCases):
         assert size(ticks) == ended
 
     async def test_an_agent_keeps_its_sandbox_and_another_has_another(self, sandbox, workspaces):
-        agents = AgentSessions(sandbox, workspaces, sandbox.places)
+        agents = AgentSandboxSessions(sandbox, workspaces, sandbox.places)
         await agents.run(shell("echo tea > cup; echo mine > /tmp/note"))
         same = await agents.run(shell("cat cup /tmp/note; id -u"))
         other = await agents.run(shell("ls /tmp /workspace; id -u", agent_id="agent-2"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from services.tools.adapters import process_sandbox_pool
-from services.tools.adapters.agent_sessions import AgentSessions
+from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces, NoWorkspace, Used
 from services.tools.adapters.process_sandbox import UNCONFINED, ProcessSandbox
 from services.tools.adapters.process_usage import usage_of
@@ -76,8 +76,8 @@ async def sandbox(workspaces: AgentWorkspaces) -> AsyncIterator[ProcessSandbox]:
 @pytest.fixture
 async def agents(
     sandbox: ProcessSandbox, workspaces: AgentWorkspaces
-) -> AsyncIterator[AgentSessions]:
-    made = AgentSessions(sandbox, workspaces, sandbox.places)
+) -> AsyncIterator[AgentSandboxSessions]:
+    made = AgentSandboxSessions(sandbox, workspaces, sandbox.places)
     yield made
     await made.close()
     assert made.agents == {}
@@ -218,7 +218,9 @@ def f():
 class TestAffinity:
     """SBX-09: the sandbox of an agent is its own, and nobody else's."""
 
-    async def test_an_agent_keeps_its_sandbox_and_another_has_another(self, agents: AgentSessions):
+    async def test_an_agent_keeps_its_sandbox_and_another_has_another(
+        self, agents: AgentSandboxSessions
+    ):
         look = "ls /tmp; touch /tmp/$1mark; ls -A /workspace; touch here"
         for expected in (["tool.sh"], ["mark", "tool.sh", "here"]):
             outcome = await agents.run(shell(look))
@@ -227,15 +229,15 @@ class TestAffinity:
         assert len(agents.agents) == 2
         assert all(one.session.stats().state == "paused" for one in agents.agents.values())
 
-    async def test_programs_of_one_agent_come_one_after_another(self, agents: AgentSessions):
+    async def test_programs_of_one_agent_come_one_after_another(self, agents: AgentSandboxSessions):
         slow = "test -e busy && echo both; touch busy; sleep 0.1; rm busy"
         outcomes = await asyncio.gather(*(agents.run(shell(slow)) for _ in range(3)))
         assert [one.stdout for one in outcomes] == ["", "", ""]
         [agent] = agents.agents.values()
         assert agent.session.stats().programs == 3
 
-    async def test_who_is_idle_makes_room(self, agents: AgentSessions, monkeypatch):
-        monkeypatch.setattr("services.tools.adapters.agent_sessions.SESSIONS_MAX", 2)
+    async def test_who_is_idle_makes_room(self, agents: AgentSandboxSessions, monkeypatch):
+        monkeypatch.setattr("services.tools.adapters.agent_sandbox_sessions.SESSIONS_MAX", 2)
         for number in range(3):
             await agents.run(shell("true", f"agent-{number}"))
         assert {key[1] for key in agents.agents} == {"agent-1", "agent-2"}
@@ -243,18 +245,24 @@ class TestAffinity:
     async def test_an_idle_one_is_ended_after_a_while(
         self, sandbox: ProcessSandbox, workspaces: AgentWorkspaces
     ):
-        agents = AgentSessions(sandbox, workspaces, sandbox.places, idle_seconds_max=0.05)
+        agents = AgentSandboxSessions(sandbox, workspaces, sandbox.places, idle_seconds_max=0.05)
         await agents.run(shell("echo tea > cup"))
         await wait_for("the end", lambda: agents.agents == {})
         assert (await agents.run(shell("cat cup"))).stdout == "tea\n"
         await agents.close()
 
-    async def test_one_that_holds_much_memory_is_not_kept(self, agents: AgentSessions, monkeypatch):
-        monkeypatch.setattr("services.tools.adapters.agent_sessions.SESSION_IDLE_BYTES_MAX", 1)
+    async def test_one_that_holds_much_memory_is_not_kept(
+        self, agents: AgentSandboxSessions, monkeypatch
+    ):
+        monkeypatch.setattr(
+            "services.tools.adapters.agent_sandbox_sessions.SESSION_IDLE_BYTES_MAX", 1
+        )
         assert (await agents.run(shell("echo tea"))).stdout == "tea\n"
         assert agents.agents == {}
 
-    async def test_a_cancelled_program_is_killed_and_the_next_one_runs(self, agents: AgentSessions):
+    async def test_a_cancelled_program_is_killed_and_the_next_one_runs(
+        self, agents: AgentSandboxSessions
+    ):
         task = asyncio.create_task(agents.run(shell("echo x > begun; sleep 60")))
         begun = Path(agents.workspaces.path(ORG, "agent-1"), "begun")
         await wait_for("the program", begun.exists)
@@ -263,7 +271,7 @@ class TestAffinity:
         assert (await agents.run(shell("ps ax | grep -c '[s]leep 60'"))).stdout == "0\n"
 
     async def test_a_deleted_agent_leaves_nothing(
-        self, agents: AgentSessions, workspaces: AgentWorkspaces
+        self, agents: AgentSandboxSessions, workspaces: AgentWorkspaces
     ):
         await agents.run(
             shell("mkdir -p a/b; touch a/b/c; ln -s /etc/passwd d; chmod 000 a; sleep 99 &")
@@ -279,7 +287,7 @@ class TestAffinity:
     async def test_the_weaker_mode_has_no_workspaces(self, workspaces: AgentWorkspaces):
         sandbox = ProcessSandbox(UNCONFINED, workspaces=workspaces.root, idle_min=0, idle_max=0)
         await sandbox.start()
-        agents = AgentSessions(sandbox, workspaces, sandbox.places)
+        agents = AgentSandboxSessions(sandbox, workspaces, sandbox.places)
         outcome = await agents.run(shell("true"))
         assert (outcome.started, "Workspaces of agents need namespaces" in outcome.reason) == (
             False,
@@ -302,7 +310,9 @@ class TestQuota:
     async def test_a_program_that_fills_it_is_ended_and_may_tidy_up(
         self, sandbox: ProcessSandbox, workspaces: AgentWorkspaces, command: str, why: str
     ):
-        agents = AgentSessions(sandbox, workspaces, sandbox.places, bytes_max=1 << 20, files_max=50)
+        agents = AgentSandboxSessions(
+            sandbox, workspaces, sandbox.places, bytes_max=1 << 20, files_max=50
+        )
         outcome = await agents.run(shell(command))
         assert (outcome.status, why in outcome.reason) == ("killed", True), outcome
         assert (await agents.run(shell("rm -f f*; sleep 0.3; ls"))).status == "success"
@@ -321,7 +331,7 @@ class TestQuota:
     async def test_folders_that_go_down_without_end_end_the_program_and_can_be_removed(
         self, sandbox: ProcessSandbox, workspaces: AgentWorkspaces
     ):
-        agents = AgentSessions(sandbox, workspaces, sandbox.places)
+        agents = AgentSandboxSessions(sandbox, workspaces, sandbox.places)
         down = "i=0; while [ $i -lt 3000 ]; do mkdir d && cd d || exit; i=$((i+1)); done; sleep 9"
         outcome = await agents.run(shell(down))
         assert (outcome.status, "one in another" in outcome.reason) == ("killed", True), outcome
@@ -357,7 +367,7 @@ class TestSupervision:
     """SBX-12: one that fails costs the others nothing, and what dies comes back, within a bound."""
 
     async def test_with_a_killed_spawner_calls_end_and_the_next_ones_run(
-        self, sandbox: ProcessSandbox, agents: AgentSessions
+        self, sandbox: ProcessSandbox, agents: AgentSandboxSessions
     ):
         running = [asyncio.create_task(agents.run(shell("echo > begun; sleep 60"))) for _ in "a"]
         begun = Path(agents.workspaces.path(ORG, "agent-1"), "begun")
@@ -368,7 +378,7 @@ class TestSupervision:
         assert (await agents.run(shell("ls"))).stdout == "begun\n"
 
     async def test_what_is_frozen_ends_with_its_spawner_too(
-        self, sandbox: ProcessSandbox, agents: AgentSessions
+        self, sandbox: ProcessSandbox, agents: AgentSandboxSessions
     ):
         await agents.run(shell("sleep 600 &"))
         [agent] = agents.agents.values()

@@ -17,16 +17,16 @@ from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from services.tools.adapters.mcp import requests, session  # noqa: F401, before any deadline
 from services.tools.adapters.mcp.allowed_commands import AllowedCommand
 from services.tools.adapters.mcp.connections import SdkConnections
+from services.tools.adapters.mcp.deadlines import McpDeadlines
 from services.tools.adapters.mcp.ports import (
     McpFailed,
     McpOutcome,
     McpServerConfig,
     McpTransport,
 )
-from services.tools.adapters.mcp.settings import McpDeadlines
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.adapters.process_usage import usage_of
-from services.tools.sandbox.server_confinement import Granted
+from services.tools.sandbox.mcp_server_confinement import Granted
 
 SCRIPT = Path(__file__).with_name("scripted.py")
 PYTHON = str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))

@@ -30,19 +30,19 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpServerConfig, Sampler
-from services.tools.adapters.sandbox_settings import NoSandboxSettings
+from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
 from services.tools.domain.tool import Tool
 from services.tools.engine.agent_states import AgentStates
+from services.tools.engine.code_runner import CodeRunner
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
 from services.tools.engine.packages import NoPackages
-from services.tools.engine.programs import CodeRunner
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
@@ -202,7 +202,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
                 ToolType.custom: CodeRunner(
                     SimSandbox(),
                     lambda _: "",
-                    Variables(SEALER, NoSandboxSettings()),
+                    Variables(SEALER, NoSandboxConfigs()),
                     NoPackages(),
                     AgentStates(NoAgents(), bus, ToolPolicies),
                 ),

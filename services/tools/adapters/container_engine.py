@@ -16,8 +16,8 @@ from secrets import token_hex
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.sandbox.confinement import (
     DEVICES,
-    INSIDE,
     NOBODY,
+    PROGRAM_EXECUTOR,
     SCRATCH_BYTES,
     SHARED_MEMORY_BYTES,
     files,
@@ -28,7 +28,7 @@ from services.tools.sandbox.spawner_protocol import PACKAGES_PATH, WORKSPACE_PAT
 log = logging.getLogger(__name__)
 
 COMMAND = "docker"
-INIT = INSIDE.with_name("container_init.py")
+INIT = PROGRAM_EXECUTOR.with_name("container_init.py")
 # Which process a container belongs to: its machine, its number, and when it began.
 LABEL = "heeler.sandbox"
 ASK_SECONDS_MAX = 30.0
@@ -54,7 +54,7 @@ class ContainerEngine:
         self.image = image
         self.network = network
         self.rules = files(["/"], ["/dev/shm", WORKSPACE_PATH, *DEVICES])
-        self.program = [INIT.read_text(), INSIDE.read_text(), self.rules]
+        self.program = [INIT.read_text(), PROGRAM_EXECUTOR.read_text(), self.rules]
         self.owner = owner(os.getpid())
 
     async def problem(self) -> str:

@@ -14,7 +14,7 @@ from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_execution import Answer, Execution
 from services.tools.adapters.sandbox_pool import SandboxPool
 from services.tools.adapters.sandbox_session import StayingSession
-from services.tools.sandbox import javascript
+from services.tools.sandbox import javascript_wrapper
 from services.tools.sandbox.confinement import Runtimes
 from services.tools.sandbox.ports import Outcome, Program, Workspace
 from services.tools.sandbox.sessions import NoSession
@@ -173,13 +173,13 @@ class PooledSandbox(ABC):
 def source_of(program: Program) -> str:
     """The source, with what is put around it."""
     if program.language == "typescript":
-        return javascript.typed(program.source, program.function, program.arguments)
+        return javascript_wrapper.typed(program.source, program.function, program.arguments)
     if program.language != "javascript":
         return program.source
     return (
-        javascript.shown(program.source)
+        javascript_wrapper.shown(program.source)
         if program.last_value
-        else javascript.called(program.source)
+        else javascript_wrapper.called(program.source)
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from libs.telemetry import metrics
-from services.tools.adapters.agent_sessions import AgentSessions
+from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.pooled_sandbox import PooledSandbox
 
 
 class SandboxGauges:
     """Looks at the pools of one process."""
 
-    def __init__(self, sandbox: PooledSandbox, sessions: AgentSessions) -> None:
+    def __init__(self, sandbox: PooledSandbox, sessions: AgentSandboxSessions) -> None:
         self.sandbox = sandbox
         self.sessions = sessions
 

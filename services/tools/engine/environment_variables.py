@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from libs.contracts.tool_runs import RunTool
 from libs.encryption.sealer import CannotOpen, Sealer
-from services.tools.adapters.sandbox_settings import SandboxSettings, SandboxSettingsQueries
+from services.tools.adapters.sandbox_config_queries import SandboxConfigQueries, SandboxSettings
 
 
 class Variables:
     """Opens what clients have set: for all tools of an organisation, and for this call. What goes
     with the call (the secrets of its agent) counts where both have a name."""
 
-    def __init__(self, sealer: Sealer, settings: SandboxSettingsQueries) -> None:
+    def __init__(self, sealer: Sealer, settings: SandboxConfigQueries) -> None:
         self.sealer = sealer
         self.settings = settings
 

@@ -25,9 +25,9 @@ from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
 from services.tools.domain.mcp_server import McpServer, McpServerState
 from services.tools.domain.mcp_tool import OfferedTool
-from services.tools.engine.mcp_configs import opened
-from services.tools.engine.mcp_registration import registered
+from services.tools.engine.mcp_config_secrets import opened
 from services.tools.engine.mcp_sessions import McpSessions
+from services.tools.engine.mcp_tool_registration import registered
 
 log = logging.getLogger(__name__)
 

@@ -33,10 +33,10 @@ from services.tools.domain.mcp_server import McpServer, missing
 from services.tools.domain.mcp_server_name import McpServerName
 from services.tools.domain.mcp_tool import with_server_name
 from services.tools.domain.tool import Tool
-from services.tools.engine.mcp_configs import opened
+from services.tools.engine.mcp_config_secrets import opened
 from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
 from services.tools.engine.mcp_listings import McpListings
-from services.tools.engine.mcp_registration import delete_tools
+from services.tools.engine.mcp_tool_registration import delete_tools
 
 
 class McpServerHandlers:

@@ -21,7 +21,7 @@ from services.tools.sandbox.spawner_protocol import (
 )
 from services.tools.sandbox.syscall_filter import syscall_filter
 
-INSIDE = Path(__file__).with_name("inside.py")
+PROGRAM_EXECUTOR = Path(__file__).with_name("program_executor.py")
 # Of each sandbox; it counts as memory.
 SCRATCH_BYTES = 64 << 20
 SHARED_MEMORY_BYTES = 16 << 20
@@ -174,7 +174,7 @@ def confined(
 def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
     """The sandbox by namespaces; `stage` says where a folder is seen from if not at its place."""
     # Numbered as the spawner places them: after stdin, stdout, stderr, result and status.
-    data = [syscall_filter(os.uname().machine), INSIDE.read_bytes(), PASSWD, GROUP]
+    data = [syscall_filter(os.uname().machine), PROGRAM_EXECUTOR.read_bytes(), PASSWD, GROUP]
     arguments = [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
         *("--unshare-cgroup-try", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY),
@@ -236,6 +236,6 @@ def unconfined(found: Runtimes, folder: str, packages: str = "") -> list[Confine
     seen = [*SYSTEM_FOLDERS, *SYSTEM_LINKS, *SYSTEM_FILES, found.python_prefix, found.node or ""]
     seen += [packages] if packages else []
     argv = (found.python, "-I", "-S", "/dev/fd/5", files(seen, list(DEVICES)))
-    data = (INSIDE.read_bytes(),)
+    data = (PROGRAM_EXECUTOR.read_bytes(),)
     plain = Confinement("process-unconfined", argv, data, folder=folder, namespaces=False)
     return [plain] if os.geteuid() != 0 else [replace(plain, first_uid=FIRST_UID), plain]

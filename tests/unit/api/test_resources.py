@@ -54,7 +54,7 @@ def test_every_route_is_collected_once() -> None:
         "agent_blocks",
         "blocks",
         "dead_letters",
-        "messages",
+        "agent_messages",
         "runs",
         "steps",
     }

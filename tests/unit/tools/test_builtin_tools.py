@@ -20,12 +20,12 @@ from libs.egress.guarded_http import Answer, GuardedHttp, OutgoingRequest
 from libs.encryption.sealer import Sealer, new_key
 from libs.telemetry import metrics
 from services.tools.adapters.html_to_markdown_program import markdown_of
-from services.tools.adapters.sandbox_settings import NoSandboxSettings
+from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
-from services.tools.engine.code_builtins import CODE_BYTES_MAX, RunCodeTool
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.observed_runners import observed
+from services.tools.engine.run_code import CODE_BYTES_MAX, RunCodeTool
 from services.tools.engine.web_builtins import WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.engine.workspace_cleanup import CLEANUP_SECONDS, WorkspaceCleanup
@@ -283,7 +283,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], Sent]:
 async def searched(
     settings: SearchSettings, arguments: dict[str, Any], secrets: Mapping[str, str] = {}
 ) -> ToolRunResult:
-    search = WebSearchTool(WebSearches(settings), Variables(SEALER, NoSandboxSettings()), Clock())  # type: ignore[arg-type]
+    search = WebSearchTool(WebSearches(settings), Variables(SEALER, NoSandboxConfigs()), Clock())  # type: ignore[arg-type]
     sealed = {name: SEALER.seal(value) for name, value in secrets.items()}
     asked = command(arguments, environment=sealed)
     return await BuiltinRunner({"web_search": search}).run(tool("web_search"), asked, "org-1")

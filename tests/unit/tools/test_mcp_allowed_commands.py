@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.environment_parsing import WrongSetting
 from services.tools.adapters.mcp.allowed_commands import allowed_commands
-from services.tools.sandbox.server_confinement import Granted
+from services.tools.sandbox.mcp_server_confinement import Granted
 
 FULL = """
 [[command]]

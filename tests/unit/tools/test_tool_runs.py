@@ -41,15 +41,15 @@ from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
-from services.tools.adapters.sandbox_settings import NoSandboxSettings
+from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine import tool_runs
 from services.tools.engine.agent_states import AgentStates
+from services.tools.engine.code_runner import CodeRunner, in_order, result_of
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.packages import NoPackages
-from services.tools.engine.programs import CodeRunner, in_order, result_of
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
@@ -195,7 +195,7 @@ class Process:
                     ToolType.custom: CodeRunner(
                         self.sandbox,
                         self.sandbox.refused,
-                        Variables(SEALER, NoSandboxSettings()),
+                        Variables(SEALER, NoSandboxConfigs()),
                         NoPackages(),
                         AgentStates(NoAgents(), InMemoryBus(world.network), ToolPolicies),
                     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from libs.contracts.environment_parsing import WrongSetting
 from services.tools.adapters.mcp.ports import McpServerConfig
-from services.tools.sandbox.server_confinement import Granted
+from services.tools.sandbox.mcp_server_confinement import Granted
 
 SETTING = "HEELER_MCP_COMMANDS"
 MEMORY_MB, MEMORY_MB_MAX = 512, 1 << 16

@@ -21,6 +21,7 @@ from services.tools.adapters.mcp.allowed_commands import (
     match,
 )
 from services.tools.adapters.mcp.circuit_breaker import CircuitBreaker
+from services.tools.adapters.mcp.deadlines import McpDeadlines
 from services.tools.adapters.mcp.ports import (
     Keep,
     McpFailed,
@@ -38,7 +39,6 @@ from services.tools.adapters.mcp.ports import (
 )
 from services.tools.adapters.mcp.server_processes import ServerProcesses
 from services.tools.adapters.mcp.session_pool import PING_SECONDS_MAX, SessionPool
-from services.tools.adapters.mcp.settings import McpDeadlines
 from services.tools.adapters.process_sandbox import ProcessSandbox
 
 # Requests under way in one process, of one organisation, and to one server.

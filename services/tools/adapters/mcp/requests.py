@@ -9,7 +9,7 @@ from mcp.client.client import Client
 from pydantic import BaseModel
 
 from libs.contracts.bus_messages import JsonObject
-from services.tools.adapters.mcp import answers
+from services.tools.adapters.mcp import result_conversion
 from services.tools.adapters.mcp.ports import (
     McpFailed,
     McpOutcome,
@@ -29,21 +29,23 @@ type Ask[T] = Callable[[Client], Awaitable[T]]
 
 async def list_tools(client: Client) -> list[McpTool]:
     """Its tools."""
-    return [answers.tool(one) for one in await pages(client.list_tools, "tools")]
+    return [result_conversion.tool(one) for one in await pages(client.list_tools, "tools")]
 
 
 async def list_resources(client: Client) -> list[McpResource]:
     """Its resources."""
     if client.server_capabilities.resources is None:
         return []
-    return [answers.resource(one) for one in await pages(client.list_resources, "resources")]
+    return [
+        result_conversion.resource(one) for one in await pages(client.list_resources, "resources")
+    ]
 
 
 async def list_prompts(client: Client) -> list[McpPrompt]:
     """Its prompts."""
     if client.server_capabilities.prompts is None:
         return []
-    return [answers.prompt(one) for one in await pages(client.list_prompts, "prompts")]
+    return [result_conversion.prompt(one) for one in await pages(client.list_prompts, "prompts")]
 
 
 async def pages(ask: Callable[..., Awaitable[Any]], name: str) -> list[Any]:
@@ -71,7 +73,7 @@ def call_tool(name: str, arguments: JsonObject) -> Ask[McpOutcome]:
     """A call; an error that the server answers is what it came to."""
 
     async def ask(client: Client) -> McpOutcome:
-        return answers.outcome(await client.call_tool(name, dict(arguments)))
+        return result_conversion.outcome(await client.call_tool(name, dict(arguments)))
 
     return ask
 
@@ -86,7 +88,7 @@ def read_resource(uri: str) -> Ask[list[McpResourceContent]]:
 
     async def ask(client: Client) -> list[McpResourceContent]:
         result = await client.read_resource(uri)
-        return [answers.resource_content(one) for one in result.contents]
+        return [result_conversion.resource_content(one) for one in result.contents]
 
     return ask
 
@@ -96,6 +98,6 @@ def get_prompt(name: str, arguments: Mapping[str, str]) -> Ask[list[McpPromptMes
 
     async def ask(client: Client) -> list[McpPromptMessage]:
         result = await client.get_prompt(name, dict(arguments))
-        return [answers.prompt_message(one) for one in result.messages]
+        return [result_conversion.prompt_message(one) for one in result.messages]
 
     return ask

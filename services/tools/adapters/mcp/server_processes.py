@@ -17,7 +17,7 @@ from services.tools.adapters.process_usage import usage_of
 from services.tools.adapters.sandbox_process import SandboxProcess
 from services.tools.adapters.sandbox_spawner import SpawnerFailed
 from services.tools.sandbox.confinement import Confinement
-from services.tools.sandbox.server_confinement import confinement_for
+from services.tools.sandbox.mcp_server_confinement import confinement_for
 
 LOOK_SECONDS = 1.0
 STDERR_BYTES_MAX = 4_096

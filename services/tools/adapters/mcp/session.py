@@ -15,14 +15,14 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import CONNECTION_CLOSED
 
 from libs.contracts.version import HEELER_VERSION
-from services.tools.adapters.mcp.counted_messages import (
+from services.tools.adapters.mcp.failures import failed, session_lost
+from services.tools.adapters.mcp.ports import McpFailed, Sampler
+from services.tools.adapters.mcp.sampling import SessionSampling
+from services.tools.adapters.mcp.unsolicited_message_limits import (
     REFUSED_REQUESTS,
     SAMPLING,
     CountedMessages,
 )
-from services.tools.adapters.mcp.failures import failed, session_lost
-from services.tools.adapters.mcp.ports import McpFailed, Sampler
-from services.tools.adapters.mcp.sampling import SessionSampling
 
 # How long a session may take to end by itself, and how often it is told.
 END_SECONDS_MAX = 2.0

@@ -41,7 +41,7 @@ async def registered(
     work: UnitOfWork, server: McpServer, offered: list[OfferedTool], *, at: datetime
 ) -> None:
     """Have the registry and the server's state follow what a server offers."""
-    registration = McpRegistration(work, server, at)
+    registration = McpToolRegistration(work, server, at)
     usable = registration.usable(offered)
     names = {one.name for one in offered[: TOOLS_MAX * 2]}
     for name in sorted(server.state.tools.keys() - names):
@@ -51,7 +51,7 @@ async def registered(
     registration.finish()
 
 
-class McpRegistration:
+class McpToolRegistration:
     """What becomes of the tools of a server in one decision."""
 
     def __init__(self, work: UnitOfWork, server: McpServer, at: datetime) -> None:

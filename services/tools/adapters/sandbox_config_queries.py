@@ -29,7 +29,7 @@ class SandboxSettings:
 NOTHING_SET = SandboxSettings()
 
 
-class SandboxSettingsQueries(Protocol):
+class SandboxConfigQueries(Protocol):
     """What calls read of the settings."""
 
     async def of(self, org: str) -> SandboxSettings:
@@ -37,16 +37,16 @@ class SandboxSettingsQueries(Protocol):
         ...
 
 
-class NoSandboxSettings:
-    """Keeps the contract of `SandboxSettingsQueries` where nobody sets anything."""
+class NoSandboxConfigs:
+    """Keeps the contract of `SandboxConfigQueries` where nobody sets anything."""
 
     async def of(self, org: str) -> SandboxSettings:
         """Nothing."""
         return NOTHING_SET
 
 
-class PostgresSandboxSettings:
-    """Keeps the contract of `SandboxSettingsQueries`."""
+class PostgresSandboxConfigQueries:
+    """Keeps the contract of `SandboxConfigQueries`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -49,7 +49,7 @@ class Affinity:
     used_at: float = 0.0
 
 
-class AgentSessions:
+class AgentSandboxSessions:
     """Keeps the contract of `Sandbox` for programs that have the workspace of an agent."""
 
     def __init__(

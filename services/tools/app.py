@@ -56,11 +56,11 @@ from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
-from services.tools.engine.observed_runners import observed
 from services.tools.engine.packages import NoPackages, PackageEnvironments
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
+from services.tools.engine.tool_runner_telemetry import observed
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.engine.web_builtins import FetchWebpageTool, WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool

@@ -15,8 +15,8 @@ from libs.contracts.letta.request_size_limits import unreadable, walk
 from libs.contracts.letta.tool_requests import SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.storable_text import UNSTORABLE
+from services.tools.domain.json_schema_check import problem_of_keywords
 from services.tools.domain.schema_from_source import NAME_CHARS_MAX
-from services.tools.domain.schema_keywords import problem_of_keywords
 
 DESCRIPTION_CHARS_MAX = 16_384
 REFERENCES_MAX = 200

@@ -24,8 +24,8 @@ from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.builtin_runner import BuiltinRunner
 from services.tools.engine.environment_variables import Variables
-from services.tools.engine.observed_runners import observed
 from services.tools.engine.run_code import CODE_BYTES_MAX, RunCodeTool
+from services.tools.engine.tool_runner_telemetry import observed
 from services.tools.engine.web_builtins import WebSearchTool
 from services.tools.engine.workspace_builtins import FILE_TOOLS, FileTool, ShellTool
 from services.tools.engine.workspace_cleanup import CLEANUP_SECONDS, WorkspaceCleanup

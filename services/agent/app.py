@@ -29,10 +29,10 @@ from libs.contracts.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.cached_view import CachedView, PostgresView
 from libs.telemetry import metrics
-from services.agent.adapters.agent_tools import AgentTools
+from services.agent.adapters.agent_count import AgentCount
 from services.agent.adapters.all_queries import PostgresQueries, Queries
-from services.agent.adapters.client_poster import ClientPoster
-from services.agent.adapters.custom_tools import CustomTools
+from services.agent.adapters.callback_poster import CallbackPoster
+from services.agent.adapters.conversation_tools import ConversationTools
 from services.agent.adapters.hybrid_message_search import HybridMessageSearch
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
@@ -41,21 +41,18 @@ from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import ModelLister, Provider
 from services.agent.adapters.models.prices import PriceTable, PublishedPrices, price_tables
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
-from services.agent.adapters.run_telemetry import (
-    COUNTED_EVENTS,
-    AgentCount,
-    ObservedTools,
-    count_run,
-)
+from services.agent.adapters.run_telemetry import COUNTED_EVENTS, count_run
 from services.agent.adapters.tool_owner_port import ToolOwner
 from services.agent.adapters.tool_permissions import Policies
 from services.agent.adapters.tool_router import ToolRouter
+from services.agent.adapters.tool_telemetry import ObservedTools
+from services.agent.adapters.tools_service_client import ToolsServiceClient
 from services.agent.engine.callbacks import CallbackSender
+from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.orphaned_chunks import OrphanedChunks
-from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.policies.delete_conversations import ORPHANING_EVENTS, DeleteConversations
 from services.agent.policies.detach_deleted_blocks import BLOCK_GIVING_EVENTS, detach_deleted_blocks
 from services.agent.policies.detach_deleted_tools import TOOL_GIVING_EVENTS, detach_deleted_tools
@@ -106,7 +103,7 @@ async def wire(
 
     seconds = deadlines.tool_seconds_max
     engine = RunEngine(
-        EnginePorts(
+        EngineDependencies(
             repository=service.repository,
             models=catalogue,
             tools=ObservedTools(
@@ -127,7 +124,9 @@ async def wire(
     await policies.look()
     published = PublishedPrices(runtime.database, prices)
     await published.sweep()
-    ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
+    ports = HandlerDependencies(
+        service.repository, catalogue, queries, bus, engine, clock, ids, guard
+    )
     handlers = Handlers(ports)
     blocks = detach_deleted_blocks(bus, queries, ids)
     tools = detach_deleted_tools(bus, queries, ids)
@@ -143,7 +142,7 @@ async def wire(
     await service.follow("tools", {ToolDeleted: tools.deleted})
     await bus.hear_events("agent", RunCancelled.topic, engine.cancelled_somewhere)
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
-    callbacks = CallbackSender(engine.ports, ClientPoster(guard))
+    callbacks = CallbackSender(engine.ports, CallbackPoster(guard))
     service.sweepers += [
         callbacks.sweep,
         engine.sweep,
@@ -187,13 +186,13 @@ def tool_router(
 ) -> ToolRouter:
     """The owners of tools that there are."""
     owners: Mapping[Owner, ToolOwner] = {
-        "agent": AgentTools(
+        "agent": ConversationTools(
             HybridMessageSearch(bus, queries),
             MultiAgentTools(bus, queries, clock, seconds_max=seconds_max),
             clock,
         ),
         "memory": MemoryTools(bus, queries, clock),
-        "tools": CustomTools(bus, queries, clock, seconds_max=seconds_max),
+        "tools": ToolsServiceClient(bus, queries, clock, seconds_max=seconds_max),
     }
     return ToolRouter(owners, clock, policies=policies, seconds_max=seconds_max)
 
@@ -217,8 +216,8 @@ def embedders(settings: ProviderSettings) -> list[ModelLister]:
     if settings.ollama is None:
         return []
     from services.agent.adapters.models.aiohttp_transport import HttpWire
-    from services.agent.adapters.models.ollama_embeddings import OllamaEmbeddings
+    from services.agent.adapters.models.ollama_embedding_models import OllamaEmbeddingModels
 
     known = settings.ollama
     wire = HttpWire(known.base_url.removesuffix("/v1"), known.headers, query=known.query)
-    return [OllamaEmbeddings(known.base_url, wire)]
+    return [OllamaEmbeddingModels(known.base_url, wire)]

@@ -19,21 +19,20 @@ import pytest
 from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
-from services.agent.adapters.archive_queries import (
-    PostgresArchiveQueries as PostgresSeenArchiveQueries,
+from services.agent.adapters.archival_memory_queries import (
+    PostgresArchivalMemoryQueries,
 )
 from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.callback_queries import PostgresCallbackQueries
 from services.agent.adapters.called_run_queries import PostgresCalledRunQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
+from services.agent.adapters.custom_tool_queries import PostgresCustomToolQueries
 from services.agent.adapters.folder_queries import (
     PostgresFolderQueries as PostgresSeenFolderQueries,
 )
 from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
-from services.agent.adapters.run_and_step_queries import PostgresPastRunQueries
-from services.agent.adapters.run_recovery_queries import PostgresRunQueries
-from services.agent.adapters.tool_queries import PostgresToolQueries
+from services.agent.adapters.run_queries import PostgresRunQueries
 from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.block_history_queries import BlockHistoryQueries, VersionSlice
@@ -271,7 +270,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "labels": lambda queries: queries.labels(ORG, [BLOCK]),
         "attached_block": lambda queries: queries.attached_block(ORG, AGENT, "human"),
     },
-    PostgresSeenArchiveQueries: {
+    PostgresArchivalMemoryQueries: {
         "archival_memory": lambda queries: queries.archival_memory(ORG, AGENT),
     },
     PostgresSeenFolderQueries: {
@@ -307,6 +306,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "cancelled_runs": lambda queries: queries.cancelled_runs([ORG], [RUN]),
         "active_runs": lambda queries: queries.active_runs([ORG], [RUN]),
         "origin_of_run": lambda queries: queries.origin_of_run(ORG, CONVERSATION, RUN),
+        "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),
+        "has_run": lambda queries: queries.has_run(ORG, CONVERSATION, RUN),
     },
     PostgresCallbackQueries: {
         "messages_of_run": lambda queries: queries.messages_of_run(ORG, RUN),
@@ -317,11 +318,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "waiting_calls": lambda queries: queries.waiting_calls(ORG, RUN),
         "agents_with_tags": lambda queries: queries.agents_with_tags(ORG, ["a"], ["b"], 10),
     },
-    PostgresPastRunQueries: {
-        "run_of_step": lambda queries: queries.run_of_step(ORG, CONVERSATION, STEP),
-        "has_run": lambda queries: queries.has_run(ORG, CONVERSATION, RUN),
-    },
-    PostgresToolQueries: {
+    PostgresCustomToolQueries: {
         "custom_tools": lambda queries: queries.custom_tools(ORG, [TOOL]),
         "tools_of_many": lambda queries: queries.tools_of_many([(ORG, [TOOL])]),
         "custom_tools_named": lambda queries: queries.custom_tools_named(ORG, ["roll_dice"]),

@@ -6,7 +6,12 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from services.agent.domain import call_answers, compaction, compaction_plan, conversation_forks
+from services.agent.domain import (
+    client_call_answers,
+    compaction,
+    compaction_plan,
+    conversation_forks,
+)
 from services.agent.domain.approval_state import PendingApproval
 from services.agent.domain.compaction_plan import Plan
 from services.agent.domain.conversation import Conversation
@@ -60,7 +65,7 @@ def cancel_leaves_approval() -> list[Patch]:
     real = Conversation.cancel
 
     def cancel(talk: Conversation, *what: Any, **how: Any) -> Any:
-        with mock.patch.object(call_answers, "end"):
+        with mock.patch.object(client_call_answers, "end"):
             return real(talk, *what, **how)
 
     return [(Conversation, "cancel", cancel)]

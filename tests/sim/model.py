@@ -18,9 +18,9 @@ from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
 from services.agent.adapters.tool_owner_port import Calling
-from services.agent.domain.active_run import Failure, ModelReply, ToolResult
 from services.agent.domain.model_config import llm_config
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply, ToolResult
 from tests.scripted_model import messages_validator, validator
 from tests.sim.loop import OWNER, Lane
 from tests.sim.store import UNSTORABLE

@@ -15,14 +15,14 @@ from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DueCallback
 from services.agent.adapters.called_run_queries import CallChain, CalledRun
 from services.agent.adapters.conversation_queries import LostConversation
+from services.agent.adapters.custom_tool_queries import custom_tool
 from services.agent.adapters.heartbeat_pause_queries import PausedConversation
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock, Orphan
-from services.agent.adapters.tool_queries import custom_tool
 from services.agent.adapters.tool_run_queries import ToolRunProgress
-from services.agent.domain.archival_memory import ArchivalMemory
-from services.agent.domain.called_runs import WaitingCall
-from services.agent.domain.directories import AttachedFile, AttachedFolder
+from services.agent.domain.agent_call_deadlocks import WaitingCall
+from services.agent.domain.archival_memory_metadata import ArchivalMemory
+from services.agent.domain.attached_folders import AttachedFile, AttachedFolder
 from services.agent.domain.model_context import AttachedBlock
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow

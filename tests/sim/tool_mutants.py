@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from libs.contracts.deterministic_ids import derived_id
-from services.agent.adapters import custom_tools
+from services.agent.adapters import tools_service_client
 from services.agent.adapters.multi_agent_tools import Sent
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.tools.engine.tool_runs import ToolRuns
@@ -23,7 +23,7 @@ def numbered_ids() -> Callable[..., str]:
 @mutant("A call of a tool is made again when its run is taken over.")
 def tool_call_made_again() -> list[Patch]:
     return [
-        (custom_tools, "derived_id", numbered_ids()),
+        (tools_service_client, "derived_id", numbered_ids()),
         (CustomTool, "idempotent", property(lambda tool: True)),
     ]
 

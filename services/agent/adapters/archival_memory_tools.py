@@ -26,7 +26,7 @@ from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.search_dates import FORMS, TEXT_CHARS_MAX, Reader
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.active_run import ToolResult
+from services.agent.domain.step_results import ToolResult
 
 FOUND_DEFAULT = 5
 FOUND_MAX = 50

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from libs.contracts.blocks import InsertText, ReplaceText
-from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands
+from services.agent.adapters.block_operations import BlockOperations
 from services.agent.adapters.block_text_arguments import OptionalText
 from services.agent.adapters.tool_owner_port import Calling, error
-from services.agent.domain.active_run import ToolResult
+from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
 
 FOLDER = "/memories/"
@@ -49,7 +49,7 @@ class BlockFileTools:
         asked = Memory.model_validate_json(calling.call.arguments)
         if asked.command not in COMMANDS:
             return error(f"`command` is '{asked.command}': it is one of {', '.join(COMMANDS)}.")
-        changes = BlockChanges(self.commands, calling)
+        changes = BlockOperations(self.commands, calling)
         if asked.command == "rename":
             return await self.rename(changes, asked)
         label = label_of(asked.path)
@@ -71,7 +71,7 @@ class BlockFileTools:
         replaced = ReplaceText(old_text=asked.old_string, new_text=asked.new_string or "")
         return await changes.edit(label, replaced)
 
-    async def rename(self, changes: BlockChanges, asked: Memory) -> ToolResult:
+    async def rename(self, changes: BlockOperations, asked: Memory) -> ToolResult:
         """Give a block another label, by the two paths, or another description."""
         old, new = label_of(asked.old_path or asked.path), label_of(asked.new_path)
         if not old:
@@ -89,13 +89,13 @@ class BlockFileTools:
         done: list[str] = []
         result = error("The patch is empty.")
         for number, one in enumerate(patches):
-            result = await self.apply(BlockChanges(self.commands, calling, str(number)), one)
+            result = await self.apply(BlockOperations(self.commands, calling, str(number)), one)
             if result.status == "error":
                 return not_whole(result, one, done, len(patches) - number - 1)
             done.append(f"{one.kind} {one.label}")
         return result if len(done) == 1 else ToolResult("success", f"Done: {', '.join(done)}.")
 
-    async def apply(self, changes: BlockChanges, patch: BlockPatch) -> ToolResult:
+    async def apply(self, changes: BlockOperations, patch: BlockPatch) -> ToolResult:
         """Do what a patch says of one block."""
         label = label_of(patch.label)
         match patch.kind:

@@ -19,7 +19,7 @@ from libs.contracts.archives import (
 from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
-from services.agent.adapters.file_search import (
+from services.agent.adapters.file_regex_search import (
     CONTEXT_LINES_MAX,
     FILES_SEARCHED_MAX,
     BadPattern,
@@ -30,8 +30,8 @@ from services.agent.adapters.file_search import (
 )
 from services.agent.adapters.folder_queries import FolderQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.active_run import ToolResult
-from services.agent.domain.directories import AttachedFile, limits_of
+from services.agent.domain.attached_folders import AttachedFile, limits_of
+from services.agent.domain.step_results import ToolResult
 
 MATCHES_SHOWN = 20
 PASSAGES_MAX = 50

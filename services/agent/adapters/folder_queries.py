@@ -7,23 +7,11 @@ from typing import Protocol
 
 from libs.contracts.open_file_text import from_line, pieces_for
 from libs.eventstore.connection_pool import Database
-from services.agent.adapters.archive_queries import ArchiveQueries
-from services.agent.adapters.block_queries import BlockQueries
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.archival_memory import (
-    ARCHIVAL_TOOL_NAMES,
-    NO_ARCHIVES,
-    ArchivalMemory,
-)
-from services.agent.domain.directories import (
-    FILE_TOOL_NAMES,
+from services.agent.domain.attached_folders import (
     FILES_LISTED_MAX,
     AttachedFile,
     AttachedFolder,
-    limits_of,
-    rendered_directories,
 )
-from services.agent.domain.model_context import AttachedBlock
 
 FOLDERS = """
 select d.id, d.name, d.doc->>'description', d.doc->>'instructions'
@@ -130,24 +118,3 @@ class PostgresFolderQueries:
         their text."""
         asked = {"org": org, "file": file_id, "first": first_line, "after": after}
         return await self.database.fetch(PIECES, {**asked, "pieces": pieces})
-
-
-class MemoryQueries(BlockQueries, FolderQueries, ArchiveQueries, Protocol):
-    """What is read of an agent's memory for its system prompt."""
-
-
-async def seen_memory(
-    queries: MemoryQueries, org: str, design: AgentDesign
-) -> tuple[list[AttachedBlock], str, ArchivalMemory]:
-    """What the system prompt of an agent shows: its blocks, the section about its folders, and what
-    is in its archives. Who has no tool for files, or for archives, is told nothing of them, and
-    nothing is asked."""
-    blocks = await queries.seen_blocks(org, design.block_ids)
-    directories, archival = "", NO_ARCHIVES
-    if not FILE_TOOL_NAMES.isdisjoint(design.tools):
-        _, chars_max = limits_of(design.config)
-        folders = await queries.seen_folders(org, design.config.id, chars_max)
-        directories = rendered_directories(folders, design.config)
-    if not ARCHIVAL_TOOL_NAMES.isdisjoint(design.tools):
-        archival = await queries.archival_memory(org, design.config.id)
-    return blocks, directories, archival

@@ -19,16 +19,16 @@ from libs.contracts.blocks import (
 )
 from libs.contracts.bus_messages import Accepted, Command
 from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
-from services.agent.adapters.block_changes import BlockChanges
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
+from services.agent.adapters.block_operations import BlockOperations
 from services.agent.adapters.block_text_arguments import Text
 from services.agent.adapters.file_tools import FileTools
-from services.agent.adapters.folder_queries import MemoryQueries
+from services.agent.adapters.memory_queries import MemoryQueries
 from services.agent.adapters.message_search import MessageSearch
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.voice_memory_tools import VoiceMemoryTools
-from services.agent.domain.active_run import ToolResult
+from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 
 # The block that the older agents for voice keep about the user.
@@ -132,7 +132,7 @@ class MemoryTools:
     async def core_memory_append(self, calling: Calling) -> ToolResult:
         """Add lines to the end of a memory block, which is made if it is not there."""
         wanted = CoreMemoryAppend.model_validate_json(calling.call.arguments)
-        return await BlockChanges(self.commands, calling).append(wanted.label, wanted.content)
+        return await BlockOperations(self.commands, calling).append(wanted.label, wanted.content)
 
     async def core_memory_replace(self, calling: Calling) -> ToolResult:
         """Replace a text in a memory block, wherever it stands."""
@@ -153,7 +153,7 @@ class MemoryTools:
     async def rethink_user_memory(self, calling: Calling) -> ToolResult:
         """Give the block about the user another value; it is made if it is not there."""
         wanted = RethinkUserMemory.model_validate_json(calling.call.arguments)
-        return await BlockChanges(self.commands, calling).rewrite(USER_LABEL, wanted.new_memory)
+        return await BlockOperations(self.commands, calling).rewrite(USER_LABEL, wanted.new_memory)
 
     async def finish(self, calling: Calling) -> ToolResult:
         """Say that nothing is left to do: a rule about this tool ends the run."""

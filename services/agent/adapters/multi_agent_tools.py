@@ -23,8 +23,8 @@ from libs.contracts.letta.runs import RunConfig
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.active_run import ToolResult
-from services.agent.domain.called_runs import given_up, waits_of
+from services.agent.domain.agent_call_deadlocks import given_up, waits_of
+from services.agent.domain.step_results import ToolResult
 from services.agent.settings import TOOL_SECONDS_MAX
 
 RETRY_SECONDS = 0.5

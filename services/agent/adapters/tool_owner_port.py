@@ -8,8 +8,8 @@ from typing import Protocol
 
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import ToolCall
-from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 
 

@@ -19,8 +19,8 @@ from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, error
 from services.agent.adapters.tool_permissions import Policies, why_forbidden
-from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX

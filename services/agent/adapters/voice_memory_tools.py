@@ -25,7 +25,7 @@ from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.message_search import MessageSearch, Search
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.active_run import ToolResult
+from services.agent.domain.step_results import ToolResult
 
 KEYWORDS_MAX = 10
 MESSAGES_OF_A_KEYWORD = 3

@@ -1,23 +1,22 @@
-"""The active run of a conversation: how far it is, and what has to be done next."""
+"""The active run of a conversation, and those in line behind it: how far they are."""
 
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import Message, ReasoningPart, ToolCall, UnfinishedStep, Usage
+from libs.contracts.conversation import Message, ToolCall, UnfinishedStep, Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.run_options import RunOptions
-from libs.contracts.stream_chunks import OPENING_NUMBER, Chunk
+from libs.contracts.stream_chunks import OPENING_NUMBER
 from services.agent.domain.approval_state import Gate
 from services.agent.domain.pending_call import PendingCall
 
@@ -182,134 +181,6 @@ class ActiveRun(BaseModel):
         return unshown.held if unshown else None
 
 
-@dataclass(frozen=True, slots=True)
-class AskModel:
-    """Ask the model for the step `step_id`."""
-
-    step_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Compact:
-    """Have the conversation compacted, which is all that the run is about."""
-
-    step_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class StartTools:
-    """Record that these calls start, side by side."""
-
-    calls: tuple[ToolCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RefuseCall:
-    """Record that this call is not carried out, and show the model why."""
-
-    call: ToolCall
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunTools:
-    """Run these calls, whose start is recorded."""
-
-    step_id: str
-    calls: tuple[ToolCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EndRun:
-    """Record that the run has ended; the reason is one of V1's."""
-
-    stop_reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class AskClient:
-    """Record that calls wait for the client, and end the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShowAnswer:
-    """Show the model what the client answered in place of a result."""
-
-    pending: PendingCall
-
-
-@dataclass(frozen=True, slots=True)
-class ShowFollowUps:
-    """Show the model what the client said together with its answer."""
-
-
-NextAction = (
-    AskModel
-    | Compact
-    | StartTools
-    | RefuseCall
-    | RunTools
-    | EndRun
-    | AskClient
-    | ShowAnswer
-    | ShowFollowUps
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelReply:
-    """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
-    from a provider that wants it back; `inner_thoughts` says that it stood in the arguments of a
-    call."""
-
-    text: str
-    tool_calls: list[ToolCall]
-    finish_reason: str
-    usage: Usage
-    reasoning: str | None = None
-    reasoning_parts: list[ReasoningPart] = field(default_factory=list)
-    inner_thoughts: bool = False
-    logprobs: JsonObject | None = None
-    token_ids: list[int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """The message of a step, and the chunks that clients received while the model answered: the
-    number of the first, and all of them. Without `chunks` it is sent when recorded."""
-
-    message_id: str
-    since: datetime
-    number: int | None = None
-    chunks: list[Chunk] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """What a tool gave back; `text` is what clients see, beside what it printed if it may print.
-    With `pause_minutes` it ends the run, and the agent pauses. A `forbidden` call was not made: the
-    text says why."""
-
-    status: Literal["success", "error"]
-    text: str
-    pause_minutes: int | None = None
-    stdout: list[str] | None = None
-    stderr: list[str] | None = None
-    forbidden: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a run cannot go on. `error_type` is one of V1's, e.g. `llm_timeout`; `model` is the one
-    that was asked, where one was."""
-
-    error_type: str
-    message: str
-    detail: str | None = None
-    stop_reason: str = "llm_api_error"
-    model: str = ""
-
-
 def nanoseconds(since: datetime, until: datetime) -> int:
     """How long something took."""
     return round((until - since).total_seconds() * 1e9)
@@ -353,41 +224,6 @@ def served_parts(message: Message) -> int:
     shows_calls = spoken + gated < len(message.tool_calls)
     parts = [message.content is not None, shows_calls, gated > 0]
     return len(message.thoughts) + spoken + sum(parts)
-
-
-def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:
-    """What the model answered, as a message; of its calls those that are carried out."""
-    return Message(
-        id=spoken.message_id,
-        role="assistant",
-        content=reply.text or None,
-        reasoning=None if reply.reasoning_parts else reply.reasoning,
-        inner_thoughts=reply.inner_thoughts,
-        reasoning_parts=reply.reasoning_parts,
-        tool_calls=calls,
-        created_at=spoken.since,
-    )
-
-
-def result_message(call: ToolCall, result: ToolResult, *, message_id: str, at: datetime) -> Message:
-    """The result of a call, as a message."""
-    return Message(
-        id=message_id,
-        role="tool",
-        content=result.text,
-        name=call.name,
-        tool_call_id=call.id,
-        tool_status=result.status,
-        stdout=result.stdout,
-        stderr=result.stderr,
-        hidden=bool(call.spoken_argument) and result.status == "success",
-        created_at=at,
-    )
-
-
-def kept_calls(reply: ModelReply, *, parallel: bool) -> list[ToolCall]:
-    """The calls that are carried out: without parallel calls only the first."""
-    return reply.tool_calls if parallel else reply.tool_calls[:1]
 
 
 def concurrent_calls(calls: list[ToolCall], concurrent: Container[str]) -> list[str]:

@@ -22,7 +22,7 @@ from services.agent.domain.agent_names import made_up_name
 from services.agent.domain.agent_secrets import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
 from services.agent.domain.model_config import compaction_settings, created_config, updated_config
-from services.agent.domain.renamed_tools import with_current_names
+from services.agent.domain.tool_rule_names import with_current_names
 from services.agent.domain.tool_rules import given_arguments, unfit_arguments
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.contracts.bus_messages import JsonObject
-from services.agent.domain.active_run import (
-    ActiveRun,
+from services.agent.domain.active_run import ActiveRun
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.reply_interpretation import CallReaders
+from services.agent.domain.run_actions import (
     AskClient,
     AskModel,
     EndRun,
-    ModelReply,
     NextAction,
     RefuseCall,
     RunTools,
@@ -20,8 +21,7 @@ from services.agent.domain.active_run import (
     ShowFollowUps,
     StartTools,
 )
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.reply_interpretation import CallReaders
+from services.agent.domain.step_results import ModelReply
 from services.agent.domain.tool_rules import ToolRules, refusal_of
 
 

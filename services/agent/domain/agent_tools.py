@@ -8,7 +8,7 @@ from datetime import datetime
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.agent_configuration import approval_rules
-from services.agent.domain.renamed_tools import with_current_names
+from services.agent.domain.tool_rule_names import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
 AGENT_TOOLS_MAX = 500

@@ -15,7 +15,7 @@ from libs.contracts.bus_messages import INVALID, Json, Rejected
 from libs.contracts.conversation import Message, MessageAppended, RunStarted
 from libs.contracts.deterministic_ids import derived_id
 from services.agent.domain.approval_state import PendingApproval
-from services.agent.domain.call_answers import end
+from services.agent.domain.client_call_answers import end
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import approval_pending
 from services.agent.domain.run_accepted_events import Terms, promise

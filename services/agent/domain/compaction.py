@@ -17,13 +17,15 @@ from libs.contracts.compaction import (
 )
 from libs.contracts.conversation import Message, Summary, Usage
 from libs.contracts.token_estimates import message_bytes
-from services.agent.domain.active_run import ActiveRun, Compact, EndRun, Failure, NextAction
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.compaction_plan import Budget, Plan, Trigger, unfinished_from
 from services.agent.domain.conversation_state import (
     ConversationState,
     SystemPrompt,
     no_room,
 )
+from services.agent.domain.run_actions import Compact, EndRun, NextAction
+from services.agent.domain.step_results import Failure
 
 # After so many compactions in a row for which no model wrote a summary, none is asked for a while.
 SUMMARY_FAILURES_MAX = 3

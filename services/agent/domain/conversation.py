@@ -37,29 +37,19 @@ from libs.contracts.conversation import (
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.stream_chunks import Chunk
-from services.agent.domain import call_answers, heartbeat_pauses, tool_calls
+from services.agent.domain import client_call_answers, heartbeat_pauses, tool_calls
 from services.agent.domain.active_run import (
     CANCELLED,
     INTERRUPTED,
     ActiveRun,
-    AskClient,
-    EndRun,
-    Failure,
-    ModelReply,
-    NextAction,
-    ShowAnswer,
-    ShowFollowUps,
-    Spoken,
-    StartTools,
     concurrent_calls,
     ended,
-    kept_calls,
-    spoken_message,
     unfinished_step,
 )
 from services.agent.domain.agent_types import loop_of
 from services.agent.domain.approval_state import NOTHING, gates
 from services.agent.domain.compaction import accept_compaction, clear, compaction_action
+from services.agent.domain.context_window_cache import ContextWindowCache
 from services.agent.domain.conversation_state import (
     ConversationState,
     SystemPrompt,
@@ -68,7 +58,21 @@ from services.agent.domain.conversation_state import (
     running,
 )
 from services.agent.domain.run_accepted_events import Terms, promise
-from services.agent.domain.shown_window import ShownWindow
+from services.agent.domain.run_actions import (
+    AskClient,
+    EndRun,
+    NextAction,
+    ShowAnswer,
+    ShowFollowUps,
+    StartTools,
+)
+from services.agent.domain.step_results import (
+    Failure,
+    ModelReply,
+    Spoken,
+    kept_calls,
+    spoken_message,
+)
 
 
 class Conversation(Aggregate[ConversationState]):
@@ -77,9 +81,9 @@ class Conversation(Aggregate[ConversationState]):
     State = ConversationState
 
     @cached_property
-    def shown_window(self) -> ShownWindow:
+    def shown_window(self) -> ContextWindowCache:
         """What models were shown last of the window: a help, not a part of the state."""
-        return ShownWindow()
+        return ContextWindowCache()
 
     @property
     def deleted(self) -> bool:
@@ -179,11 +183,11 @@ class Conversation(Aggregate[ConversationState]):
         while True:
             match self.next_action():
                 case ShowAnswer(pending):
-                    call_answers.show_answer(self, pending, at=at)
+                    client_call_answers.show_answer(self, pending, at=at)
                 case ShowFollowUps():
-                    call_answers.show_follow_ups(self, at=at)
+                    client_call_answers.show_follow_ups(self, at=at)
                 case AskClient():
-                    call_answers.ask(self, at=at)
+                    client_call_answers.ask(self, at=at)
                     self.complete("requires_approval", at=at)
                 case _:
                     return
@@ -290,7 +294,7 @@ class Conversation(Aggregate[ConversationState]):
         if queued:
             self.happened(QueuedRunsCancelled, at=at, run_ids=queued)
         if active is None and approval is not None and approval.run_id in gone:
-            call_answers.end(self, ApprovalCancelled, at=at)
+            client_call_answers.end(self, ApprovalCancelled, at=at)
         if active is not None and active.run.id in gone:
             step = unfinished_step(active, self.state.agent_id)
             tool_calls.interrupt_all(self, CANCELLED, message_ids=message_ids, at=at)

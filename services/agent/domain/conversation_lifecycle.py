@@ -1,27 +1,17 @@
-"""Conversations beside an agent's own: how they come, change and go, and what in them is another
-than in their agent."""
+"""Conversations beside an agent's own: how they come, change and go."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-
-from pydantic import TypeAdapter
 
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Rejected
 from libs.contracts.conversation import ConversationDeleted, main_conversation
 from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.conversations import ConversationConfig, UpdateConversation
-from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.model_configs import AnyModelSettings, LLMConfig
-from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent import missing as missing_agent
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_state import ConversationState
-from services.agent.domain.model_config import with_settings
-from services.agent.domain.reasoning_settings import with_reasoning
-
-SETTINGS: TypeAdapter[AnyModelSettings] = TypeAdapter(AnyModelSettings)
 
 
 def create(conversation: Conversation, config: ConversationConfig) -> Rejected | None:
@@ -95,30 +85,3 @@ def missing_in(agent_id: str, conversation_id: str) -> Rejected:
     if conversation_id == main_conversation(agent_id):
         return missing_agent(agent_id)
     return missing(conversation_id)
-
-
-def design_in(state: ConversationState, design: AgentDesign) -> AgentDesign:
-    """The agent as it is in this conversation: with the model, the settings and the blocks that the
-    conversation has of its own."""
-    own = state.own
-    if own is None:
-        return design
-    blocks = [own.isolated_blocks.get(one, one) for one in design.block_ids]
-    llm = llm_in(own, design.config.llm_config, design.config.agent_type)
-    config = design.config.model_copy(update={"llm_config": llm})
-    return design.model_copy(update={"block_ids": blocks, "config": config})
-
-
-def llm_in(own: ConversationConfig, agents: LLMConfig, agent_type: AgentType) -> LLMConfig:
-    """The model config of a conversation: what it says itself, and for the rest what its agent
-    says. Another model keeps the agent's context window, if it has that much."""
-    config = agents
-    if own.llm_config is not None:
-        window = min(agents.context_window, own.llm_config.context_window)
-        config = own.llm_config.model_copy(update={"context_window": window})
-        config = with_reasoning(config, config.enable_reasoner, agent_type)
-    if own.context_window_limit is not None:
-        config = config.model_copy(update={"context_window": own.context_window_limit})
-    if own.model_settings is not None:
-        config = with_settings(config, SETTINGS.validate_python(own.model_settings))
-    return config

@@ -72,9 +72,9 @@ from services.agent.domain.approval_folding import (
     take_answers,
 )
 from services.agent.domain.approval_state import AnsweredCall, PendingApproval
-from services.agent.domain.context_state import WindowLength, cleared, compacted
+from services.agent.domain.context_window_state import WindowLength, cleared, compacted
 from services.agent.domain.pending_call import PendingCall
-from services.agent.domain.provider_refusals import (
+from services.agent.domain.refused_messages import (
     ALL_OLDER,
     REFUSED,
     Omissions,

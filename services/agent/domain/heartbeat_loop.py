@@ -8,7 +8,7 @@ from typing import Any
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import ToolCall
-from services.agent.domain.active_run import ActiveRun, ModelReply, NextAction
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import (
     OfferedTools,
@@ -16,10 +16,12 @@ from services.agent.domain.agent_loop import (
     reminder_of,
     rules_of,
 )
-from services.agent.domain.argument_reader import ArgumentReader, value_of
 from services.agent.domain.call_arguments import arguments_of, rewritten
 from services.agent.domain.model_tool_schemas import schemas_of
 from services.agent.domain.reply_interpretation import CallReaders, speaking_names, with_thoughts_of
+from services.agent.domain.run_actions import NextAction
+from services.agent.domain.step_results import ModelReply
+from services.agent.domain.streaming_argument_parser import StreamingArgumentParser, value_of
 
 HEARTBEAT = "request_heartbeat"
 THOUGHTS = "thinking"
@@ -88,7 +90,7 @@ class HeartbeatLoop:
         """Every call is read: for its thoughts, for the heartbeat, and for what it says."""
         rules = rules_of(run)
 
-        def reader_of(name: str) -> ArgumentReader:
+        def reader_of(name: str) -> StreamingArgumentParser:
             prefilled = offered.prefilled.get(name, {})
 
             def added(left_out: Mapping[str, str]) -> JsonObject:
@@ -97,7 +99,7 @@ class HeartbeatLoop:
                 return {**prefilled, HEARTBEAT: goes_on}
 
             left_out = {HEARTBEAT: None, **prefilled}
-            return ArgumentReader(
+            return StreamingArgumentParser(
                 speaking_names(run, name, tools, left_out, thoughts=THOUGHTS, added=added)
             )
 

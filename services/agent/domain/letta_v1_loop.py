@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.agent.domain.active_run import ActiveRun, ModelReply, NextAction
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import (
     OfferedTools,
@@ -12,9 +12,11 @@ from services.agent.domain.agent_loop import (
     reminder_of,
     rules_of,
 )
-from services.agent.domain.argument_reader import ArgumentReader
 from services.agent.domain.model_tool_schemas import schemas_of
 from services.agent.domain.reply_interpretation import CallReaders, speaking_names
+from services.agent.domain.run_actions import NextAction
+from services.agent.domain.step_results import ModelReply
+from services.agent.domain.streaming_argument_parser import StreamingArgumentParser
 
 
 class LettaV1Loop:
@@ -56,10 +58,10 @@ class LettaV1Loop:
         """Calls are read that are shown as words, or whose arguments rules have a say in."""
         tools, config = offered.tools, run.run
 
-        def reader_of(name: str) -> ArgumentReader | None:
+        def reader_of(name: str) -> StreamingArgumentParser | None:
             given = offered.prefilled.get(name, {})
             names = speaking_names(run, name, tools, given, added=lambda _: given)
-            return ArgumentReader(names) if names.held or given else None
+            return StreamingArgumentParser(names) if names.held or given else None
 
         speaks = config.use_assistant_message and config.assistant_message_tool_name in tools
         return CallReaders(config, tools, reader_of, plain=not speaks and not offered.prefilled)

@@ -14,11 +14,11 @@ from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from services.agent.domain.agent_types import PROFILES
-from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
+from services.agent.domain.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
+from services.agent.domain.context_window_cache import ContextWindowCache
 from services.agent.domain.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.prompts import compile_system_prompt
-from services.agent.domain.provider_refusals import shown
-from services.agent.domain.shown_window import ShownWindow
+from services.agent.domain.refused_messages import shown
 from services.agent.domain.tool_rules import RULES, rule_lines
 from services.agent.domain.tools.return_limits import shown_chars_max
 
@@ -171,13 +171,13 @@ def shown_messages(
 ) -> list[Message]:
     """The window as the model sees it: with the newest system message, without what was refused.
     Of the result of a tool it is shown what a window of so many tokens has room for."""
-    return weighed_messages(state, rebuilt, ShownWindow(), window_tokens=window_tokens)[0]
+    return weighed_messages(state, rebuilt, ContextWindowCache(), window_tokens=window_tokens)[0]
 
 
 def weighed_messages(
     state: ConversationState,
     rebuilt: SystemPrompt | None,
-    kept: ShownWindow,
+    kept: ContextWindowCache,
     *,
     window_tokens: int | None,
 ) -> tuple[list[Message], int]:

@@ -12,8 +12,8 @@ from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.message_responses import Usage, usage_statistics
 from libs.contracts.letta.model_configs import LLMConfig
 from libs.contracts.one_off_completions import AskModel, GenerateCompletion
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 
 # As V1 calls the tool that a model has to call where the form of its answer is given.
 ANSWER_TOOL = "structured_output"

@@ -7,7 +7,7 @@ from typing import Protocol
 from libs.contracts.approvals import ClientSkill
 from libs.contracts.letta.model_configs import CompactionMode
 from libs.contracts.prompt_escaping import escaped, quoted, tags
-from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
+from services.agent.domain.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
 
 MEMORY_PLACE = "{CORE_MEMORY}"
 

@@ -8,20 +8,21 @@ from dataclasses import dataclass, field, replace
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import ToolCall
 from libs.contracts.letta.runs import RunConfig
-from services.agent.domain.active_run import ActiveRun, ModelReply
-from services.agent.domain.argument_reader import (
+from services.agent.domain.active_run import ActiveRun
+from services.agent.domain.call_arguments import arguments_of, marked_as_spoken
+from services.agent.domain.step_results import ModelReply
+from services.agent.domain.streaming_argument_parser import (
     Added,
     ArgumentNames,
-    ArgumentReader,
+    StreamingArgumentParser,
     nothing_added,
     quoted,
 )
-from services.agent.domain.call_arguments import arguments_of, marked_as_spoken
 
 # The tool that does nothing but say something to the user.
 SPEAKING_TOOL = "send_message"
 
-ReaderOf = Callable[[str], ArgumentReader | None]
+ReaderOf = Callable[[str], StreamingArgumentParser | None]
 
 
 @dataclass(slots=True)
@@ -35,11 +36,11 @@ class CallReaders:
     offered: Container[str]
     reader_of: ReaderOf
     plain: bool = False
-    readers: dict[str, ArgumentReader] = field(default_factory=dict)
+    readers: dict[str, StreamingArgumentParser] = field(default_factory=dict)
     native: bool | None = None
     words_first: str = ""
 
-    def reader(self, call_id: str, name: str) -> ArgumentReader | None:
+    def reader(self, call_id: str, name: str) -> StreamingArgumentParser | None:
         """What reads a call, from its beginning on."""
         if call_id not in self.readers:
             reader = self.reader_of(name)

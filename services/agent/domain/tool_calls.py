@@ -21,13 +21,9 @@ from libs.contracts.conversation import (
     ToolCallStarted,
 )
 from services.agent.domain import heartbeat_pauses
-from services.agent.domain.active_run import (
-    INTERRUPTED,
-    ActiveRun,
-    ToolResult,
-    result_message,
-)
+from services.agent.domain.active_run import INTERRUPTED, ActiveRun
 from services.agent.domain.conversation_interface import DecidingConversation
+from services.agent.domain.step_results import ToolResult, result_message
 
 
 def start(conversation: DecidingConversation, calls: Sequence[ToolCall], *, at: datetime) -> None:

@@ -11,8 +11,9 @@ from libs.contracts.bus_messages import Context, event_subject
 from libs.contracts.conversation import SERVICE, RunFailed
 from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, DeadLetterStore
 from libs.eventstore.ports import StoreUnavailable
-from services.agent.domain.active_run import ActiveRun, Failure
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.step_results import Failure
 
 # An attempt that fails was a bug here; one that ends with its process may have been killed by
 # anybody.

@@ -20,9 +20,9 @@ from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.message_responses import letta_response
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
-from services.agent.domain.callbacks import CallbackOutcome, record_attempt
+from services.agent.domain.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversation import Conversation
-from services.agent.engine.ports import EnginePorts
+from services.agent.engine.dependencies import EngineDependencies
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Poster(Protocol):
 class CallbackSender:
     """Sends what is due."""
 
-    def __init__(self, ports: EnginePorts, poster: Poster) -> None:
+    def __init__(self, ports: EngineDependencies, poster: Poster) -> None:
         self.ports = ports
         self.poster = poster
 

@@ -21,7 +21,7 @@ from libs.contracts.letta.model_configs import CompactionSettings, LLMConfig
 from libs.contracts.token_estimates import BYTES_PER_TOKEN
 from libs.eventstore import failpoints
 from services.agent.adapters.models.ports import ModelFailed, Models
-from services.agent.domain.active_run import ActiveRun, Failure
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.compaction import (
     Compaction,
@@ -54,16 +54,17 @@ from services.agent.domain.model_context import (
     recompiled_prompt,
     shown_messages,
 )
-from services.agent.domain.provider_refusals import TOO_LONG
+from services.agent.domain.refused_messages import TOO_LONG
+from services.agent.domain.step_results import Failure
 from services.agent.domain.summary_texts import (
     ACKNOWLEDGEMENT,
     clipped,
     mechanical_summary,
     transcript,
 )
+from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.model_step import StepRequest
-from services.agent.engine.ports import EnginePorts
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class Compactor:
 
     def __init__(
         self,
-        ports: EnginePorts,
+        ports: EngineDependencies,
         leased: LeasedConversation,
         held: Callable[[Coroutine[Any, Any, Summarised]], Awaitable[Summarised | None]],
         number: Callable[[ActiveRun], int],

@@ -13,13 +13,13 @@ from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.failed_messages.ports import DeadLetter, park
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
+from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.tool_permissions import with_forbidden
-from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import Agent, AgentDesign
+from services.agent.domain.configuration_overrides import design_of_run
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.run_options import design_of_run
-from services.agent.engine.ports import EnginePorts
+from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.run_stream import RunStreamPublisher
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class LeasedConversation:
 
     def __init__(
         self,
-        ports: EnginePorts,
+        ports: EngineDependencies,
         fence: Fence,
         context: Context,
         publisher: RunStreamPublisher,

@@ -14,19 +14,14 @@ from libs.contracts.letta.messages import Envelope
 from libs.contracts.letta_message_mapping import assistant_parts, text_of
 from libs.contracts.token_estimates import message_bytes, schema_bytes
 from services.agent.adapters.models.ports import Finished, Models
-from services.agent.domain.active_run import (
-    ActiveRun,
-    ModelReply,
-    Spoken,
-    kept_calls,
-    spoken_message,
-)
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import OfferedTools
 from services.agent.domain.agent_types import loop_of
 from services.agent.domain.approval_state import CallGates, gates
-from services.agent.domain.archival_memory import NO_ARCHIVES, ArchivalMemory
+from services.agent.domain.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
 from services.agent.domain.compaction_plan import PromptSize
+from services.agent.domain.configuration_overrides import with_own_system
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import SystemPrompt
 from services.agent.domain.model_context import (
@@ -36,7 +31,7 @@ from services.agent.domain.model_context import (
     weighed_messages,
 )
 from services.agent.domain.prompts import skills_note
-from services.agent.domain.run_options import with_own_system
+from services.agent.domain.step_results import ModelReply, Spoken, kept_calls, spoken_message
 from services.agent.engine.chunk_assembly import StepChunks
 from services.agent.engine.reply_stream import ReplyStream
 from services.agent.engine.run_stream import RunStreamPublisher

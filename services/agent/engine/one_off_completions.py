@@ -21,8 +21,8 @@ from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.contracts.one_off_completions import KEEP_ALIVE_SECONDS
 from services.agent.adapters.models.ports import ModelFailed, Models
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 
 log = logging.getLogger(__name__)
 

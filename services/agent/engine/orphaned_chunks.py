@@ -9,7 +9,7 @@ import math
 from libs.bus.ports import Bus, Clock
 from libs.contracts.bus_messages import delta_subject
 from libs.contracts.stream_chunks import NUMBER_MAX
-from services.agent.adapters.run_recovery_queries import RunQueries
+from services.agent.adapters.run_queries import RunQueries
 from services.agent.engine.run_stream import RunStreamPublisher
 
 LOOK_SECONDS = 60.0

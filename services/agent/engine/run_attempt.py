@@ -19,26 +19,26 @@ from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH
 from libs.eventstore import failpoints
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
-from services.agent.adapters.folder_queries import seen_memory
+from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.run_telemetry import RunSpans
 from services.agent.domain import tool_calls
-from services.agent.domain.active_run import (
-    ActiveRun,
+from services.agent.domain.active_run import ActiveRun
+from services.agent.domain.agent import AgentDesign
+from services.agent.domain.conversation import Conversation
+from services.agent.domain.refused_messages import TOO_LONG
+from services.agent.domain.run_actions import (
     AskClient,
     AskModel,
     Compact,
     EndRun,
-    Failure,
     RefuseCall,
     RunTools,
     ShowAnswer,
     ShowFollowUps,
     StartTools,
 )
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.provider_refusals import TOO_LONG
+from services.agent.domain.step_results import Failure
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,
@@ -49,9 +49,9 @@ from services.agent.engine.attempt_limits import (
     gave_up,
 )
 from services.agent.engine.compaction import Compactor
+from services.agent.engine.dependencies import EngineDependencies, Scheduler
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.model_step import ModelStep, StepRequest, step_request
-from services.agent.engine.ports import EnginePorts, Scheduler
 from services.agent.engine.run_deadline import RunDeadline
 from services.agent.engine.run_stream import RunStreamPublisher
 from services.agent.engine.tool_execution import ToolExecution
@@ -74,7 +74,7 @@ class RunAttempt:
 
     def __init__(
         self,
-        ports: EnginePorts,
+        ports: EngineDependencies,
         scheduler: Scheduler,
         fence: Fence,
         context: Context,

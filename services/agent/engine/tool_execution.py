@@ -7,16 +7,17 @@ from collections.abc import Awaitable, Callable
 
 from libs.contracts.conversation import ToolCall
 from services.agent.domain import tool_calls
-from services.agent.domain.active_run import RunTools, ToolResult
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.run_actions import RunTools
+from services.agent.domain.step_results import ToolResult
+from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.leased_conversation import LeasedConversation
-from services.agent.engine.ports import EnginePorts
 
 
 class ToolExecution:
     """The calls that one attempt has under way: those of one step of one run."""
 
-    def __init__(self, ports: EnginePorts, leased: LeasedConversation) -> None:
+    def __init__(self, ports: EngineDependencies, leased: LeasedConversation) -> None:
         self.ports = ports
         self.leased = leased
         self.run_id = ""

@@ -12,9 +12,9 @@ from services.agent.handlers.agents import AgentHandlers
 from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.context import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
+from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.heartbeat_pauses import PauseHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
-from services.agent.handlers.ports import HandlerPorts
 from services.agent.handlers.runs import RunHandlers
 from services.agent.handlers.steps import StepHandlers
 
@@ -23,7 +23,7 @@ from services.agent.handlers.steps import StepHandlers
 class Handlers:
     """All of them."""
 
-    ports: HandlerPorts
+    ports: HandlerDependencies
     agents: AgentHandlers = field(init=False)
     agent_tools: AgentToolHandlers = field(init=False)
     conversations: ConversationHandlers = field(init=False)

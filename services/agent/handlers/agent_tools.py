@@ -11,13 +11,13 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent
 from services.agent.domain.agent_tools import attach, detach
 from services.agent.domain.tools.custom_tools import custom_ids
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 
 
 class AgentToolHandlers:
     """Gives agents tools, and takes them away."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

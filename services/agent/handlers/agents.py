@@ -37,7 +37,7 @@ from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import first_version, system_prompt
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.handlers.conversations import delete
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ DELETED_WITH_AGENT_MAX = 32
 class AgentHandlers:
     """Makes agents, changes them and deletes them."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
         self.unfinished_since: dict[str, float] = {}  # when each creation was first seen
 

@@ -12,12 +12,12 @@ from libs.contracts.bus_messages import Accepted, Command, Context, NewerVersion
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
-from services.agent.adapters.tool_queries import with_custom_tools
+from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent
 from services.agent.domain.approvals import expire
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.tool_approval import with_approval
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.watched_deadlines import WatchedDeadlines
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ EXPIRED_AT_ONCE_MAX = 64
 class ApprovalHandlers:
     """Has calls wait for the client, but not for ever."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
         self.deadlines = WatchedDeadlines[WaitingApproval](ports.clock, APPROVALS_SEEN_MAX)
 

@@ -13,24 +13,25 @@ from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
 from libs.contracts.compaction import ClearContext, PreviewModelRequest
 from libs.contracts.conversation import Message, RunCommand
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.folder_queries import seen_memory
+from services.agent.adapters.custom_tool_queries import with_custom_tools
+from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
-from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.compaction import cannot_clear, clear
+from services.agent.domain.configuration_overrides import design_in
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_lifecycle import design_in, missing_in
+from services.agent.domain.conversation_lifecycle import missing_in
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.model_step import step_request
 from services.agent.handlers.conversations import PREVIEW_BYTES_MAX, compiled
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 
 
 class ContextHandlers:
     """Clears what models are shown."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

@@ -24,21 +24,17 @@ from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.model_configs import LLMConfig
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.folder_queries import seen_memory
+from services.agent.adapters.memory_queries import seen_memory
 from services.agent.domain import conversation_lifecycle
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.agent import missing as missing_agent
+from services.agent.domain.configuration_overrides import design_in
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_forks import forked_messages
-from services.agent.domain.conversation_lifecycle import (
-    design_in,
-    missing,
-    missing_in,
-    stored_settings,
-)
+from services.agent.domain.conversation_lifecycle import missing, missing_in, stored_settings
 from services.agent.domain.conversation_state import SystemPrompt
 from services.agent.domain.model_context import recompiled_prompt
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 
 PREVIEW_BYTES_MAX = 4 << 20
 
@@ -46,7 +42,7 @@ PREVIEW_BYTES_MAX = 4 << 20
 class ConversationHandlers:
     """Makes conversations, forks them, changes them and deletes them."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -258,7 +254,7 @@ class ConversationHandlers:
 
 
 async def begin(
-    conversation: Conversation, design: AgentDesign, ports: HandlerPorts, work: UnitOfWork
+    conversation: Conversation, design: AgentDesign, ports: HandlerDependencies, work: UnitOfWork
 ) -> None:
     """Give a conversation that has no messages its system message."""
     prompt = await compiled(conversation, design, ports, work)
@@ -268,7 +264,7 @@ async def begin(
 
 
 async def compiled(
-    conversation: Conversation, design: AgentDesign, ports: HandlerPorts, work: UnitOfWork
+    conversation: Conversation, design: AgentDesign, ports: HandlerDependencies, work: UnitOfWork
 ) -> SystemPrompt:
     """The system message of a conversation of an agent as it would be made now."""
     inside = design_in(conversation.state, design)
@@ -298,7 +294,7 @@ def copy_of(block: BlockState, conversation_id: str, actor: str) -> BlockState:
     )
 
 
-def delete(conversation: Conversation, ports: HandlerPorts, work: UnitOfWork) -> None:
+def delete(conversation: Conversation, ports: HandlerDependencies, work: UnitOfWork) -> None:
     """Have a conversation stop existing, and let go of its run, if one is under way here."""
     unended = conversation.state.unended
     conversation.delete(at=ports.clock.now())

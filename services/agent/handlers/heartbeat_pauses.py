@@ -7,14 +7,14 @@ import logging
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, NewerVersion, Rejected
 from libs.eventstore.ports import VersionConflict
+from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
-from services.agent.adapters.tool_queries import with_custom_tools
 from services.agent.domain import heartbeat_pauses
 from services.agent.domain.agent import Agent
+from services.agent.domain.configuration_overrides import design_in
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_lifecycle import design_in
 from services.agent.domain.tool_rules import rules_in_force
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.watched_deadlines import WatchedDeadlines
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ RESUMED_AT_ONCE_MAX = 64
 class PauseHandlers:
     """Starts the run that follows a pause."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
         self.ends = WatchedDeadlines[PausedConversation](ports.clock, PAUSES_SEEN_MAX)
         # When each of those that are over could not go on, of late.

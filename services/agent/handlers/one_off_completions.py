@@ -26,13 +26,13 @@ from services.agent.domain.one_off_completions import (
     without_agent,
 )
 from services.agent.engine.one_off_completions import SAMPLING_SHARE, Completions, Question
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 
 
 class CompletionHandlers:
     """Takes questions."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
         engine = ports.engine.ports
         self.completions = Completions(

@@ -8,34 +8,44 @@ from datetime import datetime, timedelta
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
 from libs.contracts.approvals import AnswerApproval, StartClientRun
-from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import (
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Accepted,
+    Command,
+    Context,
+    Rejected,
+)
 from libs.contracts.called_runs import StartCalledRun
 from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
+from libs.contracts.letta.errors import not_found
+from libs.contracts.run_deletion import DeleteRun
 from libs.contracts.runs_with_options import StartRunWithOptions
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.adapters.tool_queries import with_custom_tools
+from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent, AgentDesign, missing
+from services.agent.domain.agent_call_deadlocks import refused_call
 from services.agent.domain.approvals import answer
-from services.agent.domain.called_runs import refused_call
 from services.agent.domain.compaction import summary_if_idle
+from services.agent.domain.configuration_overrides import design_of_run
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_lifecycle import missing_in
 from services.agent.domain.conversation_state import overtaken_by
-from services.agent.domain.renamed_tools import name_clients_tools
 from services.agent.domain.run_accepted_events import Terms
-from services.agent.domain.run_options import design_of_run
+from services.agent.domain.run_deletion import delete_run
+from services.agent.domain.tool_rule_names import name_clients_tools
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.handlers.conversations import begin
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 
 RETRY_MEANS_SAME_SECONDS = 600
 
 
 class RunHandlers:
-    """Starts runs, and ends them before their time."""
+    """Starts runs, ends them before their time, and forgets those that have ended."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -48,6 +58,7 @@ class RunHandlers:
             AnswerApproval: self.start_run,
             StartCalledRun: self.start_run,
             CancelRuns: self.cancel_runs,
+            DeleteRun: self.delete_run,
         }
 
     async def start_run(self, command: StartRun, work: UnitOfWork) -> Accepted | Rejected:
@@ -177,6 +188,15 @@ class RunHandlers:
         if waited and conversation.state.turn is not None:
             self.ports.begin_after_commit(conversation, work)
         return Accepted(result={**outcome})
+
+    async def delete_run(self, command: DeleteRun, work: UnitOfWork) -> Accepted | Rejected:
+        """Forget a run that has ended."""
+        conversation = await work.load(Conversation, command.conversation)
+        org = work.context.org
+        if not await self.ports.queries.has_run(org, conversation.id, command.run_id):
+            reason = str(not_found("run", command.run_id)["detail"])
+            return Rejected(code=NOT_FOUND, reason=reason)
+        return delete_run(conversation, command, at=self.ports.clock.now()) or Accepted()
 
 
 def asked_between(command: StartRun, context: Context) -> tuple[datetime, datetime]:

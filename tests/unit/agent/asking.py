@@ -19,8 +19,8 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import CONFIG, LLM, SYSTEM, message
 
 SCHEMAS = [BASE_TOOLS[name].json_schema for name in ("memory_insert", "conversation_search")]

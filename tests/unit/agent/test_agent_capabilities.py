@@ -17,10 +17,10 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta_message_mapping import text_of
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.agent_types import default_tools
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import BLOCK, HUMAN
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.test_approvals import run_end

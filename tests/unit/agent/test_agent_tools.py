@@ -22,8 +22,8 @@ from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.app import tool_router
-from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.step_results import ToolResult
 from services.agent.settings import TOOL_SECONDS_MAX
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 

@@ -24,7 +24,7 @@ from services.agent.adapters.models.anthropic_request import (
     body_of,
 )
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain.active_run import ModelReply
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import CALLED, RETURNED, SAID, SYSTEM, THOUGHT, message
 from tests.scripted_model import ScriptedModel, messages_validator
 from tests.unit.agent.asking import GivenWire, ask, check_sum, reply_to, streamed

@@ -25,11 +25,11 @@ from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Ac
 from libs.contracts.conversation import CancelRuns, ToolCall, ToolCallStarted, Usage
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta_message_mapping import text_of
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.approvals import answer
-from services.agent.domain.call_answers import ENDED, NOT_APPROVED, UNAPPROVED
+from services.agent.domain.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.run_accepted_events import Terms
+from services.agent.domain.step_results import ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World

@@ -22,9 +22,9 @@ from libs.contracts.blocks import (
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
 from services.agent.adapters.tool_router import ToolRouter
-from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.model_context import AttachedBlock
+from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
 from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, RUN, SHARED_BLOCK, STEP
 from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner

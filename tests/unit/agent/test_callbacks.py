@@ -14,8 +14,8 @@ from libs.contracts.runs_with_options import StartRunWithOptions
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.callback_queries import DUE_MAX
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain.active_run import Failure, ModelReply
-from services.agent.domain.callbacks import ATTEMPTS_MAX, PAUSE_SECONDS, CallbackOutcome
+from services.agent.domain.callback_attempts import ATTEMPTS_MAX, PAUSE_SECONDS, CallbackOutcome
+from services.agent.domain.step_results import Failure, ModelReply
 from services.agent.engine.callbacks import CallbackSender
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import Process, World

@@ -15,9 +15,9 @@ from libs.contracts.letta_message_mapping import text_of
 from services.agent.adapters.models.answer_assembly import CALLS_MAX
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain import compaction_plan
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.compaction import NOTHING_TO_COMPACT
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 from services.agent.domain.summary_texts import NO_MODEL
 from services.agent.engine import compaction
 from tests.contract.examples import AGENT, LLM, RUN_CONFIG, message

@@ -12,8 +12,9 @@ import pytest
 from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import CancelRuns, ToolCall
-from services.agent.adapters.agent_tools import AgentTools
-from services.agent.domain.active_run import CANCELLED, CONCURRENT_CALLS_MAX, ToolResult
+from services.agent.adapters.conversation_tools import ConversationTools
+from services.agent.domain.active_run import CANCELLED, CONCURRENT_CALLS_MAX
+from services.agent.domain.step_results import ToolResult
 from services.agent.settings import Deadlines
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.test_run_drivers import ACCEPTED, KEEP, TEA, WORDS, calls, words
@@ -35,7 +36,7 @@ class Searches:
 
     def __init__(self, process: Process) -> None:
         owner = process.tools.owners["agent"]
-        assert isinstance(owner, AgentTools)
+        assert isinstance(owner, ConversationTools)
         owner.runners["conversation_search"] = self.search
         self.running: list[str] = []
         self.most = 0
@@ -271,7 +272,7 @@ async def test_a_bug_in_one_tool_ends_no_other_call_without_a_result(world: Worl
 
     process = world.process("p-1", calls(find(1), TEA), words())
     owner = process.tools.owners["agent"]
-    assert isinstance(owner, AgentTools)
+    assert isinstance(owner, ConversationTools)
     owner.runners["conversation_search"] = broken
     await process.say("run-1")
     await process.idle()

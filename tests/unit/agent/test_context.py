@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.letta.enums import AgentType
-from services.agent.domain.archival_memory import COUNTED_MAX, ArchivalMemory
+from services.agent.domain.archival_memory_metadata import COUNTED_MAX, ArchivalMemory
 from services.agent.domain.conversation import ConversationState, SystemPrompt
 from services.agent.domain.model_context import (
     AttachedBlock,

@@ -33,20 +33,10 @@ from libs.contracts.conversation import (
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta_message_mapping import served_messages
 from services.agent.domain import conversation_state, tool_calls
-from services.agent.domain.active_run import (
-    CANCELLED,
-    INTERRUPTED,
-    ActiveRun,
-    AskModel,
-    Failure,
-    ModelReply,
-    RunTools,
-    Spoken,
-    StartTools,
-    ToolResult,
-    served_parts,
-)
+from services.agent.domain.active_run import CANCELLED, INTERRUPTED, ActiveRun, served_parts
 from services.agent.domain.conversation import Conversation, SystemPrompt
+from services.agent.domain.run_actions import AskModel, RunTools, StartTools
+from services.agent.domain.step_results import Failure, ModelReply, Spoken, ToolResult
 from services.agent.domain.tool_call_pairing import paired
 from tests.contract.examples import (
     AGENT,

@@ -58,28 +58,16 @@ from libs.eventstore.unit_of_work import snapshot_of
 from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.domain import heartbeat_pauses, tool_calls
-from services.agent.domain.active_run import (
-    CONCURRENT_CALLS_MAX,
-    AskModel,
-    Compact,
-    EndRun,
-    Failure,
-    ModelReply,
-    RefuseCall,
-    RunTools,
-    Spoken,
-    StartTools,
-    ToolResult,
-    served_parts,
-)
+from services.agent.domain.active_run import CONCURRENT_CALLS_MAX, served_parts
 from services.agent.domain.agent_loop import OfferedTools, rules_of
 from services.agent.domain.agent_types import LETTA_V1_LOOP, loop_of
 from services.agent.domain.approval_state import CallGates, gates
 from services.agent.domain.approvals import answer, expire
-from services.agent.domain.callbacks import CallbackOutcome, record_attempt
+from services.agent.domain.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.compaction import Compaction, WrittenSummary, clear, compact
 from services.agent.domain.compaction_plan import Budget, plan_of
-from services.agent.domain.context_state import WindowLength
+from services.agent.domain.configuration_overrides import with_own_system
+from services.agent.domain.context_window_state import WindowLength
 from services.agent.domain.conversation import (
     Conversation,
     SystemPrompt,
@@ -90,7 +78,15 @@ from services.agent.domain.conversation_forks import forked_messages
 from services.agent.domain.conversation_lifecycle import create
 from services.agent.domain.model_context import shown_messages
 from services.agent.domain.run_accepted_events import Terms
-from services.agent.domain.run_options import with_own_system
+from services.agent.domain.run_actions import (
+    AskModel,
+    Compact,
+    EndRun,
+    RefuseCall,
+    RunTools,
+    StartTools,
+)
+from services.agent.domain.step_results import Failure, ModelReply, Spoken, ToolResult
 from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.engine.chunk_assembly import StepChunks

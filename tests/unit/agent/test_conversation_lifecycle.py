@@ -21,10 +21,10 @@ from libs.contracts.conversation_lifecycle import (
     UpdateConversation,
 )
 from libs.contracts.letta.model_configs import LLMConfig
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.conversation_lifecycle import design_in
+from services.agent.domain.configuration_overrides import design_in
 from services.agent.domain.conversation_state import ConversationState
+from services.agent.domain.step_results import ModelReply
 from services.agent.handlers import agents
 from services.agent.policies.delete_conversations import (
     LOOK_AT_ALL_SECONDS,

@@ -9,8 +9,8 @@ from libs.contracts.conversation import CancelRuns, StartRun
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import AGENT, USAGE, message
 from tests.unit.agent.world import CONVERSATION, World
 from tests.unit.given import NOW

@@ -19,11 +19,17 @@ from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, Jso
 from libs.contracts.conversation import CancelRuns, ToolCall, Usage
 from libs.contracts.tool_runs import RunTool, tool_run_deltas
 from libs.telemetry import metrics
-from services.agent.adapters.custom_tools import CustomTools, arguments_of, inner_tools, secrets_for
-from services.agent.adapters.run_telemetry import label_of
 from services.agent.adapters.tool_run_queries import ToolRunProgress
-from services.agent.domain.active_run import INTERRUPTED, ModelReply
+from services.agent.adapters.tool_telemetry import label_of
+from services.agent.adapters.tools_service_client import (
+    ToolsServiceClient,
+    arguments_of,
+    inner_tools,
+    secrets_for,
+)
+from services.agent.domain.active_run import INTERRUPTED
 from services.agent.domain.agent import Agent, AgentDesign
+from services.agent.domain.step_results import ModelReply
 from services.agent.domain.tools.custom_tools import CustomTool
 from tests.contract.examples import AGENT, CONFIG
 from tests.unit.agent.world import CONVERSATION, Process, World
@@ -253,9 +259,9 @@ def rolls(*asked: ToolCall) -> ModelReply:
     return ModelReply("", list(asked or [ROLL]), "tool_calls", Usage())
 
 
-def custom_tools(process: Process) -> CustomTools:
+def custom_tools(process: Process) -> ToolsServiceClient:
     owner = process.tools.owners["tools"]
-    assert isinstance(owner, CustomTools)
+    assert isinstance(owner, ToolsServiceClient)
     return owner
 
 

@@ -8,8 +8,8 @@ from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, Rejected
 from libs.contracts.conversation import Usage
 from libs.contracts.run_deletion import DeleteRun
 from libs.contracts.step_annotations import AnnotateStep
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import CONVERSATION, World
 

@@ -7,7 +7,7 @@ import pytest
 from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.conversation import ToolCall, ToolCallFinished, Usage
 from libs.contracts.tool_permissions import ToolPolicies, compiled
-from services.agent.domain.active_run import ModelReply
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import AGENT, BLOCK
 from tests.unit.agent.test_custom_tools import DICE, offered, words
 from tests.unit.agent.world import ASK, World

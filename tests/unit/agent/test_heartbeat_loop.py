@@ -12,7 +12,8 @@ from libs.contracts.letta.enums import AgentType
 from libs.contracts.stream_chunks import streamed_docs
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ToolCallDelta
-from services.agent.domain.active_run import ModelReply, served_parts
+from services.agent.domain.active_run import served_parts
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import LLM, RUN_CONFIG
 from tests.unit.agent.test_run_drivers import USAGE, calls, words
 from tests.unit.agent.test_streamed_runs import speaking

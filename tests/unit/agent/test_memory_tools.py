@@ -14,8 +14,8 @@ from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.conversation import ToolCall
 from libs.contracts.letta.blocks import BlockState
 from services.agent.adapters.block_file_tools import COMMANDS
-from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import Agent
+from services.agent.domain.step_results import ToolResult
 from tests.contract.examples import AGENT, BLOCK, HUMAN, SHARED_BLOCK, STEP
 from tests.unit.agent.world import Process, World
 

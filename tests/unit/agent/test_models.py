@@ -27,8 +27,8 @@ from services.agent.adapters.models.ports import (
     ProviderUnreachable,
     TextDelta,
 )
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
+from services.agent.domain.step_results import Failure, ModelReply
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
 from tests.scripted_model import ScriptedModel
 from tests.unit.agent.asking import SCHEMAS, GivenWire, ask, check_sum, reply_to, script, streamed

@@ -27,10 +27,10 @@ from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.multi_agent_tools import SENT, TARGETS_MAX, MultiAgentTools
 from services.agent.adapters.tool_owner_port import Calling
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.called_runs import WaitingCall, given_up, refused_call
+from services.agent.domain.agent_call_deadlocks import WaitingCall, given_up, refused_call
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 from tests.contract.examples import CONFIG
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.world import FakeModel, Process, World

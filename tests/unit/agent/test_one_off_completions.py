@@ -18,7 +18,7 @@ from libs.contracts.one_off_completions import (
     sampling_deltas,
 )
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.step_results import Failure, ModelReply
 from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX, Question
 from tests.contract.examples import AGENT, LLM
 from tests.unit.agent.world import Process, World

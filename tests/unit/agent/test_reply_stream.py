@@ -21,16 +21,11 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.active_run import (
-    ActiveRun,
-    ModelReply,
-    Spoken,
-    kept_calls,
-    spoken_message,
-)
+from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent_loop import AgentLoop, OfferedTools
 from services.agent.domain.agent_types import HEARTBEAT_LOOP, LETTA_V1_LOOP
 from services.agent.domain.approval_state import Gate, gates
+from services.agent.domain.step_results import ModelReply, Spoken, kept_calls, spoken_message
 from services.agent.engine.chunk_assembly import StepChunks
 from services.agent.engine.reply_stream import ReplyStream
 from tests.contract.examples import RUN_CONFIG

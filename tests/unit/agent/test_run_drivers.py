@@ -27,9 +27,10 @@ from libs.eventstore.ports import (
 )
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.run_telemetry import RunSpans
-from services.agent.domain.active_run import INTERRUPTED, Failure, ModelReply
+from services.agent.domain.active_run import INTERRUPTED
 from services.agent.domain.agent import Agent
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.step_results import Failure, ModelReply
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,

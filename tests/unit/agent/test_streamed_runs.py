@@ -18,8 +18,9 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.active_run import CANCELLED, Failure, ModelReply
+from services.agent.domain.active_run import CANCELLED
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 from services.agent.engine.orphaned_chunks import OrphanedChunks
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, FakeModel, Process, World

@@ -12,8 +12,8 @@ from libs.contracts.archives import InsertPassages, SearchPassages
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.conversation import ToolCall
 from services.agent.adapters.message_search import FoundMessage
-from services.agent.domain.active_run import ToolResult
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.step_results import ToolResult
 from tests.contract.examples import AGENT, CONFIG, RUN, STEP
 from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner
 

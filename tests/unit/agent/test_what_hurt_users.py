@@ -11,9 +11,10 @@ from libs.contracts.approvals import ApprovalCancelled, ApprovalExpired
 from libs.contracts.bus_messages import PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.conversation import CancelRuns, Message, ToolCall
 from libs.contracts.letta_message_mapping import text_of
-from services.agent.domain.active_run import INTERRUPTED, ModelReply
-from services.agent.domain.call_answers import ENDED
+from services.agent.domain.active_run import INTERRUPTED
+from services.agent.domain.client_call_answers import ENDED
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_approvals import KEEP as GATED

@@ -58,18 +58,18 @@ from services.agent.adapters.reconciliation_queries import (
 from services.agent.adapters.tool_owner_port import Calling
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.app import tool_router
-from services.agent.domain.active_run import ModelReply, ToolResult
 from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.domain.archival_memory import ArchivalMemory
-from services.agent.domain.called_runs import WaitingCall
+from services.agent.domain.agent_call_deadlocks import WaitingCall
+from services.agent.domain.archival_memory_metadata import ArchivalMemory
+from services.agent.domain.attached_folders import AttachedFile, AttachedFolder
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.directories import AttachedFile, AttachedFolder
 from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
+from services.agent.domain.step_results import ModelReply, ToolResult
 from services.agent.domain.tools.custom_tools import CustomTool
-from services.agent.engine.ports import EnginePorts
+from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
-from services.agent.handlers.ports import HandlerPorts
+from services.agent.handlers.dependencies import HandlerDependencies
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
 from services.memory.handlers.ports import HandlerPorts as MemoryPorts
@@ -530,7 +530,7 @@ class Process:
             self.bus, world.queries, world.clock, policies=lambda: world.policies
         )
         self.drivers = RunEngine(
-            EnginePorts(
+            EngineDependencies(
                 repository=self.repository,
                 models=model,
                 tools=self.tools,
@@ -543,7 +543,7 @@ class Process:
                 policies=lambda: world.policies,
             )
         )
-        ports = HandlerPorts(
+        ports = HandlerDependencies(
             self.repository, model, world.queries, self.bus, self.drivers, world.clock, world.ids
         )
         self.handlers = Handlers(ports)

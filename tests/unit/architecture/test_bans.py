@@ -34,7 +34,7 @@ PURE = [
     "libs/contracts/deterministic_ids.py",
 ]
 ADAPTERS = [
-    "services/agent/adapters/run_recovery_queries.py",
+    "services/agent/adapters/run_queries.py",
     "services/memory/adapters/agent_attachments.py",
     "services/api/adapters/resource_query_builder.py",
     "libs/bus/clock_and_ids.py",

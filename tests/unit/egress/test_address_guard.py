@@ -31,8 +31,8 @@ from libs.egress.guarded_http import (
     OutgoingRequest,
 )
 from libs.egress.guarded_transport import GuardedTransport
-from services.agent.adapters.client_poster import ClientPoster
-from services.agent.domain.callbacks import CallbackOutcome
+from services.agent.adapters.callback_poster import CallbackPoster
+from services.agent.domain.callback_attempts import CallbackOutcome
 
 # Each leads to this machine, its network or its cloud, or is no address; PORT is a listener's.
 HOSTILE = [
@@ -145,7 +145,7 @@ async def listener() -> AsyncIterator[Listener]:
 
 
 async def posted(url: str, *allowed: str) -> CallbackOutcome:
-    return await ClientPoster(AddressGuard(frozenset(allowed))).post(url, b"{}")
+    return await CallbackPoster(AddressGuard(frozenset(allowed))).post(url, b"{}")
 
 
 BOUNDS = Bounds()

@@ -13,8 +13,8 @@ from libs.telemetry.metrics import REGISTRY
 from libs.telemetry.settings import traced
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 from tests.collector import Collector
 from tests.contract.examples import CONFIG, message
 from tests.unit.agent.world import FakeClock

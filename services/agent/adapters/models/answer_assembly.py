@@ -15,7 +15,7 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.adapters.models.storable_text import ArgumentChunks, TextChunks, storable
 from services.agent.adapters.models.transport import TooLong
-from services.agent.domain.active_run import ModelReply
+from services.agent.domain.step_results import ModelReply
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 
 CALL_ID_CHARS_MAX = 40

@@ -9,7 +9,7 @@ from libs.contracts.conversation import ReasoningPart, Usage
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
 from services.agent.adapters.models.model_errors import ERROR_TYPES, refused
 from services.agent.adapters.models.ports import ModelDelta, ModelFailed
-from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.domain.step_results import Failure, ModelReply
 
 # Why an answer ended, in the words that every provider's answers are told in.
 FINISH_REASONS = {

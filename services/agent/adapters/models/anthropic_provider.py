@@ -11,9 +11,9 @@ from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, fai
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_config import llm_config
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 
 MODELS_LISTED_MAX = 1_000
 CONTEXT_WINDOW_DEFAULT = 200_000

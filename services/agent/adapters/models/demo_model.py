@@ -21,9 +21,9 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.model_config import llm_config
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import ModelReply
 
 HANDLE = "demo/offline"
 CONTEXT_WINDOW = 32_000

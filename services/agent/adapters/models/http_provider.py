@@ -24,8 +24,8 @@ from services.agent.adapters.models.ports import (
     ProviderUnreachable,
 )
 from services.agent.adapters.models.transport import WORDS_MAX, Lost, Refused, TooLong, Wire
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 
 TRIES_MAX = 3
 PAUSE_SECONDS = (0.5, 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.storable_text import storable
-from services.agent.domain.active_run import Failure
+from services.agent.domain.step_results import Failure
 
 # What reading an answer of another shape than the provider's raises.
 MISSHAPEN = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)

@@ -26,8 +26,8 @@ from services.agent.adapters.models.ports import (
     Provider,
     ProviderUnreachable,
 )
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Attributes, Span, Value
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, Provider
 from services.agent.adapters.run_telemetry import about
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import ModelReply
 
 ANSWERED = "answered"
 ABANDONED = "abandoned"

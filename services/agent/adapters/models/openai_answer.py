@@ -10,8 +10,8 @@ from libs.contracts.conversation import Usage
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
 from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.ports import ModelDelta, ModelFailed
-from services.agent.adapters.models.token_details import TokenDetails
-from services.agent.domain.active_run import Failure, ModelReply
+from services.agent.adapters.models.token_logprobs import TokenLogprobs
+from services.agent.domain.step_results import Failure, ModelReply
 
 UNKNOWN_STATUS = 500
 
@@ -27,7 +27,7 @@ def reply_of(body: Any, seed: str = "") -> ModelReply:
         assembly.open_call(call.get("id") or "", call["function"]["name"])
         assembly.argue(call["function"]["arguments"] or "")
     assembly.close()
-    details = TokenDetails()
+    details = TokenLogprobs()
     details.add(choice)
     reply = assembly.reply(choice.get("finish_reason") or "stop", usage_of(body.get("usage") or {}))
     return replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
@@ -51,7 +51,7 @@ class OpenAIAnswer:
     def __init__(self, seed: str) -> None:
         self.assembly = Assembly(seed)
         self.usage = Usage()
-        self.details = TokenDetails()
+        self.details = TokenLogprobs()
         self.finish_reason: str | None = None
         self.index: object = None
         self.call_id = ""

@@ -13,9 +13,9 @@ from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
 from services.agent.adapters.models.rendered_messages import RenderedMessages
-from services.agent.domain.active_run import Failure, ModelReply
 from services.agent.domain.model_config import embedding_config, llm_config
 from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.step_results import Failure, ModelReply
 
 UNKNOWN_CONTEXT_WINDOW = 30_000
 UNKNOWN_OUTPUT_TOKENS_MAX = 16_384

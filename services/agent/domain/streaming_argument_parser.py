@@ -165,7 +165,7 @@ class ReadChunks:
 
 
 @dataclass(slots=True)
-class ArgumentReader:
+class StreamingArgumentParser:
     """Reads one call. `whole` is all that was read so far, `said` whether words to the user were
     among it; what is no JSON object is passed on from where it ceases to be one."""
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from libs.egress.address_guard import AddressGuard
 from libs.egress.failures import EgressFailed, Forbidden
-from services.agent.domain.callbacks import CallbackOutcome
+from services.agent.domain.callback_attempts import CallbackOutcome
 
 JSON = {"Content-Type": "application/json"}
 
 
-class ClientPoster:
+class CallbackPoster:
     """Posts to the addresses that a guard lets pass."""
 
     def __init__(self, guard: AddressGuard) -> None:

@@ -9,8 +9,8 @@ from libs.contracts.agent_tools import AttachTool
 from libs.contracts.approvals import SetToolApproval
 from libs.contracts.bus_messages import Accepted, JsonObject
 from libs.contracts.conversation import ToolCall, Usage
-from services.agent.domain.active_run import ModelReply
-from services.agent.domain.renamed_tools import with_current_names
+from services.agent.domain.step_results import ModelReply
+from services.agent.domain.tool_rule_names import with_current_names
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_custom_tools import (
     DICE,

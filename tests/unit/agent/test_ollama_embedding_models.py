@@ -9,7 +9,7 @@ import pytest
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
-from services.agent.adapters.models.ollama_embeddings import MODELS_MAX, OllamaEmbeddings
+from services.agent.adapters.models.ollama_embedding_models import MODELS_MAX, OllamaEmbeddingModels
 from services.agent.adapters.models.ports import ProviderUnreachable
 from services.agent.adapters.models.transport import Lost, Refused
 
@@ -49,8 +49,8 @@ class Ollama:
         self.listed = None
 
 
-def lister(ollama: Ollama) -> OllamaEmbeddings:
-    return OllamaEmbeddings("http://localhost:11434/v1", ollama)  # type: ignore[arg-type]
+def lister(ollama: Ollama) -> OllamaEmbeddingModels:
+    return OllamaEmbeddingModels("http://localhost:11434/v1", ollama)  # type: ignore[arg-type]
 
 
 async def test_the_models_that_embed_are_listed_with_the_length_of_their_vectors() -> None:

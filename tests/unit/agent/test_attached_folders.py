@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.open_file_text import CUT, from_line, visible_lines
-from services.agent.adapters.file_search import (
+from services.agent.adapters.file_regex_search import (
     LINE_CHARS_MAX,
     LOOKED_AT_BYTES,
     MATCHES_MAX,
@@ -21,7 +21,7 @@ from services.agent.adapters.file_search import (
     expression,
     matches_in,
 )
-from services.agent.domain.directories import (
+from services.agent.domain.attached_folders import (
     AttachedFile,
     AttachedFolder,
     limits_of,

@@ -15,9 +15,9 @@ from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.search_dates import FORMS, Reader, Span
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.active_run import ToolResult
 from services.agent.domain.call_arguments import arguments_of
 from services.agent.domain.heartbeat_pauses import pause_minutes
+from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 
 SEARCH_RESULTS_DEFAULT = 5
@@ -65,7 +65,7 @@ class SendMessage(BaseModel):
     message: str
 
 
-class AgentTools:
+class ConversationTools:
     """Keeps the contract of `ToolOwner`."""
 
     def __init__(

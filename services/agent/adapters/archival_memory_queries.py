@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-from services.agent.domain.archival_memory import (
+from services.agent.domain.archival_memory_metadata import (
     COUNTED_MAX,
     TAGS_SHOWN_MAX,
     ArchivalMemory,
@@ -25,7 +25,7 @@ select (select count(*) from newest),
              order by tag limit %(tags)s)"""
 
 
-class ArchiveQueries(Protocol):
+class ArchivalMemoryQueries(Protocol):
     """What prompts read of archives."""
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
@@ -33,8 +33,8 @@ class ArchiveQueries(Protocol):
         ...
 
 
-class PostgresArchiveQueries:
-    """Keeps the contract of `ArchiveQueries`."""
+class PostgresArchivalMemoryQueries:
+    """Keeps the contract of `ArchivalMemoryQueries`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

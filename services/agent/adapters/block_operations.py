@@ -29,10 +29,10 @@ from services.agent.adapters.block_commands import (
     no_block,
 )
 from services.agent.adapters.tool_owner_port import Calling, error
-from services.agent.domain.active_run import ToolResult
+from services.agent.domain.step_results import ToolResult
 
 
-class BlockChanges:
+class BlockOperations:
     """Changes that one call makes; `part` tells apart those of one call."""
 
     def __init__(self, commands: BlockCommands, calling: Calling, part: str = "") -> None:

@@ -8,7 +8,7 @@ from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.query_batching import Batched
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.renamed_tools import with_current_names
+from services.agent.domain.tool_rule_names import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 
 COLUMNS = (
@@ -32,7 +32,7 @@ TOOLS_BY_NAME = (
 )
 
 
-class ToolQueries(Protocol):
+class CustomToolQueries(Protocol):
     """What prompts and handlers read of tools that clients made."""
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
@@ -44,8 +44,8 @@ class ToolQueries(Protocol):
         ...
 
 
-class PostgresToolQueries:
-    """Keeps the contract of `ToolQueries`."""
+class PostgresCustomToolQueries:
+    """Keeps the contract of `CustomToolQueries`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -77,7 +77,9 @@ class PostgresToolQueries:
         return [custom_tool(*row) for row in rows]
 
 
-async def with_custom_tools(queries: ToolQueries, org: str, design: AgentDesign) -> AgentDesign:
+async def with_custom_tools(
+    queries: CustomToolQueries, org: str, design: AgentDesign
+) -> AgentDesign:
     """The agent with its custom tools as they are now, and its rules by their names of now; nothing
     is read for one that has none. Not to be recorded."""
     ids = custom_ids(design.tool_ids)

@@ -11,7 +11,7 @@ from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tools.return_limits import within_window
 
 
-class ShownWindow:
+class ContextWindowCache:
     """What was shown last of a window, up to the last message that is no result of a tool: what
     comes later changes nothing of that."""
 

@@ -1,4 +1,4 @@
-"""Runs by their request, cancelled runs, and runs that nobody drives."""
+"""Runs by their request and by their steps, cancelled runs, and runs that nobody drives."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ class RunQueries(Protocol):
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
         """The span in which a run was accepted, as W3C writes it; empty if nobody traced it."""
+        ...
+
+    async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
+        """The run of a step; None if the conversation has no such step."""
+        ...
+
+    async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
+        """Whether the conversation has such a run."""
         ...
 
 
@@ -122,3 +130,19 @@ class PostgresRunQueries:
             [conversation_id, run_id, org],
         )
         return row[0] or "" if row else ""
+
+    async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
+        """The run of a step; None if the conversation has no such step."""
+        row = await self.database.fetch_one(
+            "select run_id from agent.steps where id = %s and conversation_id = %s and org = %s",
+            [step_id, conversation_id, org],
+        )
+        return row[0] if row else None
+
+    async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
+        """Whether the conversation has such a run."""
+        row = await self.database.fetch_one(
+            "select from agent.runs where id = %s and conversation_id = %s and org = %s",
+            [run_id, conversation_id, org],
+        )
+        return row is not None

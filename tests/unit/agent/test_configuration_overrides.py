@@ -14,8 +14,8 @@ from libs.contracts.runs_with_options import StartRunWithOptions
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.transport import TooLong
-from services.agent.domain.active_run import ModelReply
 from services.agent.domain.conversation import Conversation
+from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import LLM
 from tests.unit.agent.world import CONVERSATION, Process, World
 

@@ -9,8 +9,12 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.agent.domain.argument_reader import ArgumentNames, ArgumentReader, ReadArguments
 from services.agent.domain.call_arguments import arguments_of
+from services.agent.domain.streaming_argument_parser import (
+    ArgumentNames,
+    ReadArguments,
+    StreamingArgumentParser,
+)
 from tests.contract.examples import CALL
 
 NAMES = ArgumentNames("thinking", "message", {"beat": None, "given": None})
@@ -37,7 +41,7 @@ BROKEN = st.one_of(
 
 def read(text: str, places: set[int], names: ArgumentNames = NAMES) -> ReadArguments:
     """What is read of arguments that come in pieces; what came is only added to."""
-    reader = ArgumentReader(names)
+    reader = StreamingArgumentParser(names)
     cuts = sorted({0, len(text), *(place for place in places if place <= len(text))})
     so_far = ReadArguments()
     for start, end in pairwise(cuts):
@@ -107,7 +111,7 @@ def test_hostile_arguments_cost_as_much_as_they_are_long() -> None:
     many = "{" + '"a":1,"beat":2,"message":"x",' * 6_000 + '"a":1}'
     long = '{"beat":"' + "x" * 100_000 + '","message":"' + "y\\n" * 30_000 + '"}'
     for text in (many, long):
-        reader = ArgumentReader(NAMES)
+        reader = StreamingArgumentParser(NAMES)
         for at in range(0, len(text), 16):
             reader.read(text[at : at + 16])
         assert reader.finished(text) == read(text, set())

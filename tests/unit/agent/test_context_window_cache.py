@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.contracts.conversation import Message, ToolCall
-from services.agent.domain.shown_window import ShownWindow, as_shown, weight
+from services.agent.domain.context_window_cache import ContextWindowCache, as_shown, weight
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = st.sampled_from(["user", "assistant", "thoughts", "call", "calls", "result", "approval"])
@@ -41,7 +41,7 @@ def message(number: int, kind: str, owed: list[str]) -> Message:
 def test_steps_are_shown_what_they_would_be_anew(
     steps: list[tuple[list[str], int, int | None]],
 ) -> None:
-    kept, window, owed, numbers = ShownWindow(), list[Message](), list[str](), count(1)
+    kept, window, owed, numbers = ContextWindowCache(), list[Message](), list[str](), count(1)
     for added, forgotten, chars_max in steps:
         window = window[forgotten:] + [message(next(numbers), kind, owed) for kind in added]
         shown = as_shown(window, chars_max)
@@ -49,7 +49,7 @@ def test_steps_are_shown_what_they_would_be_anew(
 
 
 def test_what_was_shown_is_not_gone_through_again() -> None:
-    kept, window = ShownWindow(), [message(number, "user", []) for number in range(3)]
+    kept, window = ContextWindowCache(), [message(number, "user", []) for number in range(3)]
     kept.of(window, None)
     [first, _, _] = window
     assert kept.of([*window, first], None)[0] == [*window, first]
@@ -57,7 +57,7 @@ def test_what_was_shown_is_not_gone_through_again() -> None:
 
 
 def test_a_result_in_the_place_of_another_message_is_put_behind_its_call() -> None:
-    kept, owed = ShownWindow(), list[str]()
+    kept, owed = ContextWindowCache(), list[str]()
     call, later = message(1, "call", owed), message(2, "user", owed)
     kept.of([call, later], None)
     window = [call, message(3, "result", owed)]

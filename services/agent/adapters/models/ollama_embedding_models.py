@@ -19,7 +19,7 @@ LISTING_SECONDS_MAX = 5.0
 EMBEDS = "embedding"
 
 
-class OllamaEmbeddings:
+class OllamaEmbeddingModels:
     """Keeps the contract of `ModelLister`. `base_url` is where texts are embedded, `wire` leads to
     the server itself, whose own interface says which models embed and how long their vectors
     are."""

@@ -1,4 +1,4 @@
-"""What may be done about runs that are over, and about their steps."""
+"""Runs that have ended are deleted."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ from datetime import datetime
 
 from libs.contracts.bus_messages import CONFLICT, Rejected
 from libs.contracts.run_deletion import DeleteRun, RunDeleted
-from libs.contracts.step_annotations import AnnotateStep, StepAnnotated
 from services.agent.domain.conversation import Conversation
-
-
-def annotate_step(
-    conversation: Conversation, command: AnnotateStep, *, run_id: str, at: datetime
-) -> None:
-    """Keep what a client says of a step of this run."""
-    conversation.happened(
-        StepAnnotated, at=at, run_id=run_id, step_id=command.step_id, changes=command.changes
-    )
 
 
 def delete_run(conversation: Conversation, command: DeleteRun, *, at: datetime) -> Rejected | None:

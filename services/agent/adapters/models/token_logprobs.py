@@ -15,7 +15,7 @@ TOKEN_CHARS_MAX = 1_000
 TOKEN_ID_MAX = 2**31 - 1
 
 
-class TokenDetails:
+class TokenLogprobs:
     """Takes what comes with the pieces of an answer."""
 
     def __init__(self) -> None:

@@ -29,9 +29,10 @@ from libs.contracts.tool_runs import (
 )
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.tool_run_queries import ToolRunQueries
-from services.agent.domain.active_run import INTERRUPTED, ToolResult
+from services.agent.domain.active_run import INTERRUPTED
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.heartbeat_loop import HEARTBEAT, THOUGHTS
+from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 
@@ -44,7 +45,7 @@ SANDBOX_PART_OF_DEADLINE = 0.9
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 
 
-class CustomTools:
+class ToolsServiceClient:
     """Keeps the contract of `ToolOwner`. `seconds_max` is how long a call is waited for."""
 
     def __init__(

@@ -33,7 +33,7 @@ class Handles(Protocol):
 
 
 @dataclass(slots=True)
-class HandlerPorts:
+class HandlerDependencies:
     """What a handler may use."""
 
     repository: Repository

@@ -26,7 +26,11 @@ from services.memory.adapters.uploaded_files import PostgresUploadedFiles
 from services.memory.engine.file_processing import FileProcessing, FileProcessingPorts
 from services.memory.engine.message_embedding import MessageEmbedding
 from services.memory.handlers import Handlers
-from services.memory.handlers.ports import FolderPorts, HandlerPorts, MessagePorts
+from services.memory.handlers.dependencies import (
+    FolderDependencies,
+    HandlerDependencies,
+    MessageDependencies,
+)
 from services.memory.policies import Policies
 from services.memory.settings import EmbeddingSettings
 
@@ -53,7 +57,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         leads=lambda: leadership.epoch is not None,
     )
     processing = file_processing(runtime, embedders, attached)
-    ports = HandlerPorts(
+    ports = HandlerDependencies(
         clock=runtime.clock,
         attached=attached,
         history=PostgresBlockHistory(runtime.database),
@@ -61,11 +65,11 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         passages=PostgresPassageSearch(runtime.database, large),
         embedders=embedders,
         locks=runtime.service.locks,
-        folders=FolderPorts(
+        folders=FolderDependencies(
             queries=PostgresFolderQueries(runtime.database),
             file_added=processing.file_added,
         ),
-        messages=MessagePorts(vectors, messages.catch_up),
+        messages=MessageDependencies(vectors, messages.catch_up),
     )
     handlers = Handlers(ports)
     await runtime.service.handle(observed(handlers.table()))

@@ -11,7 +11,7 @@ from libs.embeddings.ports import Embedders, Vector
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery
 from services.memory.engine.message_embedding import MessageEmbedding
-from services.memory.handlers.ports import MessagePorts
+from services.memory.handlers.dependencies import MessageDependencies
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -105,9 +105,9 @@ class InMemoryMessageVectors:
 
 def message_ports(
     vectors: InMemoryMessageVectors, embedders: Embedders, clock: Any
-) -> tuple[MessagePorts, MessageEmbedding]:
+) -> tuple[MessageDependencies, MessageEmbedding]:
     """What the handlers need to search messages, and what embeds them."""
     embedding = MessageEmbedding(
         vectors=vectors, embedders=embedders, clock=clock, leads=lambda: True
     )
-    return MessagePorts(vectors, embedding.catch_up), embedding
+    return MessageDependencies(vectors, embedding.catch_up), embedding

@@ -8,12 +8,14 @@ from typing import Protocol
 from libs.eventstore.connection_pool import Database
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX, Orphan
 
-# A turn without a lease should not be. It is looked for all the same, because nobody else would
-# ever find it: among the runs that have not ended, by their index.
+# Where there is neither of these, nothing is orphaned; the first condition on runs is that of
+# their index.
 MAYBE_ORPHANED = (
     "agent.leases where expires_at < now() and key like 'conv-%'",
     "agent.runs where status in ('created', 'running') and status = 'running'",
 )
+# A turn without a lease should not be. It is looked for all the same, because nobody else would
+# ever find it: among the runs that have not ended, by their index.
 ORPHANED_TURNS = """
 (select l.key, coalesce(e.org, ''), '' from agent.leases l left join lateral (
     select org from agent.events where aggregate_id = l.key limit 1) e on true

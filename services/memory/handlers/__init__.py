@@ -10,12 +10,12 @@ from libs.contracts.bus_messages import Command
 from services.memory.handlers.agent_folders import AgentFoldersHandlers
 from services.memory.handlers.archives import ArchiveHandlers
 from services.memory.handlers.blocks import BlockHandlers
+from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
 from services.memory.handlers.message_search import MessageSearchHandlers
 from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.handlers.passages import PassageHandlers
-from services.memory.handlers.ports import HandlerPorts
 from services.memory.handlers.reembedding import ReembeddingHandlers
 
 
@@ -23,7 +23,7 @@ from services.memory.handlers.reembedding import ReembeddingHandlers
 class Handlers:
     """All of them."""
 
-    ports: HandlerPorts
+    ports: HandlerDependencies
     blocks: BlockHandlers = field(init=False)
     archives: ArchiveHandlers = field(init=False)
     passages: PassageHandlers = field(init=False)

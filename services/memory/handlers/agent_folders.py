@@ -17,13 +17,13 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing
-from services.memory.handlers.ports import HandlerPorts
+from services.memory.handlers.dependencies import HandlerDependencies
 
 
 class AgentFoldersHandlers:
     """What becomes of the folders that an agent sees, when the memory service is told so."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

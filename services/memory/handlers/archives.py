@@ -17,7 +17,7 @@ from libs.contracts.bus_messages import CONFLICT, UNPROCESSABLE, Accepted, Comma
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.archive import Archive, missing_agent, too_many_archives
 from services.memory.domain.passage import Passage
-from services.memory.handlers.ports import HandlerPorts
+from services.memory.handlers.dependencies import HandlerDependencies
 
 PASSAGES_REMOVED_AT_ONCE = 200
 ATTACHED_MAX = 100
@@ -26,7 +26,7 @@ ATTACHED_MAX = 100
 class ArchiveHandlers:
     """What becomes of an archive when the memory service is told so."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.clock = ports.clock
         self.archives = ports.archives
 

@@ -18,13 +18,13 @@ from libs.contracts.blocks import (
 from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.block import Block, no_version, taken
-from services.memory.handlers.ports import HandlerPorts
+from services.memory.handlers.dependencies import HandlerDependencies
 
 
 class BlockHandlers:
     """What becomes of a block when the memory service is told so."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.clock = ports.clock
         self.attached = ports.attached
         self.history = ports.history

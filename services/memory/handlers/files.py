@@ -19,14 +19,14 @@ from services.memory.domain.file import (
 from services.memory.domain.folder import Folder
 from services.memory.domain.folder import missing as missing_folder
 from services.memory.domain.unique_names import FileName
+from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.folders import deleted_file
-from services.memory.handlers.ports import HandlerPorts
 
 
 class FileHandlers:
     """What becomes of a file when the memory service is told so."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

@@ -16,14 +16,14 @@ from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
 from services.memory.domain.folder_embedding import folder_config
 from services.memory.domain.unique_names import FileName, FolderName
+from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import answering
-from services.memory.handlers.ports import HandlerPorts
 
 
 class FolderHandlers:
     """What becomes of a folder when the memory service is told so."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -130,7 +130,7 @@ class FolderHandlers:
 
 
 async def deleted_file(
-    file_id: str, folder_id: str, work: UnitOfWork, ports: HandlerPorts
+    file_id: str, folder_id: str, work: UnitOfWork, ports: HandlerDependencies
 ) -> Rejected | None:
     """Remove a file and let others have its name. The folder's lock is held: who deletes a file, or
     takes a name, comes with a message about the folder."""

@@ -10,8 +10,8 @@ from libs.contracts.message_search import MESSAGES_FOUND_MAX, NearestMessages
 from libs.embeddings.ports import EmbeddingFailed
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.message_vectors import MessageScope, NearestQuery
+from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import not_embedded
-from services.memory.handlers.ports import HandlerPorts
 
 QUERY_CHARS_MAX = 10_000
 # Texts that are about different things have 0.1, one in thirty such pairs more than this; questions
@@ -24,7 +24,7 @@ SIMILARITY_MIN = 0.25
 class MessageSearchHandlers:
     """Answers searches."""
 
-    def __init__(self, ports: HandlerPorts) -> None:
+    def __init__(self, ports: HandlerDependencies) -> None:
         self.embedders = ports.embedders
         self.messages = ports.messages
 

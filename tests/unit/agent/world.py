@@ -72,7 +72,7 @@ from services.agent.handlers import Handlers
 from services.agent.handlers.dependencies import HandlerDependencies
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
-from services.memory.handlers.ports import HandlerPorts as MemoryPorts
+from services.memory.handlers.dependencies import HandlerDependencies as MemoryPorts
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent_attachments import InMemoryAgentAttachments

@@ -34,9 +34,9 @@ from services.memory.engine.file_processing import (
     FileProcessingPorts,
 )
 from services.memory.handlers.agent_folders import AgentFoldersHandlers
+from services.memory.handlers.dependencies import FolderDependencies
 from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
-from services.memory.handlers.ports import FolderPorts
 from services.memory.handlers.reembedding import ReembeddingHandlers
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER, SHA256
@@ -136,7 +136,7 @@ class World:
         ports.archives = InMemoryArchiveQueries(self.database)
         ports.attached = InMemoryAgentAttachments(self.database)
         ports.locks = AggregateLocks()
-        ports.folders = FolderPorts(queries, not_processed)
+        ports.folders = FolderDependencies(queries, not_processed)
         handlers = {
             **FolderHandlers(ports).table(),
             **FileHandlers(ports).table(),

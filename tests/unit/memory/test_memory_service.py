@@ -23,7 +23,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from services.memory.handlers import Handlers
-from services.memory.handlers.ports import HandlerPorts
+from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
@@ -52,7 +52,7 @@ class Memory:
         self.vectors = InMemoryMessageVectors(self.database)
         embedders = embedders or OneEmbedder()
         messages, self.message_embedding = message_ports(self.vectors, embedders, self.clock)
-        ports = HandlerPorts(
+        ports = HandlerDependencies(
             clock=self.clock,
             attached=InMemoryAgentAttachments(self.database),
             history=InMemoryBlockHistory(self.database),

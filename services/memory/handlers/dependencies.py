@@ -19,7 +19,7 @@ from services.memory.adapters.passage_search import PassageSearch
 
 
 @dataclass(slots=True)
-class FolderPorts:
+class FolderDependencies:
     """What the handlers of folders and files may use besides; `file_added` has a file processed
     after the commit."""
 
@@ -28,7 +28,7 @@ class FolderPorts:
 
 
 @dataclass(slots=True)
-class MessagePorts:
+class MessageDependencies:
     """What the search for messages may use: `catch_up` has what is new of them embedded, as far as
     that is quick."""
 
@@ -37,7 +37,7 @@ class MessagePorts:
 
 
 @dataclass(slots=True)
-class HandlerPorts:
+class HandlerDependencies:
     """What a handler may use."""
 
     clock: Clock
@@ -47,8 +47,8 @@ class HandlerPorts:
     passages: PassageSearch
     embedders: Embedders
     locks: AggregateLocks
-    folders: FolderPorts
-    messages: MessagePorts
+    folders: FolderDependencies
+    messages: MessageDependencies
     counts: PassageCounts = field(init=False)
 
     def __post_init__(self) -> None:

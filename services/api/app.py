@@ -148,8 +148,7 @@ class Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Serve until the end, with the date in the answers as it is."""
-        while not self.ending.is_set():
-            await self.on_tick(0)
+        while not (self.ending.is_set() or await self.on_tick(0)):
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
                     await self.ending.wait()

@@ -138,7 +138,7 @@ async def serving(connections_max: int = 100) -> AsyncIterator[Served]:
         yield Served(app, limits, server.servers[0].sockets[0].getsockname()[1])
     finally:
         app.go_on.set()
-        server.should_exit = True
+        server.end()
         await tasks[0]
         tasks[1].cancel()
         assert not limits.open

@@ -19,17 +19,17 @@ import numpy as np
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.migrate import migrate_all
 from libs.bus.clock_and_ids import SystemClock
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.embeddings.bundled_model import DIMENSIONS, HANDLE
 from libs.embeddings.ports import Vector
-from libs.embeddings.vector_text import packed
+from libs.embeddings.vector_encoding import packed
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.adapters.embedders.local_embedder import LocalEmbedder
 from services.memory.adapters.embedders.minilm import MiniLm
-from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.passage_search import (
     PassageQuery,
     PostgresPassageSearch,

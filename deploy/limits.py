@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from libs.contracts.letta import request_size_limits as limits
-from libs.contracts.state_size import TOOL_BYTES_MAX
+from libs.contracts.state_size_limits import TOOL_BYTES_MAX
 from services.agent.domain.agent import AGENT_BLOCKS_MAX
 from services.api.app import HANDLERS
 from services.api.http.error_responses import BODY_BYTES_MAX

@@ -17,7 +17,7 @@ import psycopg
 
 from libs.bus import nats_without_websockets  # noqa: F401
 from libs.bus.jetstream import declare_streams
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.eventstore.migrations import create_reader, migrate
 
 ROOT = Path(__file__).resolve().parent.parent

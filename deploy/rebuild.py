@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from deploy.migrate import migration_files
-from libs.contracts.services import load_contracts, names
+from libs.contracts.service_registry import load_contracts, names
 from libs.eventstore.event_decoding import UnknownEvent
 from libs.eventstore.read_model_rebuild import SESSION_OPTIONS, Rebuild, RebuildFailed, Rebuilt
 from libs.eventstore.read_model_replay import ReadModels

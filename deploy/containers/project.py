@@ -18,7 +18,7 @@ from deploy.embedded.settings import CHECKOUT, SERVICES, LaunchError, Settings, 
 from deploy.embedded.state import free_port, open_secrets, port_is_free, write_private
 from deploy.nats_configuration import password_variable
 from libs.contracts.nats_permissions import WATCH
-from libs.contracts.services import ENCRYPTION_KEYS
+from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.contracts.version import HEELER_VERSION
 
 COMPOSE_FILE = CHECKOUT / "deploy" / "compose.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 from deploy.embedded.settings import LaunchError
 from deploy.embedded.state import write_private
 from libs.contracts.environment_parsing import WrongSetting
-from libs.contracts.services import ENCRYPTION_KEYS
+from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.encryption.sealer import Sealer, new_key
 
 KEYS_FILE = "encryption.keys"

@@ -23,7 +23,7 @@ from libs.bus.json_logs import configure_logs, service_name
 from libs.bus.service_runner import Wire, run, signalled
 from libs.bus.service_settings import ServiceSettings, log_level
 from libs.contracts.environment_parsing import WrongSetting, required
-from libs.contracts.services import SERVICES
+from libs.contracts.service_registry import SERVICES
 from libs.eventstore.unit_of_work import Projection
 from libs.telemetry.settings import TelemetrySettings
 

@@ -20,8 +20,8 @@ from deploy.embedded.settings import (
 )
 from deploy.embedded.state import Secrets
 from deploy.embedded.subprocesses import Command
-from libs.contracts.services import ENCRYPTION_KEYS, database_role
-from libs.contracts.services import SERVICES as REGISTRY
+from libs.contracts.service_registry import ENCRYPTION_KEYS, database_role
+from libs.contracts.service_registry import SERVICES as REGISTRY
 
 WORKSPACES, WORKSPACES_FOLDER = "HEELER_WORKSPACES", "workspaces"
 PACKAGES, PACKAGES_FOLDER = "HEELER_PACKAGES_FOLDER", "packages"

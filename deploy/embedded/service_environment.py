@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from deploy.embedded.settings import ALL_SERVICES
-from libs.contracts.services import ENCRYPTION_KEYS, SERVICES, declared
+from libs.contracts.service_registry import ENCRYPTION_KEYS, SERVICES, declared
 
 # LD_* and FAKETIME* are for machines with libraries in unusual places, and for turning clocks.
 EVERY_PROCESS = (

@@ -9,7 +9,7 @@ from functools import partial
 from deploy.embedded.settings import LaunchError
 from libs.bus.service_settings import log_level
 from libs.contracts.environment_parsing import WrongSetting
-from libs.contracts.services import ENCRYPTION_KEYS
+from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.egress.address_guard import CALLBACK_HOSTS, FETCH_HOSTS, MCP_HOSTS, AddressGuard
 from libs.encryption.sealer import Sealer
 from libs.telemetry.settings import TelemetrySettings

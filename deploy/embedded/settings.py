@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from libs.contracts.environment_parsing import WrongSetting, host, one_of, whole_number
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from services.api.settings import HOST_DEFAULT, is_loopback, port
 
 CHECKOUT = Path(__file__).resolve().parents[2]

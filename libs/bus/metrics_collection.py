@@ -18,7 +18,7 @@ from nats.errors import Error as NatsError
 
 from libs.bus.ports import Clock
 from libs.contracts.nats_permissions import METRICS_ASKED, METRICS_REPORTS
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.telemetry.prometheus_exposition import PROCESS, Families, families, merged
 
 log = logging.getLogger(__name__)

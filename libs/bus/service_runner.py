@@ -18,7 +18,7 @@ from libs.bus.clock_and_ids import RandomIds, SystemClock
 from libs.bus.json_logs import configure_logs
 from libs.bus.metrics_collection import Reporter
 from libs.bus.nats_bus import NatsBus
-from libs.bus.nats_micro import register
+from libs.bus.nats_service_registration import register
 from libs.bus.python_gc import freeze_what_is_loaded
 from libs.bus.service_gauges import ServiceGauges
 from libs.bus.service_host import Service

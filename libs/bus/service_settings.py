@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from libs.contracts.environment_parsing import address, database_address, one_of, required, word
-from libs.contracts.services import POOL_CONNECTIONS_MAX
+from libs.contracts.service_registry import POOL_CONNECTIONS_MAX
 
 LOG_LEVEL = "HEELER_LOG_LEVEL"
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")

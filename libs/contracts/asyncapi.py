@@ -19,7 +19,7 @@ from libs.contracts.bus_messages import (
     Event,
     Rejected,
 )
-from libs.contracts.services import events_stream, load_contracts, names
+from libs.contracts.service_registry import events_stream, load_contracts, names
 from libs.contracts.stream_definitions import COMMANDS_STREAM, streams
 from libs.contracts.version import HEELER_VERSION
 

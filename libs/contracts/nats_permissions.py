@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from libs.contracts.services import SERVICES, Service, names, receivers
+from libs.contracts.service_registry import SERVICES, Service, names, receivers
 from libs.contracts.stream_definitions import (
     COMMANDS_STREAM,
     DELIVERIES_OF_COMMANDS,

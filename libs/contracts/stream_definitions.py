@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from libs.contracts import services
-from libs.contracts.services import events_stream, names
+from libs.contracts import service_registry
+from libs.contracts.service_registry import events_stream, names
 
 MESSAGE_BYTES_MAX = 8 << 20  # what NATS is set up to take, headers included
 
@@ -69,7 +69,7 @@ def streams() -> tuple[StreamSpec, ...]:
             age_seconds_max=EVENT_AGE_SECONDS_MAX,
             bytes_max=service.events_bytes_max,
         )
-        for service in services.SERVICES
+        for service in service_registry.SERVICES
     )
     tokens = StreamSpec(
         TOKENS_STREAM,

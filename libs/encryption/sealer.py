@@ -14,7 +14,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from libs.contracts.environment_parsing import Environment, WrongSetting, required
 from libs.contracts.sealed_text import SEALED
-from libs.contracts.services import ENCRYPTION_KEYS
+from libs.contracts.service_registry import ENCRYPTION_KEYS
 
 KEYS_MAX = 32
 

@@ -15,10 +15,10 @@ from psycopg.types.json import JsonbLoader
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from pydantic_core import from_json
 
-from libs.contracts.services import POOL_CONNECTIONS_MAX
+from libs.contracts.service_registry import POOL_CONNECTIONS_MAX
+from libs.eventstore.event_loop_connection import WatchedConnection
 from libs.eventstore.ports import StoreRefused, StoreUnavailable
 from libs.eventstore.query_batching import Batched
-from libs.eventstore.watched_connection import WatchedConnection
 from libs.telemetry.tracing import statement
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
-from libs.contracts.services import database_role
+from libs.contracts.service_registry import database_role
 
 # The store's own tables in the order of their making; the services' come after them.
 STORE_FILES = (

@@ -29,11 +29,11 @@ from libs.contracts.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.cached_view import CachedView, PostgresView
 from libs.telemetry import metrics
-from services.agent.adapters.agent_count import AgentCount
+from services.agent.adapters.agent_gauge import AgentCount
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.callback_poster import CallbackPoster
 from services.agent.adapters.conversation_tools import ConversationTools
-from services.agent.adapters.hybrid_message_search import HybridMessageSearch
+from services.agent.adapters.hybrid_conversation_search import HybridMessageSearch
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_router import ModelRouter

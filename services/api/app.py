@@ -21,24 +21,24 @@ from litestar.types import ASGIApp
 from libs.bus.background_loops import forever
 from libs.bus.metrics_collection import Reports
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
 from services.api import http, resources
 from services.api.adapters.block_history_queries import BlockHistoryQueries
-from services.api.adapters.client_retry_matching import ClientRetries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
-from services.api.adapters.heeler_mcp_server import McpEndpoint
+from services.api.adapters.identical_request_runs import ClientRetries
+from services.api.adapters.mcp_endpoint_protocol import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
-from services.api.adapters.message_search import MessageSearchQueries
+from services.api.adapters.message_search_queries import MessageSearchQueries
 from services.api.adapters.resource_query_builder import ResourceQueries, UnknownCursor
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import PostgresRunQueries
 from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
-from services.api.adapters.uploads import UploadLimits, Uploads
+from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.authentication import check
 from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
@@ -49,9 +49,9 @@ from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
 from services.api.http.mcp_endpoint_tools import TOOLS, Caller
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
+from services.api.http.read_model_responses import unknown_cursor
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
-from services.api.http.resource_responses import unknown_cursor
 from services.api.settings import ApiSettings
 
 GRACEFUL_SECONDS_MAX = 5

@@ -13,12 +13,12 @@ from libs.embeddings.ports import Embedders
 from services.memory.adapters.agent_attachments import AgentAttachments, PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.block_history import PostgresBlockHistory
-from services.memory.adapters.embedders.configured_embedders import ConfiguredEmbedders
+from services.memory.adapters.embedders.embedder_router import ConfiguredEmbedders
 from services.memory.adapters.file_parsing.parser import ProcessParser
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
-from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.memory_telemetry import observed
 from services.memory.adapters.message_vectors import PostgresMessageVectors
 from services.memory.adapters.passage_search import PostgresPassageSearch

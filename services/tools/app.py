@@ -27,11 +27,11 @@ from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
 from services.tools.adapters.container_sandbox import ContainerSandbox
-from services.tools.adapters.deleted_agents import PostgresDeletedAgents
+from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp.connections import SdkConnections
 from services.tools.adapters.mcp.ports import McpConnections
-from services.tools.adapters.mcp_declarations import McpDeclarations, declarations
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
+from services.tools.adapters.mcp_servers_file import McpDeclarations, declarations
 from services.tools.adapters.package_folders import PackageFolders
 from services.tools.adapters.package_installer import PipInstaller
 from services.tools.adapters.package_settings import PackageSettings
@@ -44,9 +44,9 @@ from services.tools.adapters.tool_permission_queries import PostgresToolPermissi
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
 from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
-from services.tools.engine.agent_states import AgentStates
+from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.builtin_runner import BuiltinRunner
-from services.tools.engine.code_runner import CodeRunner
+from services.tools.engine.custom_tool_runner import CodeRunner
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.inner_calls import InnerCallPorts
 from services.tools.engine.mcp_authorizations import McpAuthorizations
@@ -56,7 +56,7 @@ from services.tools.engine.mcp_listings import McpListings
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
-from services.tools.engine.packages import NoPackages, PackageEnvironments
+from services.tools.engine.package_environments import NoPackages, PackageEnvironments
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.engine.run_code import RunCodeTool
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool

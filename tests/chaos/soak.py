@@ -25,7 +25,7 @@ import httpx
 import psutil
 
 from deploy import container_health
-from libs.contracts.services import events_stream, names
+from libs.contracts.service_registry import events_stream, names
 from libs.contracts.stream_definitions import COMMANDS_STREAM
 from tests.chaos.client import GIVE_UP_SECONDS, Answer, Client
 from tests.chaos.dose import Dose

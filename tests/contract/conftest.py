@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.contracts import services
+from libs.contracts import service_registry
 from tests.contract.wires import MemoryWires, SimWires, Wires, nats_wires
 from tests.contract.worlds import MemoryWorld, PostgresWorld, SimWorld, World, postgres_world
 from tests.servers import NatsServer, PostgresServer
@@ -32,7 +32,11 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 @pytest.fixture
 def ledger_has_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy service is declared like any other."""
-    monkeypatch.setattr(services, "SERVICES", (*services.SERVICES, services.Service(name="ledger")))
+    monkeypatch.setattr(
+        service_registry,
+        "SERVICES",
+        (*service_registry.SERVICES, service_registry.Service(name="ledger")),
+    )
 
 
 @pytest.fixture(params=["memory", "sim", "nats"])

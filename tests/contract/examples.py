@@ -151,8 +151,8 @@ from libs.contracts.one_off_completions import (
     SampleModel,
 )
 from libs.contracts.run_deletion import DeleteRun, RunDeleted
+from libs.contracts.run_option_messages import RunOptionsSet, StartRunWithOptions
 from libs.contracts.run_options import RunOptions
-from libs.contracts.runs_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.sandbox_configs import (
     DeleteSandboxConfig,
     DeleteSandboxVariable,
@@ -169,7 +169,7 @@ from libs.contracts.sandbox_configs import (
     UpdateSandboxVariable,
     sandbox_config_id,
 )
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.contracts.step_annotations import AnnotateStep, StepAnnotated
 from libs.contracts.tool_permissions import (
     AllowList,
@@ -200,7 +200,7 @@ from libs.contracts.tools import (
     UpdateTool,
     tool_name_id,
 )
-from services.agent.domain.model_config import embedding_config, llm_config
+from services.agent.domain.model_config_resolution import embedding_config, llm_config
 from tests.contract import agent_folder_examples, file_examples
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS

@@ -115,7 +115,7 @@ from libs.contracts.reembedding import (
     PassageEmbedded,
 )
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.runs_with_options import RunOptionsSet
+from libs.contracts.run_option_messages import RunOptionsSet
 from libs.contracts.sandbox_configs import (
     PackagesRecreated,
     SandboxConfigChanged,
@@ -147,14 +147,14 @@ from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder
+from services.memory.domain.name_reservations import FileName, FolderName
 from services.memory.domain.passage import Passage
-from services.memory.domain.unique_names import FileName, FolderName
 from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer
-from services.tools.domain.mcp_server_name import McpServerName
+from services.tools.domain.mcp_server_name_reservation import McpServerName
 from services.tools.domain.sandbox_config import SandboxConfig
 from services.tools.domain.tool import Tool
-from services.tools.domain.tool_name import ToolName
+from services.tools.domain.tool_name_reservation import ToolName
 from services.tools.domain.tool_permissions import ToolPermissions
 from services.tools.domain.tool_run import ToolRun
 from tests.contract.examples import (

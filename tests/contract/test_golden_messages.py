@@ -19,7 +19,7 @@ from libs.contracts import (
 )
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.contracts.tool_permissions import permissions_id
 from tests.contract import agent_folder_examples, examples, file_examples
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH

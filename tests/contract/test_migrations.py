@@ -12,7 +12,7 @@ import pytest
 from libs.contracts.bus_messages import DEFAULT_ORG
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.blocks import block_state
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.eventstore import migrations as store_migrations
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.migrations import migrate

@@ -19,7 +19,7 @@ from libs.bus.nats_bus import NatsBus
 from libs.bus.ports import Bus, BusUnavailable
 from libs.bus.relay import Relay
 from libs.contracts.bus_messages import Accepted
-from libs.contracts.services import events_stream
+from libs.contracts.service_registry import events_stream
 from libs.contracts.stream_definitions import COMMANDS_STREAM, TOKENS_STREAM
 from tests.chosen import new_nats
 from tests.contract.ledger import Deposit, context

@@ -16,14 +16,14 @@ from libs.contracts.archives import FoundPassage
 from libs.contracts.bus_messages import JsonObject
 from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.embeddings.ports import Vector
-from libs.embeddings.vector_text import packed
+from libs.embeddings.vector_encoding import packed
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
-from services.memory.adapters import large_collections, passage_search
-from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters import hnsw_indexing, passage_search
+from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.passage_search import (
     PassageQuery,
     PassageSearch,
@@ -221,7 +221,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
     postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MEM-14: also what is not in the graph yet, and nothing of others who are in it."""
-    monkeypatch.setattr(large_collections, "SMALL_PASSAGES_MAX", 100)
+    monkeypatch.setattr(hnsw_indexing, "SMALL_PASSAGES_MAX", 100)
     monkeypatch.setattr(passage_search, "FILTERED_MAX", 20)
     monkeypatch.setattr(passage_search, "SLOW_SECONDS", 0.0)
     url = postgres_server.create_database("passage_graph")

@@ -26,11 +26,11 @@ from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.callback_queries import PostgresCallbackQueries
 from services.agent.adapters.called_run_queries import PostgresCalledRunQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
+from services.agent.adapters.conversation_search_queries import PostgresMessageSearch, Search
 from services.agent.adapters.custom_tool_queries import PostgresCustomToolQueries
 from services.agent.adapters.folder_queries import (
     PostgresFolderQueries as PostgresSeenFolderQueries,
 )
-from services.agent.adapters.message_search import PostgresMessageSearch, Search
 from services.agent.adapters.reconciliation_queries import MadeBlock, PostgresAgentQueries
 from services.agent.adapters.run_queries import PostgresRunQueries
 from services.agent.adapters.tool_run_queries import PostgresToolRunQueries
@@ -40,7 +40,7 @@ from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
 from services.api.adapters.message_queries import History, MessageQueries
-from services.api.adapters.message_search import MessageSearchQueries, Searched
+from services.api.adapters.message_search_queries import MessageSearchQueries, Searched
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -50,7 +50,7 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.adapters.run_follower_queries import PostgresRunQueries as PostgresApiRunQueries
-from services.api.adapters.step_documents import (
+from services.api.adapters.step_sql_expressions import (
     RUN_METRICS,
     RUN_TRACE,
     RUN_USAGE,
@@ -67,15 +67,15 @@ from services.api.resources.agents import TOOLS as AGENT_TOOLS
 from services.api.resources.archives import ARCHIVES, SEARCHING
 from services.api.resources.blocks import BLOCKS
 from services.api.resources.conversations import CONVERSATIONS
+from services.api.resources.direct_tool_execution import TOOL_RUNS
 from services.api.resources.folder_files import FILES
 from services.api.resources.folders import FOLDERS
-from services.api.resources.mcp_discoveries import MCP_SERVERS
+from services.api.resources.mcp_discovery_waiting import MCP_SERVERS
 from services.api.resources.mcp_servers_by_name import by_name
 from services.api.resources.passages import OF_AGENT, PASSAGES
 from services.api.resources.runs import RUNS, RunPage
 from services.api.resources.sandbox_configs import CONFIGS
 from services.api.resources.steps import STEPS, StepPage
-from services.api.resources.tool_execution import TOOL_RUNS
 from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
@@ -84,7 +84,7 @@ from services.memory.adapters.block_history import PostgresBlockHistory
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
-from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.message_vectors import (
     Backlog,
     MessageScope,
@@ -98,7 +98,7 @@ from services.memory.adapters.passage_search import (
     search_statement,
 )
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
-from services.tools.adapters.deleted_agents import PostgresDeletedAgents
+from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.tool_counts import PostgresToolCounts

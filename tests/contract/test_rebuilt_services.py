@@ -73,7 +73,7 @@ from libs.contracts.sandbox_configs import (
     SandboxConfigChanged,
     SandboxVariableSet,
 )
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import (
     ToolRunBegun,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, create_model
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.blocks import BlockDeleted
 from libs.contracts.bus_messages import Event
-from libs.contracts.services import SERVICES
+from libs.contracts.service_registry import SERVICES
 from services.memory.domain.block import Block
 from tests.contract.examples import EVENTS
 from tests.contract.golden_states import FOLDER, meaning_changed, path_of, recorded, text_of

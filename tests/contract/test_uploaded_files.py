@@ -11,9 +11,9 @@ import pytest
 
 from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
-from libs.contracts.services import database_role, names
+from libs.contracts.service_registry import database_role, names
 from libs.eventstore.connection_pool import Database, open_pool
-from services.api.adapters.uploads import (
+from services.api.adapters.uploaded_file_store import (
     PART_BYTES,
     UploadAbandoned,
     UploadKnown,

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 from psycopg.errors import AdminShutdown, OperationalError, SyntaxError
 
-from libs.eventstore.watched_connection import WatchedConnection
+from libs.eventstore.event_loop_connection import WatchedConnection
 from tests.servers import PostgresServer
 from tests.waiting import wait_for
 

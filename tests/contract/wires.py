@@ -22,7 +22,7 @@ from libs.bus.nats_bus import NatsBus
 from libs.bus.nats_events import published
 from libs.bus.ports import Bus
 from libs.contracts.bus_messages import Command
-from libs.contracts.services import events_stream
+from libs.contracts.service_registry import events_stream
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoredEvent

@@ -10,7 +10,7 @@ import socket
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from tests.dummies.shell import postgres_answers, service
 
 

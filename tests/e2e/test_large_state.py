@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from libs.contracts.letta.request_size_limits import BLOCK_VALUE_CHARS_MAX
-from libs.contracts.state_size import AGENT_BYTES_MAX, BLOCK_BYTES_MAX, NEW_BLOCKS_BYTES_MAX
+from libs.contracts.state_size_limits import AGENT_BYTES_MAX, BLOCK_BYTES_MAX, NEW_BLOCKS_BYTES_MAX
 from libs.eventstore.backlog_counts import RELAY_LAG
 from tests.e2e.asking import MODEL, says, unique
 from tests.servers import HeelerInstance, wait_until

@@ -15,7 +15,7 @@ import pytest
 from letta_client import AsyncLetta, Letta
 
 from deploy.embedded.settings import SERVICES
-from libs.contracts.services import SHARED_CONNECTIONS_MAX
+from libs.contracts.service_registry import SHARED_CONNECTIONS_MAX
 from tests.e2e.asking import MODEL, SDK_HEADERS, SECONDS_MAX, kinds, says, stream, unique
 from tests.mcp_servers.changing import ChangingServer, changing_server
 from tests.scripted_model import ScriptedModelProcess

@@ -14,7 +14,7 @@ import nats
 from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import CHECKOUT
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from tests.servers import HeelerInstance
 
 ADDED = Path(__file__).resolve().parent / "added_service"
@@ -31,7 +31,7 @@ import asyncio, sys
 from libs.bus.clock_and_ids import RandomIds
 from libs.bus.nats_bus import NatsBus
 from libs.contracts.bus_messages import COMMANDS, Context
-from libs.contracts.services import load_contracts
+from libs.contracts.service_registry import load_contracts
 
 async def main(url):
     load_contracts()
@@ -79,7 +79,7 @@ def test_an_existing_home_runs_a_service_that_was_added(tmp_path: Path) -> None:
     changed = [
         path for path in differing(CHECKOUT, copy) if not path.startswith("services/counter")
     ]
-    assert changed == ["libs/contracts/services.py"]
+    assert changed == ["libs/contracts/service_registry.py"]
 
 
 async def micro_services(url: str, least: int) -> set[str]:
@@ -108,7 +108,7 @@ def copied_project(folder: Path) -> Path:
         shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     (copy / ".venv").symlink_to(CHECKOUT / ".venv")
     shutil.copytree(ADDED, copy / "services" / "counter")
-    registry = copy / "libs" / "contracts" / "services.py"
+    registry = copy / "libs" / "contracts" / "service_registry.py"
     text = registry.read_text()
     assert text.count(LAST_DECLARATION) == 1
     registry.write_text(text.replace(LAST_DECLARATION, DECLARATION + LAST_DECLARATION))

@@ -24,7 +24,7 @@ from libs.contracts.bus_messages import (
     Context,
     Event,
 )
-from libs.contracts.services import database_role, events_stream, names
+from libs.contracts.service_registry import database_role, events_stream, names
 from libs.eventstore.read_model_rows import RowWrites
 from libs.eventstore.unit_of_work import UnitOfWork
 from tests.servers import NatsServer, PostgresServer

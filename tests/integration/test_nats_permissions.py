@@ -16,7 +16,7 @@ from libs.bus.ports import IncomingCommand
 from libs.contracts.agent import DeleteAgent
 from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.nats_permissions import SYSTEM, WATCH, inbox_prefix, permissions
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.contracts.stream_definitions import streams
 from tests.servers import NatsServer
 from tests.waiting import wait_for

@@ -9,7 +9,7 @@ import snowballstemmer
 
 from deploy.migrate import migrate_all
 from libs.embeddings.bundled_model import DIMENSIONS, HANDLE
-from libs.embeddings.vector_text import packed
+from libs.embeddings.vector_encoding import packed
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit

@@ -15,7 +15,7 @@ import httpx
 import nats
 import pytest
 
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.telemetry import metrics
 from tests.collector import Collector, Seen, drawn
 from tests.e2e.asking import EMBEDDING, MODEL, SECONDS_MAX, says, unique

@@ -18,7 +18,7 @@ from services.tools.adapters.package_installer import PackageIndex, PipInstaller
 from services.tools.adapters.package_proxy import PackageProxy
 from services.tools.adapters.process_sandbox import CONFINED, ProcessSandbox
 from services.tools.domain.package_requirements import PackageRules
-from services.tools.engine.packages import Installed, PackageEnvironments, Wanted
+from services.tools.engine.package_environments import Installed, PackageEnvironments, Wanted
 from services.tools.sandbox.ports import Program
 from tests.wheels import wheel
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from libs.eventstore.in_memory_database import InMemoryDatabase
-from services.api.adapters import uploads
+from services.api.adapters import uploaded_file_store
 from services.memory.adapters import file_processing_queries, file_texts, uploaded_files
 from tests.unit.given import NOW
 
@@ -178,8 +178,8 @@ class FileRows:
 
 # Which method does what a statement does.
 READS: dict[str, str] = {
-    uploads.USED: "used",
-    uploads.DONE: "done",
+    uploaded_file_store.USED: "used",
+    uploaded_file_store.DONE: "done",
     uploaded_files.PART: "read_part",
     file_texts.WITH_CHUNK: "with_chunk",
     file_texts.UNNAMED: "unnamed",
@@ -187,12 +187,12 @@ READS: dict[str, str] = {
     file_processing_queries.ORPHANS: "orphans",
 }
 WRITES: dict[str, str] = {
-    uploads.BEGIN: "begin",
-    uploads.PART: "add_part",
-    uploads.COMPLETE: "complete",
-    uploads.GIVE_UP: "give_up",
-    uploads.DELETE_PARTS: "delete_parts",
-    uploads.DELETE: "delete",
+    uploaded_file_store.BEGIN: "begin",
+    uploaded_file_store.PART: "add_part",
+    uploaded_file_store.COMPLETE: "complete",
+    uploaded_file_store.GIVE_UP: "give_up",
+    uploaded_file_store.DELETE_PARTS: "delete_parts",
+    uploaded_file_store.DELETE: "delete",
     file_texts.INSERT: "insert_text",
     file_texts.DELETE: "delete_text",
 }

@@ -19,7 +19,7 @@ from libs.contracts.folders import CreateFolder, DeleteFolder
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory_database import InMemorySchema
-from services.api.adapters import uploads
+from services.api.adapters import uploaded_file_store
 from services.api.adapters.resource_query_builder import Resource
 from services.memory.adapters import file_texts
 from services.memory.adapters.file_parsing.parser import Unparsable
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 # Files are small here: so are the parts that everything is done in, and nobody waits for long.
 SMALL: list[tuple[Any, str, int | float]] = [
-    (uploads, "PART_BYTES", 700),
-    (uploads, "PARTS_DELETED_MAX", 2),
-    (uploads, "ABANDONED_SECONDS", 20),
-    (uploads, "ADDED_SECONDS_MAX", 15),
-    (uploads, "SWEEP_SECONDS", 5.0),
+    (uploaded_file_store, "PART_BYTES", 700),
+    (uploaded_file_store, "PARTS_DELETED_MAX", 2),
+    (uploaded_file_store, "ABANDONED_SECONDS", 20),
+    (uploaded_file_store, "ADDED_SECONDS_MAX", 15),
+    (uploaded_file_store, "SWEEP_SECONDS", 5.0),
     (text_segments, "SEGMENT_CHARS_MAX", 900),
     (file_texts, "SEGMENTS_DELETED_MAX", 2),
     (chunks, "CHUNK_TOKENS_MAX", 100),

@@ -12,13 +12,13 @@ from typing import Any
 from libs.contracts.conversation import ToolCall, Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
 from services.agent.adapters.tool_owner_port import Calling
-from services.agent.domain.model_config import llm_config
+from services.agent.domain.model_config_resolution import llm_config
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import Failure, ModelReply, ToolResult
 from tests.scripted_model import messages_validator, validator

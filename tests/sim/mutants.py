@@ -39,7 +39,7 @@ from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.run_scheduling import RunAttempt, RunEngine
 from services.agent.handlers.approvals import ApprovalHandlers
 from services.agent.handlers.runs import RETRY_MEANS_SAME_SECONDS, RunHandlers, started
-from services.agent.policies.detach_deleted import DetachDeleted
+from services.agent.policies.detach_deleted_resources import DetachDeleted
 from services.agent.policies.undo_unfinished_creations import UndoUnfinishedCreations
 from tests.sim import bus as sim_bus
 from tests.sim import processes

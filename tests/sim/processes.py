@@ -27,9 +27,9 @@ from services.agent import app as agent_app
 from services.agent import projections as agent_projections
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.agent import AgentDesign
-from services.api.adapters.client_retry_matching import ClientRetries
+from services.api.adapters.identical_request_runs import ClientRetries
 from services.api.adapters.run_follower import RunInbox
-from services.api.adapters.uploads import UploadLimits, Uploads
+from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.error_responses import as_problem
 from services.api.http.handler_dependencies import Api
 from services.api.http.message_request import Addressee, addressed

@@ -15,9 +15,9 @@ from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DueCallback
 from services.agent.adapters.called_run_queries import CallChain, CalledRun
 from services.agent.adapters.conversation_queries import LostConversation
+from services.agent.adapters.conversation_search_queries import FoundMessage, Search
 from services.agent.adapters.custom_tool_queries import custom_tool
 from services.agent.adapters.heartbeat_pause_queries import PausedConversation
-from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock, Orphan
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.domain.agent_call_deadlocks import WaitingCall

@@ -35,14 +35,14 @@ from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
 from services.tools.domain.tool import Tool
-from services.tools.engine.agent_states import AgentStates
-from services.tools.engine.code_runner import CodeRunner
+from services.tools.engine.agent_state_injection import AgentStates
+from services.tools.engine.custom_tool_runner import CodeRunner
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_runner import McpRunner
 from services.tools.engine.mcp_sampling import McpSampling, SamplingPorts
 from services.tools.engine.mcp_sessions import McpSessions
-from services.tools.engine.packages import NoPackages
+from services.tools.engine.package_environments import NoPackages
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers

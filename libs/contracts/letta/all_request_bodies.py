@@ -16,7 +16,6 @@ from libs.contracts.letta.conversations import (
     UpdateConversation,
 )
 from libs.contracts.letta.folders import FolderCreate, FolderUpdate
-from libs.contracts.letta.generate_requests import GenerateRequest
 from libs.contracts.letta.mcp_servers import (
     CreateMCPServerRequest,
     MCPToolExecuteRequest,
@@ -41,19 +40,23 @@ from libs.contracts.letta.message_requests import (
     ToolReturn,
     ToolReturnCreate,
 )
+from libs.contracts.letta.message_search_requests import (
+    MessageSearchRequest,
+    SearchAllMessagesRequest,
+)
 from libs.contracts.letta.model_configs import (
     AnyModelSettings,
     CompactionSettings,
     EmbeddingConfig,
     LLMConfig,
 )
-from libs.contracts.letta.sandbox_requests import (
+from libs.contracts.letta.one_off_completion_requests import GenerateRequest
+from libs.contracts.letta.sandbox_config_requests import (
     SandboxConfigCreate,
     SandboxConfigUpdate,
     SandboxEnvironmentVariableCreate,
     SandboxEnvironmentVariableUpdate,
 )
-from libs.contracts.letta.search_requests import MessageSearchRequest, SearchAllMessagesRequest
 from libs.contracts.letta.step_requests import ModifyFeedbackRequest
 from libs.contracts.letta.tool_generation import GenerateToolInput
 from libs.contracts.letta.tool_requests import (

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, JsonValue, field_validator
 
+from libs.contracts.letta.message_search_requests import FOUND_MAX, Moment
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import (
     JsonLimit,
@@ -13,7 +14,6 @@ from libs.contracts.letta.request_size_limits import (
     SearchText,
     Text,
 )
-from libs.contracts.letta.search_requests import FOUND_MAX, Moment
 
 # What is put in at once is embedded and committed as one.
 PASSAGES_MAX = 200

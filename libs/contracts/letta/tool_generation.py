@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from libs.contracts.letta.generate_requests import not_blank
+from libs.contracts.letta.one_off_completion_requests import not_blank
 from libs.contracts.letta.request_size_limits import Metadata, Name, Prompt, Text
 from libs.contracts.letta.tool_requests import REQUIREMENTS_MAX, PipRequirement, Source
 

@@ -21,10 +21,10 @@ from services.agent.adapters.conversation_queries import (
     ConversationQueries,
     PostgresConversationQueries,
 )
+from services.agent.adapters.conversation_search_queries import MessageSearch, PostgresMessageSearch
 from services.agent.adapters.custom_tool_queries import CustomToolQueries, PostgresCustomToolQueries
 from services.agent.adapters.folder_queries import FolderQueries, PostgresFolderQueries
 from services.agent.adapters.heartbeat_pause_queries import PauseQueries, PostgresPauseQueries
-from services.agent.adapters.message_search import MessageSearch, PostgresMessageSearch
 from services.agent.adapters.reconciliation_queries import AgentQueries, PostgresAgentQueries
 from services.agent.adapters.run_queries import PostgresRunQueries, RunQueries
 from services.agent.adapters.tool_run_queries import PostgresToolRunQueries, ToolRunQueries

@@ -24,7 +24,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.time_range_parsing import in_zone
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
-from services.agent.adapters.search_dates import FORMS, TEXT_CHARS_MAX, Reader
+from services.agent.adapters.lenient_date_parsing import FORMS, TEXT_CHARS_MAX, Reader
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.step_results import ToolResult
 

@@ -25,7 +25,7 @@ class CallbackPoster:
     async def post(self, url: str, body: bytes) -> CallbackOutcome:
         """Post JSON; what is answered is not read, and what comes of it is never an exception."""
         if self.http is None:
-            module = await asyncio.to_thread(import_module, "libs.egress.guarded_http")
+            module = await asyncio.to_thread(import_module, "libs.egress.guarded_http_client")
             self.request = module.OutgoingRequest
             self.http = module.GuardedHttp(self.guard)
         try:

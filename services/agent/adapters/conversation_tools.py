@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Clock
-from services.agent.adapters.hybrid_message_search import HybridMessageSearch
-from services.agent.adapters.message_search import FoundMessage, Search
+from services.agent.adapters.conversation_search_queries import FoundMessage, Search
+from services.agent.adapters.hybrid_conversation_search import HybridMessageSearch
+from services.agent.adapters.lenient_date_parsing import FORMS, Reader, Span
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
-from services.agent.adapters.search_dates import FORMS, Reader, Span
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.call_arguments import arguments_of
 from services.agent.domain.heartbeat_pauses import pause_minutes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from libs.contracts.open_file_text import from_line, pieces_for
+from libs.contracts.open_file_rendering import from_line, pieces_for
 from libs.eventstore.connection_pool import Database
 from services.agent.domain.attached_folders import (
     FILES_LISTED_MAX,

@@ -22,10 +22,10 @@ from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
 from services.agent.adapters.block_operations import BlockOperations
-from services.agent.adapters.block_text_arguments import Text
+from services.agent.adapters.block_text_validation import Text
+from services.agent.adapters.conversation_search_queries import MessageSearch
 from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.memory_queries import MemoryQueries
-from services.agent.adapters.message_search import MessageSearch
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.voice_memory_tools import VoiceMemoryTools
 from services.agent.domain.step_results import ToolResult

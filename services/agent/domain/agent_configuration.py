@@ -16,12 +16,16 @@ from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import created_block, described
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
-from libs.contracts.state_size import oversize_agent, size
+from libs.contracts.state_size_limits import oversize_agent, size
 from services.agent.domain.agent import AgentDesign, clash, too_many
 from services.agent.domain.agent_names import made_up_name
 from services.agent.domain.agent_secrets import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
-from services.agent.domain.model_config import compaction_settings, created_config, updated_config
+from services.agent.domain.model_config_resolution import (
+    compaction_settings,
+    created_config,
+    updated_config,
+)
 from services.agent.domain.tool_rule_names import with_current_names
 from services.agent.domain.tool_rules import given_arguments, unfit_arguments
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools

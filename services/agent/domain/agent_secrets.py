@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from libs.contracts.bus_messages import INVALID, UNPROCESSABLE, Rejected
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.sealed_text import all_sealed
-from libs.contracts.state_size import size
+from libs.contracts.state_size_limits import size
 
 # Each call of a custom tool takes them along.
 SECRETS_BYTES_MAX = 256 << 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from libs.contracts.base_tools.file_tools import FILE_TOOLS
 from libs.contracts.letta.agent_state import AgentConfig, file_limits
-from libs.contracts.open_file_text import FILE_VIEW_CHARS_MOST, visible_lines
+from libs.contracts.open_file_rendering import FILE_VIEW_CHARS_MOST, visible_lines
 from libs.contracts.prompt_escaping import escaped, quoted
 
 FILE_TOOL_NAMES = frozenset(tool.name for tool in FILE_TOOLS)

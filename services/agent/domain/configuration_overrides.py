@@ -14,7 +14,7 @@ from libs.contracts.letta.model_configs import AnyModelSettings, LLMConfig
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.conversation_state import ConversationState
-from services.agent.domain.model_config import with_settings
+from services.agent.domain.model_config_resolution import with_settings
 from services.agent.domain.reasoning_settings import with_reasoning
 
 SETTINGS: TypeAdapter[AnyModelSettings] = TypeAdapter(AnyModelSettings)

@@ -53,10 +53,10 @@ from libs.contracts.heartbeat_pauses import (
 from libs.contracts.letta import errors
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.runs import RunConfig
-from libs.contracts.letta_message_mapping import text_of
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.runs_with_options import RunOptionsSet
+from libs.contracts.run_option_messages import RunOptionsSet
 from libs.contracts.step_annotations import StepAnnotated
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.domain.active_run import (
     ActiveRun,
     QueuedRun,
@@ -64,14 +64,14 @@ from services.agent.domain.active_run import (
     mark,
     served_parts,
 )
-from services.agent.domain.approval_folding import (
+from services.agent.domain.approval_state import AnsweredCall, PendingApproval
+from services.agent.domain.approval_state_transitions import (
     end_approval,
     follow_up,
     gate_of,
     requested,
     take_answers,
 )
-from services.agent.domain.approval_state import AnsweredCall, PendingApproval
 from services.agent.domain.context_window_state import WindowLength, cleared, compacted
 from services.agent.domain.pending_call import PendingCall
 from services.agent.domain.refused_messages import (

@@ -10,6 +10,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import ToolCall
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agent_and_client_tool_schemas import schemas_of
 from services.agent.domain.agent_loop import (
     OfferedTools,
     next_action_of,
@@ -17,7 +18,6 @@ from services.agent.domain.agent_loop import (
     rules_of,
 )
 from services.agent.domain.call_arguments import arguments_of, rewritten
-from services.agent.domain.model_tool_schemas import schemas_of
 from services.agent.domain.reply_interpretation import CallReaders, speaking_names, with_thoughts_of
 from services.agent.domain.run_actions import NextAction
 from services.agent.domain.step_results import ModelReply

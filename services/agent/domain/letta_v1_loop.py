@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agent_and_client_tool_schemas import schemas_of
 from services.agent.domain.agent_loop import (
     OfferedTools,
     next_action_of,
     reminder_of,
     rules_of,
 )
-from services.agent.domain.model_tool_schemas import schemas_of
 from services.agent.domain.reply_interpretation import CallReaders, speaking_names
 from services.agent.domain.run_actions import NextAction
 from services.agent.domain.step_results import ModelReply

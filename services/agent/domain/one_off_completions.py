@@ -9,8 +9,8 @@ from pydantic_core import from_json
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
-from libs.contracts.letta.message_responses import Usage, usage_statistics
 from libs.contracts.letta.model_configs import LLMConfig
+from libs.contracts.letta.response_and_stream_events import Usage, usage_statistics
 from libs.contracts.one_off_completions import AskModel, GenerateCompletion
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import Failure, ModelReply

@@ -17,7 +17,7 @@ from pydantic_core import to_json
 from libs.bus.unknown_version_backoff import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.enums import StopReasonType
-from libs.contracts.letta.message_responses import letta_response
+from libs.contracts.letta.response_and_stream_events import letta_response
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
 from services.agent.domain.callback_attempts import CallbackOutcome, record_attempt

@@ -48,7 +48,7 @@ from services.agent.domain.compaction_plan import (
 )
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import ConversationState
-from services.agent.domain.model_config import summariser_config
+from services.agent.domain.model_config_resolution import summariser_config
 from services.agent.domain.model_context import (
     ModelRequest,
     recompiled_prompt,
@@ -56,7 +56,7 @@ from services.agent.domain.model_context import (
 )
 from services.agent.domain.refused_messages import TOO_LONG
 from services.agent.domain.step_results import Failure
-from services.agent.domain.summary_texts import (
+from services.agent.domain.summary_transcripts import (
     ACKNOWLEDGEMENT,
     clipped,
     mechanical_summary,

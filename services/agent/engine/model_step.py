@@ -11,7 +11,7 @@ from datetime import datetime
 from libs.bus.ports import Clock, Ids
 from libs.contracts.conversation import Message
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.letta_message_mapping import assistant_parts, text_of
+from libs.contracts.stored_to_letta_messages import assistant_parts, text_of
 from libs.contracts.token_estimates import message_bytes, schema_bytes
 from services.agent.adapters.models.ports import Finished, Models
 from services.agent.domain.active_run import ActiveRun
@@ -32,9 +32,9 @@ from services.agent.domain.model_context import (
 )
 from services.agent.domain.prompts import skills_note
 from services.agent.domain.step_results import ModelReply, Spoken, kept_calls, spoken_message
-from services.agent.engine.chunk_assembly import StepChunks
 from services.agent.engine.reply_stream import ReplyStream
 from services.agent.engine.run_stream import RunStreamPublisher
+from services.agent.engine.stream_chunk_building import StepChunks
 
 CHUNKS_MAX = 50_000
 

@@ -8,7 +8,7 @@ from libs.bus.ports import Bus
 from libs.contracts.bus_messages import Event, JsonObject, delta_subject
 from libs.contracts.compaction import ConversationCompacted
 from libs.contracts.conversation import MessageAppended, RunCompleted, RunFailed, RunStarted
-from libs.contracts.letta_message_mapping import served_messages
+from libs.contracts.stored_to_letta_messages import served_messages
 from libs.contracts.stream_chunks import OPENING_NUMBER
 from services.agent.projections.runs import ended_fields, error_of
 

@@ -10,13 +10,13 @@ from libs.contracts.bus_messages import Command
 from services.agent.handlers.agent_tools import AgentToolHandlers
 from services.agent.handlers.agents import AgentHandlers
 from services.agent.handlers.approvals import ApprovalHandlers
-from services.agent.handlers.context import ContextHandlers
+from services.agent.handlers.context_window import ContextHandlers
 from services.agent.handlers.conversations import ConversationHandlers
 from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.heartbeat_pauses import PauseHandlers
 from services.agent.handlers.one_off_completions import CompletionHandlers
 from services.agent.handlers.runs import RunHandlers
-from services.agent.handlers.steps import StepHandlers
+from services.agent.handlers.step_annotations import StepHandlers
 
 
 @dataclass(slots=True)

@@ -16,9 +16,9 @@ from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent
 from services.agent.domain.approvals import expire
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.tool_approval import with_approval
+from services.agent.domain.required_tool_approvals import with_approval
 from services.agent.handlers.dependencies import HandlerDependencies
-from services.agent.handlers.watched_deadlines import WatchedDeadlines
+from services.agent.handlers.monotonic_deadlines import WatchedDeadlines
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from services.agent.domain.configuration_overrides import design_in
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.handlers.dependencies import HandlerDependencies
-from services.agent.handlers.watched_deadlines import WatchedDeadlines
+from services.agent.handlers.monotonic_deadlines import WatchedDeadlines
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from libs.bus.ports import Bus, Ids
 from libs.contracts.agent import AgentCreated, AgentUpdated, BlockAttached, DetachBlock
 from libs.contracts.bus_messages import Command, Event
 from services.agent.adapters.reconciliation_queries import AgentQueries
-from services.agent.policies.detach_deleted import DetachDeleted
+from services.agent.policies.detach_deleted_resources import DetachDeleted
 
 BLOCK_GIVING_EVENTS = (AgentCreated, AgentUpdated, BlockAttached)
 

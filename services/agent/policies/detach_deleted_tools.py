@@ -9,7 +9,7 @@ from libs.contracts.base_tools.definition import tool_ids_of
 from libs.contracts.bus_messages import Command, Event
 from services.agent.adapters.reconciliation_queries import AgentQueries
 from services.agent.domain.tools.custom_tools import custom_ids
-from services.agent.policies.detach_deleted import DetachDeleted
+from services.agent.policies.detach_deleted_resources import DetachDeleted
 
 TOOL_GIVING_EVENTS = (AgentCreated, AgentUpdated)
 

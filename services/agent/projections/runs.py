@@ -12,7 +12,7 @@ from libs.contracts.conversation import (
     RunStarted,
     Usage,
 )
-from libs.contracts.letta import message_responses
+from libs.contracts.letta import response_and_stream_events
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.enums import RunStatus, StopReasonType, run_status
 from libs.contracts.letta.runs import run_state
@@ -83,7 +83,7 @@ def ended_fields(event: RunCompleted | RunFailed | RunCancelled) -> JsonObject:
 
 def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> JsonObject:
     """What a run used, as V1 says it."""
-    usage = message_responses.Usage(
+    usage = response_and_stream_events.Usage(
         completion_tokens=tokens.completion_tokens,
         prompt_tokens=tokens.prompt_tokens,
         total_tokens=tokens.prompt_tokens + tokens.completion_tokens,
@@ -93,7 +93,7 @@ def usage_of(tokens: Usage, step_count: int, context_tokens: int | None) -> Json
         reasoning_tokens=tokens.reasoning_tokens,
         context_tokens=context_tokens,
     )
-    return message_responses.usage_statistics(usage)
+    return response_and_stream_events.usage_statistics(usage)
 
 
 def never_started(event: QueuedRunsCancelled) -> JsonObject:

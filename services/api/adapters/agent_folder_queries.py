@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.contracts.open_file_text import from_line, pieces_for, visible_lines
+from libs.contracts.open_file_rendering import from_line, pieces_for, visible_lines
 from libs.eventstore.connection_pool import Database
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 
 DEAD_LETTER_VIEW = "({})".format(
     " union all ".join(f"select * from {service}.dead_letter_view" for service in names())

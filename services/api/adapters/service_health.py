@@ -17,7 +17,7 @@ from libs.bus.nats_bus import NatsBus
 from libs.bus.ports import BusUnavailable, Clock, Ids, outgoing
 from libs.contracts.bus_messages import BUSY, Accepted, Context, Json
 from libs.contracts.health_commands import health_command
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.dead_letter_queries import OPEN_LETTERS

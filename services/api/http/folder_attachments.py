@@ -18,8 +18,8 @@ from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.error_responses import Problem, refused
 from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.read_model_responses import document_of
 from services.api.http.request_parsing import AnyRequest, context_of
-from services.api.http.resource_responses import document_of
 
 FILES_MAX = "(('{' || v.body || '}')::json->>'max_files_open')"
 FILE_CHARS_MAX = "(('{' || v.body || '}')::json->>'per_file_view_window_char_limit')"

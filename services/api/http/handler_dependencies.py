@@ -9,17 +9,17 @@ from libs.contracts.bus_messages import DEFAULT_ORG, KEYED, Accepted, Command, R
 from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
 from services.api.adapters.block_history_queries import BlockHistoryQueries
-from services.api.adapters.client_retry_matching import ClientRetries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
+from services.api.adapters.identical_request_runs import ClientRetries
 from services.api.adapters.message_queries import MessageQueries
-from services.api.adapters.message_search import MessageSearchQueries
+from services.api.adapters.message_search_queries import MessageSearchQueries
 from services.api.adapters.resource_query_builder import ResourceQueries
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import RunQueries
 from services.api.adapters.tag_queries import TagQueries
-from services.api.adapters.uploads import Uploads
+from services.api.adapters.uploaded_file_store import Uploads
 from services.api.http.error_responses import refused
 from services.api.http.request_parsing import AnyRequest, context_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import Response, get
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 from libs.contracts.version import HEELER_VERSION, LETTA_VERSION
 from services.api.http.error_responses import answer
 from services.api.http.openapi_operation import returns

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
-from services.api.adapters.heeler_mcp_server import OfferedTool, ToolFailed
+from services.api.adapters.mcp_endpoint_protocol import OfferedTool, ToolFailed
 from services.api.http.internal_requests import InternalRequests, RequestRefused
 
 WAIT_SECONDS_MAX = 300.0

@@ -13,7 +13,7 @@ from litestar.response import Stream
 from litestar.types import Receive, Scope, Send
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import message_responses
+from libs.contracts.letta import response_and_stream_events
 from libs.contracts.letta.enums import MessageType, StopReasonType
 from libs.contracts.letta.messages import Envelope, only_types
 from libs.contracts.stream_chunks import NUMBER_MAX, OPENING_NUMBER
@@ -139,9 +139,9 @@ async def sse(
 
 def closing(run_id: str, end: Ended) -> bytes:
     """The last events of a stream; they are known together, and sent so."""
-    events = [data(message_responses.stop_reason(StopReasonType(end.stop_reason)))]
+    events = [data(response_and_stream_events.stop_reason(StopReasonType(end.stop_reason)))]
     if end.error:
-        problem = message_responses.error_message(
+        problem = response_and_stream_events.error_message(
             run_id,
             str(end.error["error_type"]),
             str(end.error["message"]),
@@ -161,7 +161,7 @@ def ping(api: Api, follower: RunFollower, showing: Showing) -> JsonObject:
         run_id=follower.run_id,
         seq_id=follower.told if showing.numbered else None,
     )
-    return message_responses.ping(envelope)
+    return response_and_stream_events.ping(envelope)
 
 
 def numbered(number: int, document: JsonObject) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.state_size import oversize_agent, oversize_block, oversize_creation
+from libs.contracts.state_size_limits import oversize_agent, oversize_block, oversize_creation
 from services.api.http.error_responses import Problem
 
 

@@ -13,8 +13,8 @@ from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import listed, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
-from services.api.http.resource_responses import listed, missing, raw, retrieved
 from services.api.http.state_size_checks import sized_block
 from services.api.resources.agents import AGENTS, MEMORY
 from services.api.resources.blocks import BLOCKS

@@ -21,8 +21,8 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee, MessageRequest, read_request
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
-from services.api.http.resource_responses import document_of, raw, retrieved
 from services.api.resources.agents import AGENTS, TOOLS
 from services.api.resources.passages import OF_AGENT, PASSAGES
 

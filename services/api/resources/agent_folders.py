@@ -17,8 +17,8 @@ from services.api.http.client_versions import is_legacy
 from services.api.http.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
-from services.api.http.resource_responses import document_of, listed, missing, raw, retrieved
 from services.api.resources.agents import AGENTS
 
 FOLDERS = Resource(

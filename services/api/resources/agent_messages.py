@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import CancelRuns, main_conversation
-from libs.contracts.letta import all_request_bodies, message_responses
+from libs.contracts.letta import all_request_bodies, response_and_stream_events
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.messages import only_types
@@ -23,8 +23,8 @@ from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import MessageRequest, begun, read_request, started
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import missing, raw, retrieved, slice_of
 from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of, valid_id
-from services.api.http.resource_responses import missing, raw, retrieved, slice_of
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
@@ -176,7 +176,7 @@ async def whole_answer(request: AnyRequest, asked: StreamableRequest) -> JsonObj
         shown = only_types(messages, asked.request.include_return_message_types)
         details = await token_details(request, asked.request, follower.run_id, messages)
         reason = StopReasonType(end.stop_reason)
-        return message_responses.letta_response(shown, reason, end.usage, **details)
+        return response_and_stream_events.letta_response(shown, reason, end.usage, **details)
     finally:
         await follower.__aexit__()
 

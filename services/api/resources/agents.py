@@ -29,8 +29,8 @@ from services.api.http.folder_attachments import (
 )
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import counted, listed, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.http.resource_responses import counted, listed, retrieved
 from services.api.http.secret_sealing import MARK, sealed_values
 from services.api.http.state_size_checks import sized_agent, sized_creation
 

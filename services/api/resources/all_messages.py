@@ -19,14 +19,19 @@ from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.message_requests import MessageTypes
+from libs.contracts.letta.message_search_requests import MessageSearch
 from libs.contracts.letta.request_size_limits import Name
-from libs.contracts.letta.search_requests import MessageSearch
-from libs.contracts.message_search import CANDIDATES_MIN, MESSAGES_FOUND_MAX, NearestMessages
+from libs.contracts.semantic_message_search import (
+    CANDIDATES_MIN,
+    MESSAGES_FOUND_MAX,
+    NearestMessages,
+)
 from libs.embeddings.rank_fusion import fused
-from services.api.adapters.message_search import FoundMessage, Searched
+from services.api.adapters.message_search_queries import FoundMessage, Searched
 from services.api.http.error_responses import Problem, no_route
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import missing, raw, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -35,7 +40,6 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.http.resource_responses import missing, raw, slice_of
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from libs.contracts.reembedding import ChangeArchiveEmbedding
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
-from services.api.http.resource_responses import document_of, retrieved
 from services.api.resources.archives import ARCHIVE, ARCHIVES, embedding_config
 
 EMBEDDINGS = Resource(kind="archive", view="memory.archive_embedding_view", document="v.document")

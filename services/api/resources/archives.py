@@ -22,8 +22,8 @@ from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
-from services.api.http.resource_responses import document_of, listed, raw, retrieved
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
 from services.api.resources.models import MODELS
 

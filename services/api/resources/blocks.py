@@ -14,8 +14,8 @@ from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Na
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import counted, document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.http.resource_responses import counted, document_of, listed, raw, retrieved
 from services.api.http.state_size_checks import sized_block
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
 

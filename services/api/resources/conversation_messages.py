@@ -17,6 +17,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee, addressed, run_of_otids
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import raw, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -26,7 +27,6 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.http.resource_responses import raw, slice_of
 from services.api.resources.agent_context import previewed
 from services.api.resources.agent_messages import stream, whole_answer
 from services.api.resources.conversations import addressee

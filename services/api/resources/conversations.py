@@ -27,6 +27,7 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
 from services.api.http.request_parsing import (
     AnyRequest,
     Page,
@@ -36,7 +37,6 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.http.resource_responses import document_of, listed, missing, raw, retrieved
 from services.api.resources.agents import AGENTS
 
 RUNS_OF_CONVERSATION = (

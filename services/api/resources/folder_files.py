@@ -15,7 +15,7 @@ from libs.contracts.letta.file_types import FILE_TYPES, type_of
 from libs.contracts.letta.folders import DuplicateHandling
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Resource, filter_of
-from services.api.adapters.uploads import (
+from services.api.adapters.uploaded_file_store import (
     TooManyUploads,
     Upload,
     UploadAbandoned,
@@ -27,8 +27,8 @@ from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, Api, api_of
 from services.api.http.multipart_upload import FileWriter, read_form
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, listed, raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
-from services.api.http.resource_responses import document_of, listed, raw
 from services.api.resources.folders import FOLDERS
 
 FILES = Resource(

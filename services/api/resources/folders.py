@@ -17,8 +17,8 @@ from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import counted, document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.http.resource_responses import counted, document_of, listed, raw, retrieved
 from services.api.resources.agents import AGENTS
 from services.api.resources.archives import embedding_config
 from services.api.resources.passages import LIST_BYTES_MAX

@@ -15,8 +15,8 @@ from libs.contracts.tools import DeriveToolSchema
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import raw
 from services.api.http.request_parsing import AnyRequest, body_of
-from services.api.http.resource_responses import raw
 from services.api.resources.one_off_completions import PROVIDER_FAILED, completion
 
 # The model that V1 asks where none is named.

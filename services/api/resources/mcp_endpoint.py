@@ -7,7 +7,7 @@ from typing import Any
 
 from litestar import Response, post
 
-from services.api.adapters.heeler_mcp_server import HttpAnswer, McpEndpoint
+from services.api.adapters.mcp_endpoint_protocol import HttpAnswer, McpEndpoint
 from services.api.http.concurrency_limits import HUNG_UP, end_turn
 from services.api.http.error_responses import Problem
 from services.api.http.openapi_operation import returns

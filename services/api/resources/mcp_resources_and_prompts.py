@@ -12,9 +12,9 @@ from libs.contracts.letta.request_size_limits import JsonLimit
 from libs.contracts.mcp_servers import AskMcpServer, Question
 from services.api.http.handler_dependencies import api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
-from services.api.http.resource_responses import raw
-from services.api.resources.mcp_discoveries import McpServerFailed, connection_problem, told
+from services.api.resources.mcp_discovery_waiting import McpServerFailed, connection_problem, told
 from services.api.resources.mcp_servers import SERVER
 
 NAME_CHARS_MAX = 2_048  # also of the address of a resource

@@ -32,9 +32,10 @@ from services.api.adapters.tool_queries import TOOLS, ToolQueries
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
-from services.api.http.resource_responses import document_of, missing, raw, retrieved
-from services.api.resources.mcp_discoveries import (
+from services.api.resources.direct_tool_execution import RUN_SECONDS_MAX, execution_result, outcome
+from services.api.resources.mcp_discovery_waiting import (
     MCP_SERVERS,
     McpServerFailed,
     known_tools,
@@ -43,7 +44,6 @@ from services.api.resources.mcp_discoveries import (
     tellings,
 )
 from services.api.resources.mcp_oauth_callback import callback_address
-from services.api.resources.tool_execution import RUN_SECONDS_MAX, execution_result, outcome
 
 PATH = "/v1/mcp-servers"
 SERVER = f"{PATH}/{{mcp_server_id:str}}"

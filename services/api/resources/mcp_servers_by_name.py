@@ -26,9 +26,10 @@ from services.api.http.encoded_slashes import segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import raw, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, query_of
-from services.api.http.resource_responses import raw, retrieved
-from services.api.resources.mcp_discoveries import (
+from services.api.resources.direct_tool_execution import RUN_SECONDS_MAX, outcome, status_of
+from services.api.resources.mcp_discovery_waiting import (
     MCP_SERVERS,
     McpServerFailed,
     connection_problem,
@@ -46,7 +47,6 @@ from services.api.resources.mcp_servers import (
     opened,
     sealed,
 )
-from services.api.resources.tool_execution import RUN_SECONDS_MAX, outcome, status_of
 
 PATH = "/v1/tools/mcp/servers"
 SERVER = f"{PATH}/{{mcp_server_name:str}}"

@@ -21,9 +21,9 @@ from services.api.http.concurrency_limits import HUNG_UP, TOO_MANY, UNAVAILABLE,
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import raw
 from services.api.http.request_admission import hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
-from services.api.http.resource_responses import raw
 
 # Whatever a model's provider had against the question, as V1 says it here.
 PROVIDER_FAILED = 502

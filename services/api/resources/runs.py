@@ -17,11 +17,19 @@ from libs.contracts.run_deletion import DeleteRun
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow
-from services.api.adapters.run_spans import spans_of
-from services.api.adapters.step_documents import RUN_METRICS, RUN_TRACE, RUN_USAGE
+from services.api.adapters.run_trace_spans import spans_of
+from services.api.adapters.step_sql_expressions import RUN_METRICS, RUN_TRACE, RUN_USAGE
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import (
+    document_of,
+    listed,
+    missing,
+    raw,
+    retrieved,
+    slice_of,
+)
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -30,14 +38,6 @@ from services.api.http.request_parsing import (
     parsed,
     query_of,
     valid_id,
-)
-from services.api.http.resource_responses import (
-    document_of,
-    listed,
-    missing,
-    raw,
-    retrieved,
-    slice_of,
 )
 from services.api.http.server_sent_events import Showing, events_of, last_event
 from services.api.resources.steps import STEPS, StepsOfRunPage

@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.sandbox_requests import LocalSandbox
+from libs.contracts.letta.sandbox_config_requests import LocalSandbox
 from libs.contracts.sandbox_configs import (
     KIND,
     VARIABLE_KIND,
@@ -27,6 +27,7 @@ from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, listed, retrieved
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -35,7 +36,6 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.http.resource_responses import document_of, listed, retrieved
 from services.api.http.secret_sealing import MARK
 
 PATH = "/v1/sandbox-config"

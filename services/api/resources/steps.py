@@ -10,15 +10,21 @@ from pydantic_core import from_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.message_search_requests import Moment
 from libs.contracts.letta.request_size_limits import Name, Names
-from libs.contracts.letta.search_requests import Moment
 from libs.contracts.step_annotations import AnnotateStep
 from services.api.adapters.resource_query_builder import Resource, Where
-from services.api.adapters.step_documents import MODEL_NAME, PROJECT, STEP, STEP_METRICS, STEP_TRACE
+from services.api.adapters.step_sql_expressions import (
+    MODEL_NAME,
+    PROJECT,
+    STEP,
+    STEP_METRICS,
+    STEP_TRACE,
+)
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import document_of, listed, raw, retrieved, slice_of
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, body_of, query_of
-from services.api.http.resource_responses import document_of, listed, raw, retrieved, slice_of
 
 STEPS = Resource(kind="step", view="agent.step_view", document=STEP)
 

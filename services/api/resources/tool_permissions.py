@@ -21,8 +21,8 @@ from libs.contracts.tool_permissions import (
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import missing, raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
-from services.api.http.resource_responses import missing, raw
 from services.api.resources.agents import AGENTS
 
 PATH = "/v1/permissions/tools"

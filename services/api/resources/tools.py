@@ -26,6 +26,7 @@ from services.api.adapters.tool_queries import (
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.read_model_responses import raw, retrieved, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
     AnyRequest,
@@ -35,7 +36,6 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
-from services.api.http.resource_responses import raw, retrieved, slice_of
 
 WORDS_MAX = 32
 NO_VECTORS = (

@@ -36,8 +36,8 @@ from libs.contracts.blocks import (
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.files import AddFile, DeleteFile
 from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder
-from libs.contracts.message_search import NearestMessages
 from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
+from libs.contracts.semantic_message_search import NearestMessages
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.telemetry import span_attributes, tracing
 

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from libs.contracts.conversation import main_conversation
-from libs.contracts.message_search import EMBEDDED_ROLES
+from libs.contracts.semantic_message_search import EMBEDDED_ROLES
 from libs.embeddings.ports import Vector
-from libs.embeddings.vector_text import halfvec
+from libs.embeddings.vector_encoding import halfvec
 from libs.eventstore.connection_pool import Database
-from services.memory.adapters.half_vectors import HalfVector
+from services.memory.adapters.halfvec_dumper import HalfVector
 
 # Of a history so many of its newest messages are embedded when it is searched; of what is older
 # only what was embedded while it was new enough.

@@ -13,8 +13,8 @@ from libs.contracts.archives import FoundPassage
 from libs.embeddings.ports import Vector
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.connection_pool import Database
-from services.memory.adapters.half_vectors import HalfVector
-from services.memory.adapters.large_collections import LargeCollections
+from services.memory.adapters.halfvec_dumper import HalfVector
+from services.memory.adapters.hnsw_indexing import LargeCollections
 
 # Of each list so many are fused, or as many as are asked for.
 CANDIDATES_MIN = 60

@@ -31,7 +31,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.prompt_escaping import unescaped
-from libs.contracts.state_size import oversize_block, size
+from libs.contracts.state_size_limits import oversize_block, size
 
 LABEL_CHARS_MAX = 200
 LIMIT_CHARS_MAX = 2**31 - 1

@@ -23,7 +23,7 @@ from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.files import FileChunk, chunk_id, file_name_id
 from libs.embeddings.ports import Embedders, EmbeddingRefused, EmbeddingUnavailable
-from libs.embeddings.vector_text import packed
+from libs.embeddings.vector_encoding import packed
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from services.memory.adapters.agent_attachments import AgentAttachments, AttachedAgent
@@ -36,8 +36,8 @@ from services.memory.domain.chunks import chunks_of, tokens_for
 from services.memory.domain.document_kinds import kind_of
 from services.memory.domain.file import File, FileProgress
 from services.memory.domain.folder import Folder
+from services.memory.domain.name_reservations import FileName
 from services.memory.domain.text_segments import Segment, TextSegments
-from services.memory.domain.unique_names import FileName
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from services.memory.handlers.blocks import BlockHandlers
 from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
-from services.memory.handlers.message_search import MessageSearchHandlers
 from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.handlers.passages import PassageHandlers
 from services.memory.handlers.reembedding import ReembeddingHandlers
+from services.memory.handlers.semantic_message_search import MessageSearchHandlers
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from services.memory.domain.file import (
 )
 from services.memory.domain.folder import Folder
 from services.memory.domain.folder import missing as missing_folder
-from services.memory.domain.unique_names import FileName
+from services.memory.domain.name_reservations import FileName
 from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.folders import deleted_file
 

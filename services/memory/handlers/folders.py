@@ -15,7 +15,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
 from services.memory.domain.folder_embedding import folder_config
-from services.memory.domain.unique_names import FileName, FolderName
+from services.memory.domain.name_reservations import FileName, FolderName
 from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import answering
 

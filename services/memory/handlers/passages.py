@@ -16,7 +16,7 @@ from libs.contracts.archives import (
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.embeddings.ports import EmbeddingFailed
-from libs.embeddings.vector_text import packed
+from libs.embeddings.vector_encoding import packed
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import RememberingAgent

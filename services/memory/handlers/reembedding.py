@@ -16,7 +16,7 @@ from libs.contracts.reembedding import (
     ReembedPassages,
 )
 from libs.embeddings.ports import EmbeddingFailed
-from libs.embeddings.vector_text import packed
+from libs.embeddings.vector_encoding import packed
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.archive import Archive, missing_archive
 from services.memory.domain.file import File

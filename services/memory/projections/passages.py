@@ -8,7 +8,7 @@ from datetime import datetime
 from libs.contracts.archives import PassageCreated, PassageDeleted
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.agent_state import timestamp
-from libs.embeddings.vector_text import halfvec, unpacked
+from libs.embeddings.vector_encoding import halfvec, unpacked
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import PASSAGES
 

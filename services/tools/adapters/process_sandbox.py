@@ -14,7 +14,7 @@ from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox_pool import ProcessSandboxPool
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN
-from services.tools.adapters.sandbox_spawner import SpawnerFailed
+from services.tools.adapters.sandbox_spawner_client import SpawnerFailed
 from services.tools.sandbox.confinement import (
     Confinement,
     bubblewrap,

@@ -8,7 +8,7 @@ import logging
 from libs.telemetry import metrics
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN, SandboxPool
 from services.tools.adapters.sandbox_process import SandboxProcess
-from services.tools.adapters.sandbox_spawner import Spawner, SpawnerFailed
+from services.tools.adapters.sandbox_spawner_client import Spawner, SpawnerFailed
 from services.tools.sandbox.confinement import Confinement
 from services.tools.sandbox.ports import Workspace
 

@@ -20,7 +20,7 @@ from services.tools.adapters.running_sandbox import (
     announces_too_much,
     frame_in,
 )
-from services.tools.adapters.sandbox_spawner import Spawner, SpawnerFailed, close_all
+from services.tools.adapters.sandbox_spawner_client import Spawner, SpawnerFailed, close_all
 from services.tools.sandbox.ports import Workspace
 from services.tools.sandbox.spawner_protocol import LENGTH_BYTES, LOCKED, READY, RESULT_BYTES_MAX
 

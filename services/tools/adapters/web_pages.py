@@ -10,7 +10,7 @@ from pathlib import Path
 
 from libs.egress.address_guard import AddressGuard
 from libs.egress.failures import EgressFailed, Forbidden
-from libs.egress.guarded_http import Answer, Bounds, GuardedHttp, OutgoingRequest
+from libs.egress.guarded_http_client import Answer, Bounds, GuardedHttp, OutgoingRequest
 from services.tools.adapters import html_to_markdown_program
 
 PAGE_SECONDS_MAX = 20.0

@@ -14,7 +14,7 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.environment_parsing import Environment, address, header_text, one_of
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import EgressFailed
-from libs.egress.guarded_http import Bounds, GuardedHttp, OutgoingRequest
+from libs.egress.guarded_http_client import Bounds, GuardedHttp, OutgoingRequest
 
 SEARCH_SECONDS_MAX = 30.0
 ANSWER_BYTES_MAX = 4 << 20

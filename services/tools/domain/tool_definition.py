@@ -8,7 +8,7 @@ from hashlib import sha256
 from libs.contracts.bus_messages import INVALID, UNPROCESSABLE, JsonObject, Rejected
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.state_size import oversize_tool
+from libs.contracts.state_size_limits import oversize_tool
 from services.tools.domain.schema_from_source import (
     NAME_CHARS_MAX,
     UnfitSource,

@@ -16,7 +16,7 @@ from libs.contracts.mcp_servers import (
     sealed_fields,
 )
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
-from services.tools.adapters.mcp_declarations import DeclaredMcpServer, McpDeclarations
+from services.tools.adapters.mcp_servers_file import DeclaredMcpServer, McpDeclarations
 from services.tools.domain.mcp_server import McpServer
 from services.tools.engine.mcp_config_secrets import opened
 from services.tools.engine.mcp_discoveries import McpPorts, config_of

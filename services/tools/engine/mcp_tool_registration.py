@@ -32,7 +32,7 @@ from services.tools.domain.mcp_tool import (
     with_note,
 )
 from services.tools.domain.tool import Tool
-from services.tools.domain.tool_name import ToolName
+from services.tools.domain.tool_name_reservation import ToolName
 
 UNUSABLE_REPORTED_MAX = 100
 

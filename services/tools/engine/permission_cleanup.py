@@ -12,7 +12,7 @@ from libs.contracts.bus_messages import Context
 from libs.contracts.tool_permissions import ToolPolicies, permissions_id
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import Repository
-from services.tools.adapters.deleted_agents import DeletedAgents
+from services.tools.adapters.deleted_agent_queries import DeletedAgents
 from services.tools.domain.tool_permissions import ToolPermissions
 
 log = logging.getLogger(__name__)

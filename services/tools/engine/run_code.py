@@ -12,7 +12,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall, failed
-from services.tools.engine.code_runner import limits_of, usage
+from services.tools.engine.custom_tool_runner import limits_of, usage
 from services.tools.sandbox.ports import Outcome, Program, Sandbox
 
 CODE_BYTES_MAX = 1 << 20

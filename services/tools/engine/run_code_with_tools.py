@@ -12,13 +12,13 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall, failed
-from services.tools.engine.code_runner import limits_of, usage
+from services.tools.engine.custom_tool_runner import limits_of, usage
 from services.tools.engine.inner_calls import InnerCallPorts, InnerCalls
 from services.tools.engine.run_code import PART_OF_PRINTED, RunCode, error_of
-from services.tools.sandbox import inner_calls
+from services.tools.sandbox import inner_call_prelude
 from services.tools.sandbox.ports import Outcome, Program
 
-PRELUDE = Path(inner_calls.__file__).read_text(encoding="utf-8")
+PRELUDE = Path(inner_call_prelude.__file__).read_text(encoding="utf-8")
 
 type Answer = Callable[[str, JsonObject], Awaitable[JsonObject]]
 

@@ -7,7 +7,7 @@ from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from libs.telemetry import metrics
-from services.tools.engine.tool_runners import ToolRunner, ToolRunners
+from services.tools.engine.tool_runner_protocol import ToolRunner, ToolRunners
 
 RAISED = "raised"  # cancelled, or a bug
 

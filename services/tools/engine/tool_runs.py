@@ -27,7 +27,7 @@ from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionCo
 from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.tool_run_queries import ToolRunQueries
 from services.tools.domain.tool_run import ToolRun
-from services.tools.engine.tool_runners import ToolRunners
+from services.tools.engine.tool_runner_protocol import ToolRunners
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
 from libs.bus.ports import Clock
-from services.tools.adapters.deleted_agents import DeletedAgents
+from services.tools.adapters.deleted_agent_queries import DeletedAgents
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import McpServer, missing
-from services.tools.domain.mcp_server_name import McpServerName
+from services.tools.domain.mcp_server_name_reservation import McpServerName
 from services.tools.domain.mcp_tool import with_server_name
 from services.tools.domain.tool import Tool
 from services.tools.engine.mcp_config_secrets import opened

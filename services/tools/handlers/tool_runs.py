@@ -15,7 +15,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_run import ToolRun
-from services.tools.engine.tool_runners import refusal
+from services.tools.engine.tool_runner_protocol import refusal
 from services.tools.engine.tool_runs import BegunRun, ToolRuns
 
 

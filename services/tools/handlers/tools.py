@@ -15,7 +15,7 @@ from services.tools.adapters.tool_counts import ToolCounts
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_limits import no_room
-from services.tools.domain.tool_name import ToolName, reserved, taken
+from services.tools.domain.tool_name_reservation import ToolName, reserved, taken
 
 
 class ToolHandlers:

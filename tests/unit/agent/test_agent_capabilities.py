@@ -14,7 +14,7 @@ from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import Context
 from libs.contracts.letta.agent_requests import CreateAgent
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.domain.agent_types import default_tools

@@ -12,7 +12,7 @@ from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, UNPROCESSA
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
 from libs.contracts.letta.errors import InvalidArgument
-from libs.contracts.state_size import AGENT_BYTES_MAX
+from libs.contracts.state_size_limits import AGENT_BYTES_MAX
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_configuration import Facts, created_design, updated_design
 from services.agent.domain.agent_names import made_up_name

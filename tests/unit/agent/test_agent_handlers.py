@@ -30,8 +30,8 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.step_results import ModelReply
-from services.agent.policies.detach_deleted import UNSURE_MAX
 from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
+from services.agent.policies.detach_deleted_resources import UNSURE_MAX
 from services.agent.policies.undo_unfinished_creations import (
     LOOK_SECONDS,
     UNFINISHED_SECONDS,

@@ -15,11 +15,11 @@ from libs.contracts.blocks import Cause, EditBlock, InsertText, ReplaceText, Rew
 from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Context, Rejected
 from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.message_search import NearestMessages
+from libs.contracts.semantic_message_search import NearestMessages
 from libs.contracts.tool_permissions import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.conversation_search_queries import FoundMessage, Search
 from services.agent.adapters.memory_tools import MemoryTools
-from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.app import tool_router
 from services.agent.domain.agent import AgentDesign

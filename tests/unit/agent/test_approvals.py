@@ -24,7 +24,7 @@ from libs.contracts.approvals import (
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.conversation import CancelRuns, ToolCall, ToolCallStarted, Usage
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.domain.approvals import answer
 from services.agent.domain.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
 from services.agent.domain.conversation import Conversation

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.open_file_text import CUT, from_line, visible_lines
+from libs.contracts.open_file_rendering import CUT, from_line, visible_lines
 from services.agent.adapters.file_regex_search import (
     LINE_CHARS_MAX,
     LOOKED_AT_BYTES,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.letta_message_mapping import assistant_parts
+from libs.contracts.stored_to_letta_messages import assistant_parts
 from libs.contracts.stream_chunks import streamed_docs
 from services.agent.adapters.models.ports import (
     ModelDelta,
@@ -19,7 +19,7 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.engine.chunk_assembly import StepChunks
+from services.agent.engine.stream_chunk_building import StepChunks
 from tests.unit.given import NOW
 
 ENVELOPE = Envelope(

@@ -11,14 +11,14 @@ import pytest
 from libs.contracts.bus_messages import Accepted, Rejected
 from libs.contracts.compaction import CompactConversation, ConversationCompacted
 from libs.contracts.conversation import CancelRuns, Message, ToolCall, Usage
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models.answer_assembly import CALLS_MAX
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain import compaction_plan
 from services.agent.domain.compaction import NOTHING_TO_COMPACT
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import Failure, ModelReply
-from services.agent.domain.summary_texts import NO_MODEL
+from services.agent.domain.summary_transcripts import NO_MODEL
 from services.agent.engine import compaction
 from tests.contract.examples import AGENT, LLM, RUN_CONFIG, message
 from tests.scripted_model import validator

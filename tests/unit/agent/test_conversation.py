@@ -31,7 +31,7 @@ from libs.contracts.conversation import (
     Usage,
 )
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta_message_mapping import served_messages
+from libs.contracts.stored_to_letta_messages import served_messages
 from services.agent.domain import conversation_state, tool_calls
 from services.agent.domain.active_run import CANCELLED, INTERRUPTED, ActiveRun, served_parts
 from services.agent.domain.conversation import Conversation, SystemPrompt

@@ -49,8 +49,8 @@ from libs.contracts.conversation import (
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.letta.model_configs import CompactionSettings
-from libs.contracts.letta_message_mapping import assistant_parts
 from libs.contracts.run_options import RunOptions
+from libs.contracts.stored_to_letta_messages import assistant_parts
 from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.event_decoding import event_of, replay
 from libs.eventstore.ports import History, StoredEvent
@@ -89,7 +89,7 @@ from services.agent.domain.run_actions import (
 from services.agent.domain.step_results import Failure, ModelReply, Spoken, ToolResult
 from services.agent.domain.tool_call_pairing import paired
 from services.agent.domain.tool_rules import rules_in_force
-from services.agent.engine.chunk_assembly import StepChunks
+from services.agent.engine.stream_chunk_building import StepChunks
 from tests.contract.examples import (
     AGENT,
     CONVERSATION,

@@ -12,7 +12,7 @@ from libs.contracts.bus_messages import Context, Rejected
 from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.voice_memory_tools import VoiceMemoryTools
-from services.memory.adapters.embedders.configured_embedders import BOUNDS
+from services.memory.adapters.embedders.embedder_router import BOUNDS
 
 REFUSED = Rejected(code="unavailable", reason="the endpoint does not answer")
 

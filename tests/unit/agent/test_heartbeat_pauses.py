@@ -20,7 +20,7 @@ from libs.contracts.letta.tool_rules import RequiredBeforeExitToolRule
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.domain.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
 from services.agent.handlers import heartbeat_pauses
-from services.agent.handlers.watched_deadlines import LOOKED_SECONDS_MAX, WatchedDeadlines
+from services.agent.handlers.monotonic_deadlines import LOOKED_SECONDS_MAX, WatchedDeadlines
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_run_drivers import ACCEPTED, WORDS, calls, words
 from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World

@@ -14,7 +14,7 @@ from libs.contracts.conversation import (
     ToolCall,
     Usage,
 )
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models.anthropic_request import body_of as anthropic_body
 from services.agent.adapters.models.openai_request import body_of as openai_body
 from services.agent.domain.conversation import Conversation

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from libs.contracts.conversation import Message, ToolCall
 from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
-from services.agent.adapters.models.rendered_messages import ENTRY_BYTES, RenderedMessages
+from services.agent.adapters.models.rendered_message_cache import ENTRY_BYTES, RenderedMessages
 from tests.unit.agent.asking import ask
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

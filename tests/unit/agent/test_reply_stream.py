@@ -13,7 +13,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.letta_message_mapping import assistant_parts
+from libs.contracts.stored_to_letta_messages import assistant_parts
 from libs.contracts.stream_chunks import streamed_docs
 from services.agent.adapters.models.ports import (
     ModelDelta,
@@ -26,8 +26,8 @@ from services.agent.domain.agent_loop import AgentLoop, OfferedTools
 from services.agent.domain.agent_types import HEARTBEAT_LOOP, LETTA_V1_LOOP
 from services.agent.domain.approval_state import Gate, gates
 from services.agent.domain.step_results import ModelReply, Spoken, kept_calls, spoken_message
-from services.agent.engine.chunk_assembly import StepChunks
 from services.agent.engine.reply_stream import ReplyStream
+from services.agent.engine.stream_chunk_building import StepChunks
 from tests.contract.examples import RUN_CONFIG
 from tests.unit.given import NOW
 

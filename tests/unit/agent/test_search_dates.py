@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.agent.adapters.search_dates import Reader
+from services.agent.adapters.lenient_date_parsing import Reader
 
 READER = Reader(datetime(2026, 5, 17, 12, 30, tzinfo=UTC), ZoneInfo("Europe/Berlin"))
 LAST = ":59:59.999999"

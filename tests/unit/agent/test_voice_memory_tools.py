@@ -11,7 +11,7 @@ import pytest
 from libs.contracts.archives import InsertPassages, SearchPassages
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.conversation import ToolCall
-from services.agent.adapters.message_search import FoundMessage
+from services.agent.adapters.conversation_search_queries import FoundMessage
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.step_results import ToolResult
 from tests.contract.examples import AGENT, CONFIG, RUN, STEP

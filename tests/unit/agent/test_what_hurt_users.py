@@ -10,7 +10,7 @@ import pytest
 from libs.contracts.approvals import ApprovalCancelled, ApprovalExpired
 from libs.contracts.bus_messages import PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.conversation import CancelRuns, Message, ToolCall
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.domain.active_run import INTERRUPTED
 from services.agent.domain.client_call_answers import ENDED
 from services.agent.domain.model_context import ModelRequest

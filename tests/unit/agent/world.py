@@ -43,9 +43,9 @@ from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
 from services.agent.adapters.called_run_queries import CALLERS, CallChain, CalledRun
 from services.agent.adapters.conversation_queries import LostConversation
+from services.agent.adapters.conversation_search_queries import FoundMessage, Search
 from services.agent.adapters.heartbeat_pause_queries import PausedConversation
 from services.agent.adapters.memory_tools import MemoryTools
-from services.agent.adapters.message_search import FoundMessage, Search
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent

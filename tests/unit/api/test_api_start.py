@@ -10,7 +10,7 @@ import pytest
 from libs.bus.clock_and_ids import RandomIds, SystemClock
 from libs.bus.ports import BusUnavailable
 from libs.bus.service_runner import Runtime
-from libs.contracts.services import ENCRYPTION_KEYS
+from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.encryption.sealer import new_key
 from services.api.app import wiring
 

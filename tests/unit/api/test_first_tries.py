@@ -11,7 +11,7 @@ import pytest
 from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.letta import all_request_bodies
-from services.api.adapters.client_retry_matching import REQUESTS_MAX, ClientRetries
+from services.api.adapters.identical_request_runs import REQUESTS_MAX, ClientRetries
 from services.api.http.handler_dependencies import Api
 from services.api.http.message_request import MessageRequest, read_request, started
 from tests.unit.given import NOW

@@ -10,7 +10,7 @@ import pytest
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import COMMANDS, EVENTS
-from libs.contracts.services import SERVICES, Service, load_contracts, names, receivers
+from libs.contracts.service_registry import SERVICES, Service, load_contracts, names, receivers
 
 FOLDER = Path(__file__).resolve().parents[3] / "services"
 

@@ -14,7 +14,7 @@ from libs.bus import metrics_collection
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.metrics_collection import Reporter, Reports
 from libs.contracts.nats_permissions import METRICS_ASKED, METRICS_REPORTS
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 
 
 class SetClock(SystemClock):

@@ -86,8 +86,8 @@ READERS: dict[str, list[str]] = {
     "ToolSearchRequest": ["services/api/resources/tools.py"],
     "GenerateSchemaRequest": ["services/api/resources/tools.py"],
     "GenerateToolInput": ["services/api/resources/generated_tools.py"],
-    "ToolRunFromSource": ["services/api/resources/tool_execution.py", "services/tools"],
-    "ToolExecuteRequest": ["services/api/resources/tool_execution.py"],
+    "ToolRunFromSource": ["services/api/resources/direct_tool_execution.py", "services/tools"],
+    "ToolExecuteRequest": ["services/api/resources/direct_tool_execution.py"],
 }
 SHOWN_TO_AGENTS = (
     "default_requires_approval", "enable_parallel_execution", "return_char_limit",

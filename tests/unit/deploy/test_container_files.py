@@ -20,7 +20,7 @@ from deploy.embedded.settings import SERVICES
 from deploy.nats_configuration import password_variable
 from libs.bus.service_settings import ServiceSettings
 from libs.contracts.nats_permissions import users
-from libs.contracts.services import SERVICES as REGISTRY
+from libs.contracts.service_registry import SERVICES as REGISTRY
 from services.api.settings import ApiSettings, UnsafeSettings
 
 CHECKOUT = Path(__file__).resolve().parents[3]

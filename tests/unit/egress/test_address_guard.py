@@ -22,7 +22,7 @@ from libs.egress.failures import (
     TooLate,
     Unreachable,
 )
-from libs.egress.guarded_http import (
+from libs.egress.guarded_http_client import (
     REDIRECTS_MAX,
     Answer,
     Bounds,
@@ -30,7 +30,7 @@ from libs.egress.guarded_http import (
     KeptHttp,
     OutgoingRequest,
 )
-from libs.egress.guarded_transport import GuardedTransport
+from libs.egress.guarded_httpx_transport import GuardedTransport
 from services.agent.adapters.callback_poster import CallbackPoster
 from services.agent.domain.callback_attempts import CallbackOutcome
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from libs.embeddings.hash_embedder import HashEmbedder
-from libs.embeddings.vector_text import halfvec, packed, unpacked
+from libs.embeddings.vector_encoding import halfvec, packed, unpacked
 
 
 async def test_a_vector_comes_back_from_its_text_as_float16_has_it() -> None:

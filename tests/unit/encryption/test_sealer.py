@@ -10,7 +10,7 @@ from deploy.embedded.encryption_keys import KEYS_FILE, open_encryption_keys
 from deploy.embedded.settings import LaunchError
 from libs.contracts.environment_parsing import MissingSetting, WrongSetting
 from libs.contracts.sealed_text import SEALED, is_sealed
-from libs.contracts.services import ENCRYPTION_KEYS
+from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.encryption.sealer import KEYS_MAX, CannotOpen, Sealer, new_key
 
 SECRET = "hunter2 ключ \ud800 \x00"

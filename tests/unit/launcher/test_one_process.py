@@ -13,7 +13,7 @@ from deploy.embedded.one_process import Part, PartEnded, parts, together
 from deploy.embedded.settings import LaunchError, read_settings
 from libs.bus.json_logs import WithContext
 from libs.contracts.environment_parsing import MissingSetting
-from libs.contracts.services import ENCRYPTION_KEYS, SERVICES, SHARED_CONNECTIONS_MAX, names
+from libs.contracts.service_registry import ENCRYPTION_KEYS, SERVICES, SHARED_CONNECTIONS_MAX, names
 from libs.encryption.sealer import new_key
 from services.api.settings import UnsafeSettings
 

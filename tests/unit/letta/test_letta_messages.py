@@ -8,14 +8,6 @@ from pydantic import JsonValue, TypeAdapter
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.enums import MessageType, StopReasonType
-from libs.contracts.letta.message_responses import (
-    Usage,
-    error_message,
-    letta_response,
-    ping,
-    stop_reason,
-    usage_statistics,
-)
 from libs.contracts.letta.messages import (
     Envelope,
     ToolCall,
@@ -33,6 +25,14 @@ from libs.contracts.letta.messages import (
     tool_call_message,
     tool_return_message,
     user_message,
+)
+from libs.contracts.letta.response_and_stream_events import (
+    Usage,
+    error_message,
+    letta_response,
+    ping,
+    stop_reason,
+    usage_statistics,
 )
 from libs.contracts.stream_chunks import call_chunk
 from tests.unit.letta.recordings import body, differences, events

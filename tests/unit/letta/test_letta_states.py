@@ -30,7 +30,7 @@ from libs.contracts.letta.enums import AgentType, RunStatus, StopReasonType, run
 from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
 from libs.contracts.letta.runs import RunConfig, run_config, run_state
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
-from services.agent.domain.model_config import (
+from services.agent.domain.model_config_resolution import (
     compaction_settings,
     created_config,
     embedding_config,

@@ -23,7 +23,7 @@ from libs.contracts.bus_messages import (
     UNPROCESSABLE,
 )
 from libs.contracts.letta.blocks import BlockState, block_state
-from libs.contracts.state_size import BLOCK_BYTES_MAX
+from libs.contracts.state_size_limits import BLOCK_BYTES_MAX
 from libs.eventstore.read_model_rows import Deletion, RowWrites
 from services.memory.domain.block import LABEL_CHARS_MAX, Block
 from services.memory.projections import project

@@ -11,7 +11,7 @@ from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Context, JsonOb
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_permissions import NO_LIMIT, CompiledList, ToolPolicies
 from libs.contracts.tool_runs import RunTool
-from services.tools.engine.agent_states import CALLED, AgentStates
+from services.tools.engine.agent_state_injection import CALLED, AgentStates
 from services.tools.sandbox.ports import Outcome, Program
 
 AGENT: JsonObject = {

@@ -46,10 +46,10 @@ from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine import tool_runs
-from services.tools.engine.agent_states import AgentStates
-from services.tools.engine.code_runner import CodeRunner, in_order, result_of
+from services.tools.engine.agent_state_injection import AgentStates
+from services.tools.engine.custom_tool_runner import CodeRunner, in_order, result_of
 from services.tools.engine.environment_variables import Variables
-from services.tools.engine.packages import NoPackages
+from services.tools.engine.package_environments import NoPackages
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers

@@ -24,7 +24,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.state_size import TOOL_BYTES_MAX
+from libs.contracts.state_size_limits import TOOL_BYTES_MAX
 from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase

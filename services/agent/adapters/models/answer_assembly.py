@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
+from services.agent.adapters.models.answer_sanitization import ArgumentChunks, TextChunks, storable
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.adapters.models.storable_text import ArgumentChunks, TextChunks, storable
 from services.agent.adapters.models.transport import TooLong
 from services.agent.domain.step_results import ModelReply
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX

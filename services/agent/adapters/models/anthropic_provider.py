@@ -11,7 +11,7 @@ from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, fai
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
-from services.agent.domain.model_config import llm_config
+from services.agent.domain.model_config_resolution import llm_config
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import Failure, ModelReply
 

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat, LLMConfig
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.domain.model_context import ModelRequest
 
 OUTPUT_TOKENS_DEFAULT = 4_096

@@ -11,8 +11,8 @@ from hashlib import sha256
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message, ToolCall, Usage
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.letta_message_mapping import text_of
 from libs.contracts.prompt_escaping import unescaped
+from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.ports import (
     Finished,
@@ -21,7 +21,7 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.model_config import llm_config
+from services.agent.domain.model_config_resolution import llm_config
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import ModelReply
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from services.agent.adapters.models.answer_sanitization import storable
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.adapters.models.storable_text import storable
 from services.agent.domain.step_results import Failure
 
 # What reading an answer of another shape than the provider's raises.

@@ -10,7 +10,7 @@ from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Attributes, Span, Value
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, Provider

@@ -12,8 +12,8 @@ from services.agent.adapters.models.http_provider import HttpProvider, seed_of
 from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
-from services.agent.adapters.models.rendered_messages import RenderedMessages
-from services.agent.domain.model_config import embedding_config, llm_config
+from services.agent.adapters.models.rendered_message_cache import RenderedMessages
+from services.agent.domain.model_config_resolution import embedding_config, llm_config
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import Failure, ModelReply
 

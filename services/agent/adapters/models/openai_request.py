@@ -10,8 +10,8 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message
-from libs.contracts.letta_message_mapping import text_of
-from services.agent.adapters.models.rendered_messages import RenderedMessages
+from libs.contracts.stored_to_letta_messages import text_of
+from services.agent.adapters.models.rendered_message_cache import RenderedMessages
 from services.agent.domain.model_context import ModelRequest
 
 
@@ -22,8 +22,8 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
 
 
 def content_of(request: ModelRequest, kept: RenderedMessages) -> bytes:
-    """The same as JSON, from messages that are written down once; `kept` by `rendered_messages`.
-    A long one is copied once."""
+    """The same as JSON, from messages that are written down once; `kept` by
+    `rendered_message_cache`. A long one is copied once."""
     pieces = kept.of(request.messages) or [b""]
     pieces[0] = b'"messages":[' + pieces[0]
     pieces[-1] += b"]}"

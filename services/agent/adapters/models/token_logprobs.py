@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from libs.contracts.bus_messages import Json, JsonObject
-from services.agent.adapters.models.storable_text import storable
+from services.agent.adapters.models.answer_sanitization import storable
 from services.agent.adapters.models.transport import TooLong
 
 # Of an answer in all, with the alternatives. It is stored with the answer, in one event.

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from libs.contracts.version import HEELER_VERSION
 from libs.egress.address_guard import AddressGuard
-from libs.egress.guarded_transport import GuardedTransport
+from libs.egress.guarded_httpx_transport import GuardedTransport
 from services.tools.adapters.mcp.ports import McpServerConfig
 
 # An answer, an event or a line; the SSE transport of the SDK has a quarter of it for an event.

@@ -15,7 +15,7 @@ from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.adapters.process_sandbox_pool import ProcessSandboxPool
 from services.tools.adapters.process_usage import usage_of
 from services.tools.adapters.sandbox_process import SandboxProcess
-from services.tools.adapters.sandbox_spawner import SpawnerFailed
+from services.tools.adapters.sandbox_spawner_client import SpawnerFailed
 from services.tools.sandbox.confinement import Confinement
 from services.tools.sandbox.mcp_server_confinement import confinement_for
 

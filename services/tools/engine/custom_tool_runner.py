@@ -13,9 +13,9 @@ from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.package_requirements import Requirement, requirements_in
 from services.tools.domain.tool_definition import TYPESCRIPT
 from services.tools.domain.tool_run import printed, text_of
-from services.tools.engine.agent_states import AgentStates
+from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.environment_variables import Variables
-from services.tools.engine.packages import ToolPackages, Wanted
+from services.tools.engine.package_environments import ToolPackages, Wanted
 from services.tools.sandbox.ports import Limits, Outcome, Program, Sandbox
 
 # What one call may take; `seconds` is said with the call.

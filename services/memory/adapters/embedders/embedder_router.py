@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import Forbidden
-from libs.egress.guarded_http import Bounds, GuardedHttp, KeptHttp
+from libs.egress.guarded_http_client import Bounds, GuardedHttp, KeptHttp
 from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.bundled_model import DIMENSIONS, HANDLE, LETTA_FREE
 from libs.embeddings.ports import Embedder, EmbeddingRefused

@@ -14,7 +14,7 @@ from libs.contracts.letta.messages import (
     reasoning_message,
     tool_call_message,
 )
-from libs.contracts.letta_message_mapping import part
+from libs.contracts.stored_to_letta_messages import part
 from libs.contracts.stream_chunks import (
     Chunk,
     ChunkKind,

@@ -141,8 +141,10 @@ class AgentStates:
 @lru_cache(2)
 def made(name: str) -> str:
     """An expression for something of what tools see of agents; no other name is there for it."""
-    source = resources.files("services.tools.sandbox").joinpath("agent_state.py").read_text()
-    code = f"compile({source!r}, 'agent_state.py', 'exec', dont_inherit=True)"
+    source = (
+        resources.files("services.tools.sandbox").joinpath("agent_state_prelude.py").read_text()
+    )
+    code = f"compile({source!r}, 'agent_state_prelude.py', 'exec', dont_inherit=True)"
     return (
         f"(lambda names: (exec({code}, names), names[{name!r}])[1])({{'__name__': 'agent_state'}})"
     )

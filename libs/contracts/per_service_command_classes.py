@@ -6,7 +6,7 @@ from types import new_class
 from typing import Any
 
 from libs.contracts.bus_messages import Command
-from libs.contracts.services import names
+from libs.contracts.service_registry import names
 
 
 def command_of_each_service(base: type[Command], class_name: str, topic: str, about: str) -> None:

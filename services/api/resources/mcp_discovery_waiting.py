@@ -24,8 +24,8 @@ from services.api.adapters.resource_query_builder import Resource
 from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.read_model_responses import document_of
 from services.api.http.request_parsing import AnyRequest
-from services.api.http.resource_responses import document_of
 from services.api.resources.one_off_completions import until_silence
 
 MCP_SERVERS = Resource(kind="mcp_server", view="tools.mcp_server_view", document="v.document")

@@ -9,9 +9,9 @@ from typing import Any
 from libs.bus.ports import Bus, BusUnavailable
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.message_search import CANDIDATES_MIN, NearestMessages
+from libs.contracts.semantic_message_search import CANDIDATES_MIN, NearestMessages
 from libs.embeddings.rank_fusion import fused
-from services.agent.adapters.message_search import FoundMessage, MessageSearch, Search
+from services.agent.adapters.conversation_search_queries import FoundMessage, MessageSearch, Search
 from services.agent.adapters.tool_owner_port import Calling
 
 log = logging.getLogger(__name__)

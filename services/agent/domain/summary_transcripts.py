@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libs.contracts.conversation import Message
-from libs.contracts.letta_message_mapping import text_of
+from libs.contracts.stored_to_letta_messages import text_of
 
 TOOL_RETURN_CHARS_MAX = 2_000
 MESSAGE_SHARE = 4  # one message takes at most this part of a transcript

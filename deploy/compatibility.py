@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from libs.contracts.base_tools.catalogue import BASE_TOOLS
-from libs.contracts.tool_permissions import ToolPolicies
+from libs.contracts.tool_permission_evaluation import ToolPolicies
 from services.agent.app import tool_router
 
 ROOT = Path(__file__).parents[1]

@@ -53,7 +53,7 @@ class NatsBus:
 
     async def stop(self) -> None:
         """Take nothing new, finish what is in flight, disconnect."""
-        self.connection.stop_declaring()
+        self.connection.declarations.stop()
         await self.stop_serving()
         await self.connection.disconnect()
 

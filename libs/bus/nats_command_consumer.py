@@ -38,7 +38,7 @@ class NatsCommands:
 
     async def serve(self, service: str, answer: Answer) -> None:
         """Answer the commands of a service. Call it before `start`."""
-        self.connection.served.append(service)
+        self.connection.declarations.served.append(service)
 
         async def take(raw: Msg) -> None:
             copy = request_of(raw)

@@ -1,10 +1,8 @@
-"""The connection of a process to NATS, and the streams and consumers that it declares there."""
+"""The connection of a process to NATS, which is made again whenever it is lost."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
 import signal
 from typing import Any
@@ -14,15 +12,11 @@ from faststream.nats import NatsBroker
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from libs.bus.jetstream import commands_consumer, make_stream
+from libs.bus.jetstream_declarations import JetStreamDeclarations
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
-from libs.contracts.stream_definitions import COMMANDS_STREAM, STREAM_NAMES, streams
 
 log = logging.getLogger(__name__)
 
-DECLARE_EVERY_SECONDS = 5.0
-DECLARE_RETRY_SECONDS = 0.2
-ANSWER_SECONDS_MAX = 2
 HEADER_BYTES_MAX = 64 * 1024  # of ours; NATS counts them with the payload, its client does not
 
 
@@ -30,17 +24,14 @@ class NatsConnection:
     """Connects, and again whenever the connection is lost; then everything is declared again.
 
     `inbox` is the subject of this process's replies, below the inboxes that only the user of the
-    url may read. `broker` is FastStream's, which holds the subscriptions. For each service that is
-    `served` here there will be a consumer of its commands.
+    url may read. `broker` is FastStream's, which holds the subscriptions.
     """
 
     def __init__(self, url: str, holder: str) -> None:
         inboxes = inbox_prefix(urlsplit(url).username or ADMIN)
         self.inbox = f"{inboxes}.{holder}"
-        self.served: list[str] = []
-        self.undeclared = asyncio.Event()
-        self.declaring: asyncio.Task[None] | None = None
         self.client = Client()
+        self.declarations = JetStreamDeclarations(lambda: self.client, self.revive)
         self.broker = NatsBroker(
             url,
             apply_types=False,
@@ -75,14 +66,8 @@ class NatsConnection:
 
     async def begin(self) -> None:
         """Declare streams and consumers, from now on again and again, and begin to deliver."""
-        await self.declare_at_last()
+        await self.declarations.begin()
         await self.broker.start()
-        self.declaring = asyncio.create_task(self.keep_declared())
-
-    def stop_declaring(self) -> None:
-        """What is missing from now on stays so."""
-        if self.declaring:
-            self.declaring.cancel()
 
     async def disconnect(self) -> None:
         """End the subscriptions and the connection, also while NATS is away."""
@@ -97,48 +82,11 @@ class NatsConnection:
     async def reconnected(self) -> None:
         """NATS is back, perhaps without its store: declare everything again, now."""
         log.info("nats reconnected")
-        self.undeclared.set()
+        self.declarations.again()
 
     async def disconnected(self) -> None:
         """Say so once."""
         log.warning("nats disconnected")
-
-    async def keep_declared(self) -> None:
-        """Declare again after every reconnect, and where a look from time to time finds something
-        missing."""
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DECLARE_EVERY_SECONDS):
-                    await self.undeclared.wait()
-            streams_too = self.undeclared.is_set() or await self.streams_missing()
-            self.undeclared.clear()
-            await self.declare_at_last(streams_too=streams_too)
-
-    async def streams_missing(self) -> bool:
-        """Whether a declared stream is not there, or nobody says that it is. One question for all
-        of them: to ask for each of them to be made was most of what NATS did when nothing went
-        on."""
-        try:
-            answer = await self.client.request(STREAM_NAMES, timeout=ANSWER_SECONDS_MAX)
-        except (NatsError, TimeoutError, OSError):
-            return True
-        present = json.loads(answer.data).get("streams") or ()
-        return any(spec.name not in present for spec in streams())
-
-    async def declare_at_last(self, *, streams_too: bool = True) -> None:
-        """Declare everything, however often NATS is too busy for it, or away again."""
-        while True:
-            try:
-                if streams_too:
-                    await self.declare_streams()
-                await self.declare_consumers()
-            except (NatsError, TimeoutError, OSError) as problem:
-                log.warning("cannot declare streams: %s", problem)
-                streams_too = True
-                self.revive()
-                await asyncio.sleep(DECLARE_RETRY_SECONDS)
-            else:
-                return
 
     def revive(self) -> None:
         """Go on reconnecting where the client has stopped trying. Its attempt ends for good by an
@@ -152,19 +100,6 @@ class NatsConnection:
         elif self.client.is_closed:
             log.critical("nats closed the connection for good: %s", self.client.last_error)
             signal.raise_signal(signal.SIGTERM)
-
-    async def declare_streams(self) -> None:
-        """Make sure that every stream exists. One that is there stays as the migration left it: a
-        service has no right to change a stream."""
-        jetstream = self.client.jetstream(timeout=ANSWER_SECONDS_MAX)
-        for spec in streams():
-            await make_stream(jetstream, spec)
-
-    async def declare_consumers(self) -> None:
-        """Make sure that there is a consumer for each service served here."""
-        jetstream = self.client.jetstream(timeout=ANSWER_SECONDS_MAX)
-        for service in self.served:
-            await jetstream.add_consumer(COMMANDS_STREAM, commands_consumer(service))
 
 
 async def undecoded(message: Any) -> Any:

@@ -123,6 +123,7 @@ SERVICES = (
             "libs.contracts.heartbeat_pauses",
             "libs.contracts.approvals",
             "libs.contracts.one_off_completions",
+            "libs.contracts.mcp_sampling",
         ),
         aggregates=("Agent", "Conversation"),
         sends=("agent", "memory", "tools"),

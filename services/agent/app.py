@@ -15,16 +15,16 @@ from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
 from libs.contracts.agent_tools import AttachTool
 from libs.contracts.base_tools.definition import Owner
 from libs.contracts.conversation import RunCancelled
-from libs.contracts.tool_permissions import (
+from libs.contracts.tool_permission_evaluation import (
     POLICIES,
     POLICIES_FINGERPRINT,
     POLICIES_SOURCE,
     CompiledList,
-    ToolPermissionsChanged,
     ToolPolicies,
     policies_of,
     system_list,
 )
+from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.cached_view import CachedView, PostgresView

@@ -11,15 +11,15 @@ from libs.contracts.agent import AgentDeleted
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.mcp_authorizations import McpServerAuthorized
 from libs.contracts.mcp_servers import McpServerChanged, McpServerDeleted
-from libs.contracts.tool_permissions import (
+from libs.contracts.tool_permission_evaluation import (
     POLICIES,
     POLICIES_FINGERPRINT,
     POLICIES_SOURCE,
     CompiledList,
-    ToolPermissionsChanged,
     policies_of,
     system_list,
 )
+from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import CALLS_TOOLS, ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore.cached_view import CachedView, PostgresView

@@ -121,6 +121,7 @@ from libs.contracts.mcp_authorizations import (
     McpServerAuthorized,
     authorization_id,
 )
+from libs.contracts.mcp_sampling import SampledMessage, SampleModel
 from libs.contracts.mcp_servers import (
     AskMcpServer,
     CreateMcpServer,
@@ -144,12 +145,7 @@ from libs.contracts.mcp_servers import (
     UpdateMcpServer,
     mcp_server_name_id,
 )
-from libs.contracts.one_off_completions import (
-    AskModel,
-    GenerateCompletion,
-    SampledMessage,
-    SampleModel,
-)
+from libs.contracts.one_off_completions import AskModel, GenerateCompletion
 from libs.contracts.run_deletion import DeleteRun, RunDeleted
 from libs.contracts.run_option_messages import RunOptionsSet, StartRunWithOptions
 from libs.contracts.run_options import RunOptions

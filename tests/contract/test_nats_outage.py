@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from libs.bus import event_consumer as consumers
-from libs.bus import nats_connection
+from libs.bus import jetstream_declarations
 from libs.bus import relay as relays
 from libs.bus.background_loops import forever
 from libs.bus.clock_and_ids import SystemClock
@@ -162,7 +162,7 @@ async def test_a_client_that_has_stopped_trying_to_reconnect_is_made_to_go_on(
 async def test_a_stream_that_somebody_deletes_is_made_again(
     own_nats: NatsServer, ledger_has_streams: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nats_connection, "DECLARE_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(jetstream_declarations, "DECLARE_EVERY_SECONDS", 0.1)
     ledger = Ledger()
     async with nats_wires(own_nats.url) as wires:
         await wires.process(ledger.serve)

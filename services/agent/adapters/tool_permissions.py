@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from libs.contracts.tool_permissions import (
+from libs.contracts.tool_permission_evaluation import (
     NO_LIMIT,
     CalledTool,
     Caller,

@@ -7,7 +7,7 @@ from datetime import datetime
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
-from libs.contracts.one_off_completions import SampleModel
+from libs.contracts.mcp_sampling import SampleModel
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.one_off_completions import DEFAULT_SYSTEM, answered
 from services.agent.domain.step_results import Failure, ModelReply

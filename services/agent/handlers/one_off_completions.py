@@ -10,13 +10,8 @@ from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import LLMConfig
-from libs.contracts.one_off_completions import (
-    AskModel,
-    GenerateCompletion,
-    SampleModel,
-    completion_deltas,
-    sampling_deltas,
-)
+from libs.contracts.mcp_sampling import SampleModel, sampling_deltas
+from libs.contracts.one_off_completions import AskModel, GenerateCompletion, completion_deltas
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agent import Agent, missing
 from services.agent.domain.mcp_sampling import sampled_of, sampling_request

@@ -16,7 +16,7 @@ from libs.contracts.blocks import Cause, RewriteBlock
 from libs.contracts.bus_messages import BUSY, Context, Json, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_permissions import Caller, ToolPolicies, withheld
+from libs.contracts.tool_permission_evaluation import Caller, ToolPolicies, withheld
 from libs.contracts.tool_runs import RunTool
 from services.tools.domain.tool_definition import AGENT_STATE, PYTHON, takes_agent_state
 from services.tools.sandbox.ports import Outcome, Program

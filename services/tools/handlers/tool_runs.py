@@ -9,7 +9,7 @@ from libs.bus.ports import Clock
 from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
 from libs.contracts.bus_messages import UNAVAILABLE, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_permissions import CalledTool, Caller, ToolPolicies, forbidden
+from libs.contracts.tool_permission_evaluation import CalledTool, Caller, ToolPolicies, forbidden
 from libs.contracts.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool import Tool, missing

@@ -16,7 +16,7 @@ from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Context,
 from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.semantic_message_search import NearestMessages
-from libs.contracts.tool_permissions import ToolPolicies
+from libs.contracts.tool_permission_evaluation import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.conversation_search_queries import FoundMessage, Search
 from services.agent.adapters.memory_tools import MemoryTools

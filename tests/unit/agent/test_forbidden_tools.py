@@ -6,7 +6,7 @@ import pytest
 
 from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.conversation import ToolCall, ToolCallFinished, Usage
-from libs.contracts.tool_permissions import ToolPolicies, compiled
+from libs.contracts.tool_permission_evaluation import ToolPolicies, compiled
 from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import AGENT, BLOCK
 from tests.unit.agent.test_custom_tools import DICE, offered, words

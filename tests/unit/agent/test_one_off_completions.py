@@ -9,14 +9,8 @@ from typing import Any
 
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.one_off_completions import (
-    AskModel,
-    GenerateCompletion,
-    SampledMessage,
-    SampleModel,
-    completion_deltas,
-    sampling_deltas,
-)
+from libs.contracts.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
+from libs.contracts.one_off_completions import AskModel, GenerateCompletion, completion_deltas
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.step_results import Failure, ModelReply
 from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX, Question

@@ -31,7 +31,7 @@ from libs.contracts.bus_messages import (
 from libs.contracts.conversation import StartRun, main_conversation
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.tool_permissions import ToolPolicies
+from libs.contracts.tool_permission_evaluation import ToolPolicies
 from libs.embeddings.hash_embedder import OneEmbedder
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore

@@ -19,7 +19,7 @@ from libs.contracts.mcp_servers import (
     SealedMcpConfig,
     sealed_fields,
 )
-from libs.contracts.tool_permissions import ToolPolicies
+from libs.contracts.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tool_runs import RunTool
 from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.in_memory import InMemoryEventStore

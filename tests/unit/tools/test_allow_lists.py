@@ -13,16 +13,11 @@ from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Context, Rejected
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.letta.enums import ToolType
-from libs.contracts.tool_permissions import (
+from libs.contracts.tool_permission_evaluation import (
     EVERYTHING,
-    LISTS_OF_ORG_MAX,
     NEEDS_OF_TYPE,
-    TOOLS_OF_LIST_MAX,
-    AllowList,
     CalledTool,
     Caller,
-    ScopeKind,
-    SetToolPermissions,
     ToolPolicies,
     called,
     compiled,
@@ -30,6 +25,13 @@ from libs.contracts.tool_permissions import (
     needs_of,
     policies_of,
     system_list,
+)
+from libs.contracts.tool_permissions import (
+    LISTS_OF_ORG_MAX,
+    TOOLS_OF_LIST_MAX,
+    AllowList,
+    ScopeKind,
+    SetToolPermissions,
 )
 from libs.contracts.tool_runs import ToolRunRefused
 from libs.eventstore.cached_view import CachedView

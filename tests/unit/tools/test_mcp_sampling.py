@@ -12,8 +12,8 @@ from pydantic_core import to_json
 from libs.bus.in_memory import InMemoryBus
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
+from libs.contracts.mcp_sampling import SampleModel, sampling_deltas
 from libs.contracts.mcp_servers import CreateMcpServer
-from libs.contracts.one_off_completions import SampleModel, sampling_deltas
 from services.tools.adapters.mcp.ports import (
     McpOutcome,
     McpTool,

@@ -24,7 +24,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_permissions import ToolPolicies
+from libs.contracts.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tool_runs import (
     ARGUMENTS_KEPT_CHARS_MAX,
     RunTool,

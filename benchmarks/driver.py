@@ -30,7 +30,7 @@ from benchmarks.rows import (
 from benchmarks.targets import judge
 from libs.bus.clock_and_ids import RandomIds, SystemClock
 from libs.bus.nats_bus import NatsBus
-from libs.embeddings.bundled_model import HANDLE
+from libs.embeddings.bundled_model_config import HANDLE
 
 ROWS = tuple(f"{kind}-{each}" for kind, many in CONCURRENCIES.items() for each in many)
 SKIPPED = "skipped: an own instance alone has this"

@@ -20,7 +20,7 @@ from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.migrate import migrate_all
 from libs.bus.clock_and_ids import SystemClock
 from libs.contracts.service_registry import names
-from libs.embeddings.bundled_model import DIMENSIONS, HANDLE
+from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import packed
 from libs.eventstore.commit_statement import commit_statement

@@ -14,8 +14,8 @@ from math import ceil
 
 import uvloop
 
+from services.tools.adapters.base_sandbox import PooledSandbox
 from services.tools.adapters.container_sandbox import ContainerSandbox
-from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.sandbox.ports import Program
 from tests.waiting import wait_for

@@ -14,7 +14,7 @@ from services.agent.domain.agent import AGENT_BLOCKS_MAX
 from services.api.app import HANDLERS
 from services.api.http.error_responses import BODY_BYTES_MAX
 from services.api.http.openapi_operation import Description
-from services.tools.domain.tool_limits import TOOLS_OF_ORG_BYTES_MAX, TOOLS_OF_ORG_MAX
+from services.tools.domain.organisation_tool_quota import TOOLS_OF_ORG_BYTES_MAX, TOOLS_OF_ORG_MAX
 
 PAGE = Path(__file__).parent.parent / "docs" / "limits.md"
 NO_LIMIT = "no limit"

@@ -27,7 +27,7 @@ from libs.contracts.tool_permission_evaluation import (
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
-from libs.eventstore.cached_view import CachedView, PostgresView
+from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from libs.telemetry import metrics
 from services.agent.adapters.agent_gauge import AgentCount
 from services.agent.adapters.all_queries import PostgresQueries, Queries

@@ -40,7 +40,6 @@ from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.authentication import check
-from services.api.http.concurrency_limits import ConcurrencyLimits
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.direct_handler_calls import called_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
@@ -49,6 +48,7 @@ from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
 from services.api.http.mcp_endpoint_tools import TOOLS, Caller
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
+from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
 from services.api.http.read_model_responses import unknown_cursor
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar

@@ -22,10 +22,11 @@ from libs.contracts.tool_permission_evaluation import (
 from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import CALLS_TOOLS, ToolRunStopped
 from libs.encryption.sealer import Sealer
-from libs.eventstore.cached_view import CachedView, PostgresView
+from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
+from services.tools.adapters.base_sandbox import PooledSandbox
 from services.tools.adapters.container_sandbox import ContainerSandbox
 from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp.connections import SdkConnections
@@ -35,7 +36,6 @@ from services.tools.adapters.mcp_servers_file import McpDeclarations, declaratio
 from services.tools.adapters.package_folders import PackageFolders
 from services.tools.adapters.package_installer import PipInstaller
 from services.tools.adapters.package_settings import PackageSettings
-from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox import CONFINED, CONTAINER, ProcessSandbox
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.sandbox_gauges import SandboxGauges

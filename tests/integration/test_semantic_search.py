@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import snowballstemmer
 
 from deploy.migrate import migrate_all
-from libs.embeddings.bundled_model import DIMENSIONS, HANDLE
+from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
 from libs.embeddings.vector_encoding import packed
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool

@@ -20,9 +20,9 @@ from libs.contracts.tool_permissions import ToolPermissionsChanged
 from libs.contracts.tool_runs import ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore import failpoints
-from libs.eventstore.cached_view import CachedView
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpServerConfig, Sampler

@@ -18,7 +18,7 @@ from pydantic import (
 
 from libs.contracts.letta.block_requests import CreateBlock
 from libs.contracts.letta.enums import AgentType, StopReasonType
-from libs.contracts.letta.errors import UUID_CHARS, InvalidArgument, id_pattern
+from libs.contracts.letta.error_bodies import UUID_CHARS, InvalidArgument, id_pattern
 from libs.contracts.letta.message_requests import MessageCreate
 from libs.contracts.letta.model_configs import (
     AnyModelSettings,

@@ -15,7 +15,7 @@ from libs.contracts.compaction import ContextCleared, ConversationCompacted
 from libs.contracts.conversation import Message, ModelReplied
 from libs.contracts.token_estimates import BYTES_PER_TOKEN, stored_bytes
 from services.agent.domain.active_run import ActiveRun, served_parts
-from services.agent.domain.refused_messages import Omissions, Refusals
+from services.agent.domain.provider_rejected_messages import Omissions, Refusals
 
 # What a provider counts is believed within these limits: some count nothing, or make it up.
 BYTES_PER_TOKEN_MAX = 12

@@ -50,7 +50,7 @@ from libs.contracts.heartbeat_pauses import (
     HeartbeatsPaused,
     HeartbeatsResumed,
 )
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.run_deletion import RunDeleted
@@ -74,7 +74,7 @@ from services.agent.domain.approval_state_transitions import (
 )
 from services.agent.domain.context_window_state import WindowLength, cleared, compacted
 from services.agent.domain.pending_call import PendingCall
-from services.agent.domain.refused_messages import (
+from services.agent.domain.provider_rejected_messages import (
     ALL_OLDER,
     REFUSED,
     Omissions,
@@ -306,7 +306,7 @@ def no_room(state: ConversationState, command: StartRun) -> Rejected | None:
         return approval_pending(state.approval)
     if command.unless_busy and state.turn is not None:
         run = state.turn.run
-        reason = str(errors.conversation_busy()["detail"])
+        reason = str(error_bodies.conversation_busy()["detail"])
         details: JsonObject = {"run_id": run.id, "background": run.background}
         return Rejected(code=CONFLICT, reason=reason, details=details)
     if len(state.queue) >= QUEUED_RUNS_MAX:

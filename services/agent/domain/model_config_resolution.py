@@ -8,7 +8,7 @@ from typing import Literal
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta.errors import InvalidArgument
+from libs.contracts.letta.error_bodies import InvalidArgument
 from libs.contracts.letta.model_configs import (
     AnthropicModelSettings,
     AnyModelSettings,

@@ -18,7 +18,7 @@ from services.agent.domain.archival_memory_metadata import NO_ARCHIVES, Archival
 from services.agent.domain.context_window_cache import ContextWindowCache
 from services.agent.domain.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.prompts import compile_system_prompt
-from services.agent.domain.refused_messages import shown
+from services.agent.domain.provider_rejected_messages import shown
 from services.agent.domain.tool_rules import RULES, rule_lines
 from services.agent.domain.tools.return_limits import shown_chars_max
 

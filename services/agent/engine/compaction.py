@@ -54,7 +54,7 @@ from services.agent.domain.model_context import (
     recompiled_prompt,
     shown_messages,
 )
-from services.agent.domain.refused_messages import TOO_LONG
+from services.agent.domain.provider_rejected_messages import TOO_LONG
 from services.agent.domain.step_results import Failure
 from services.agent.domain.summary_transcripts import (
     ACKNOWLEDGEMENT,

@@ -26,7 +26,7 @@ from services.agent.domain import tool_calls
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.conversation import Conversation
-from services.agent.domain.refused_messages import TOO_LONG
+from services.agent.domain.provider_rejected_messages import TOO_LONG
 from services.agent.domain.run_actions import (
     AskClient,
     AskModel,

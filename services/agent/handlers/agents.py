@@ -22,7 +22,7 @@ from libs.contracts.bus_messages import (
 from libs.contracts.conversation import Message, main_conversation
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.errors import InvalidArgument
+from libs.contracts.letta.error_bodies import InvalidArgument
 from libs.eventstore import failpoints
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork

@@ -14,7 +14,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent
-from services.agent.domain.approvals import expire
+from services.agent.domain.approval_resolution import expire
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.required_tool_approvals import with_approval
 from services.agent.handlers.dependencies import HandlerDependencies

@@ -19,14 +19,14 @@ from libs.contracts.bus_messages import (
 from libs.contracts.called_runs import StartCalledRun
 from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
-from libs.contracts.letta.errors import not_found
+from libs.contracts.letta.error_bodies import not_found
 from libs.contracts.run_deletion import DeleteRun
 from libs.contracts.run_option_messages import StartRunWithOptions
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent, AgentDesign, missing
 from services.agent.domain.agent_call_deadlocks import refused_call
-from services.agent.domain.approvals import answer
+from services.agent.domain.approval_resolution import answer
 from services.agent.domain.compaction import summary_if_idle
 from services.agent.domain.configuration_overrides import design_of_run
 from services.agent.domain.conversation import Conversation

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
-from libs.contracts.letta.errors import not_found
+from libs.contracts.letta.error_bodies import not_found
 from libs.contracts.step_annotations import AnnotateStep
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.conversation import Conversation

@@ -14,10 +14,10 @@ from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.letta.runs import RunConfig
 from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
-from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.message_request import Addressee, is_retry
+from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_parsing import AnyRequest, parsed
 
 # How the run of a compaction fails that would have made nothing shorter.

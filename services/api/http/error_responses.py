@@ -30,7 +30,7 @@ from libs.contracts.bus_messages import (
     JsonObject,
     Rejected,
 )
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from libs.eventstore.ports import StoreUnavailable
 from services.api.http.not_implemented import missing_operation, path_pattern
 
@@ -93,7 +93,7 @@ def refused(rejected: Rejected) -> Problem:
         headers["x-should-retry"] = "false"
     if rejected.code == PENDING_APPROVAL:
         request_id = str(rejected.details["pending_request_id"])
-        return Problem(409, errors.approval_pending(request_id), headers)
+        return Problem(409, error_bodies.approval_pending(request_id), headers)
     body: JsonObject = {"detail": rejected.reason}
     if "run_id" in rejected.details:
         headers[RUN_HEADER] = str(rejected.details["run_id"])
@@ -107,7 +107,7 @@ def run_failed(error: JsonObject) -> Problem:
     is answered with the same run."""
     kind = str(error["error_type"])
     detail = error.get("detail")
-    body = errors.llm_failure(kind, str(error["message"]), str(detail) if detail else None)
+    body = error_bodies.llm_failure(kind, str(error["message"]), str(detail) if detail else None)
     return Problem(RUN_STATUS.get(kind, 500), body, {"x-should-retry": "false"})
 
 
@@ -132,10 +132,10 @@ def as_problem(request: Request, exception: Exception) -> Problem:  # type: igno
     match exception:
         case Problem():
             return exception
-        case errors.InvalidArgument():
+        case error_bodies.InvalidArgument():
             return Problem(400, exception.body)
         case ValidationError():
-            return Problem(422, errors.validation_detail(exception, "body"))
+            return Problem(422, error_bodies.validation_detail(exception, "body"))
         case StoreUnavailable() | BusUnavailable():
             log.warning("unavailable: %s", exception)
             detail = "The server cannot reach its database or its bus right now: try again"
@@ -148,7 +148,7 @@ def as_problem(request: Request, exception: Exception) -> Problem:  # type: igno
             return Problem(exception.status_code, {"detail": exception.detail})
         case _:
             log.exception("%s %s failed", request.method, request.url.path, exc_info=exception)
-            return Problem(500, errors.UNKNOWN)
+            return Problem(500, error_bodies.UNKNOWN)
 
 
 def too_large() -> Problem:

@@ -12,7 +12,7 @@ from libs.contracts.base_tools.file_tools import FILE_TOOLS
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.folders import CreateFolder
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource
@@ -48,7 +48,7 @@ async def wanted_folders(request: AnyRequest, body: CreateAgent | UpdateAgent) -
     if wanted:
         unknown = await queries_of(request).unknown_folders(ORG, wanted)
         if unknown:
-            raise Problem(404, errors.not_found("folder", unknown[0]))
+            raise Problem(404, error_bodies.not_found("folder", unknown[0]))
     return wanted
 
 

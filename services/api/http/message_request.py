@@ -11,7 +11,7 @@ from libs.contracts.approvals import AnswerApproval, StartClientRun
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.conversation import Message, StartRun, main_conversation
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta import all_request_bodies, errors
+from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
 from libs.contracts.letta.runs import run_config
 from libs.contracts.run_option_messages import StartRunWithOptions
@@ -24,9 +24,9 @@ from services.api.http.approvals_and_client_tools import (
     messages_of,
     otid_of_answer,
 )
-from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id, whole_number
 
 # The most that OpenAI gives.
@@ -83,7 +83,7 @@ async def addressed[R: LettaRequest](
     """The request to a conversation, valid and with the id of the run that will answer it."""
     api = api_of(request)
     if not body.sent:
-        raise Problem(422, errors.MESSAGES_EMPTY)
+        raise Problem(422, error_bodies.MESSAGES_EMPTY)
     if not 1 <= body.max_steps <= STEPS_MAX:
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
     name = named_run(request, to.name, body)

@@ -8,7 +8,7 @@ from typing import Any
 from litestar import Response
 from litestar.types import Receive, Scope, Send
 
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -97,7 +97,7 @@ async def document_of(
 
 def missing(kind: str, name: str) -> Problem:
     """The 404 that says what is not there."""
-    return Problem(404, errors.not_found(kind, name))
+    return Problem(404, error_bodies.not_found(kind, name))
 
 
 def slice_of(page: Page) -> Slice:

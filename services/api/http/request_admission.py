@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.api.http.authentication import OPEN_PATHS, check
-from services.api.http.concurrency_limits import TURN, ConcurrencyLimits
+from services.api.http.per_path_concurrency_limits import TURN, ConcurrencyLimits
 from services.api.http.request_parsing import AnyRequest
 from services.api.http.streamed_request_bodies import is_streamed
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import DEFAULT_ORG, DEFAULT_USER, Context, Json, JsonObject
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from libs.contracts.letta.request_size_limits import Name, unreadable
 from services.api.http.error_responses import Problem
 
@@ -46,20 +46,20 @@ async def body_of[M: BaseModel](request: AnyRequest, model: type[M]) -> M:
 def parsed[M: BaseModel](raw: bytes, model: type[M]) -> M:
     """JSON as a model."""
     if not raw:
-        raise Problem(422, errors.missing_body())
+        raise Problem(422, error_bodies.missing_body())
     try:
         data = from_json(raw, allow_inf_nan=False)
     except ValueError:
         raise Problem(422, why_malformed(raw)) from None
     problem = unreadable(data)
     if problem:
-        raise Problem(422, errors.unreadable_value(*problem))
+        raise Problem(422, error_bodies.unreadable_value(*problem))
     if NUL_ESCAPED in raw:
         data = without_nul(data)
     try:
         return model.model_validate(data)
     except ValidationError as invalid:
-        raise Problem(422, errors.validation_detail(invalid, "body")) from None
+        raise Problem(422, error_bodies.validation_detail(invalid, "body")) from None
 
 
 def why_malformed(raw: bytes) -> JsonObject:
@@ -67,14 +67,14 @@ def why_malformed(raw: bytes) -> JsonObject:
     try:
         json.loads(raw)
     except json.JSONDecodeError as malformed:
-        return errors.malformed_json(malformed)
+        return error_bodies.malformed_json(malformed)
     except (ValueError, RecursionError):
         pass
     why = (
         "Not UTF-8, half of a surrogate pair, NaN or Infinity, a number of thousands of digits, "
         "or nested too deeply"
     )
-    return errors.malformed_json(json.JSONDecodeError(why, "", 0))
+    return error_bodies.malformed_json(json.JSONDecodeError(why, "", 0))
 
 
 def without_nul(data: Json) -> Json:
@@ -103,7 +103,7 @@ def query_of[Q: Query](request: AnyRequest, model: type[Q]) -> Q:
     try:
         return model.model_validate(values)
     except ValidationError as invalid:
-        raise Problem(422, errors.validation_detail(invalid, "query")) from None
+        raise Problem(422, error_bodies.validation_detail(invalid, "query")) from None
 
 
 def is_list(annotation: object) -> bool:
@@ -115,7 +115,7 @@ def is_list(annotation: object) -> bool:
 
 def valid_id(prefix: str, value: str) -> str:
     """An id of the right kind; raises the 422 that says what it should look like."""
-    problem = errors.check_id(prefix, value)
+    problem = error_bodies.check_id(prefix, value)
     if problem:
         raise Problem(422, problem)
     return value

@@ -12,10 +12,10 @@ from litestar import Litestar
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Span
 from services.api.http.authentication import OPEN_PATHS
-from services.api.http.concurrency_limits import TURN
 from services.api.http.encoded_slashes import routed_path
 from services.api.http.error_responses import RETRY_AFTER_SECONDS
 from services.api.http.metrics import METRICS_PATH
+from services.api.http.per_path_concurrency_limits import TURN
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 UNTRACED = OPEN_PATHS | {METRICS_PATH}

@@ -7,7 +7,7 @@ from pydantic_core import from_json
 
 from libs.contracts.agent import AttachBlock, DetachBlock
 from libs.contracts.blocks import UpdateBlock
-from libs.contracts.letta import all_request_bodies, errors
+from libs.contracts.letta import all_request_bodies, error_bodies
 from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
@@ -95,5 +95,5 @@ async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> b
     if block is None:
         if not await reads.exists(AGENTS, ORG, agent_id):
             raise missing("agent", agent_id)
-        raise Problem(404, errors.block_label_not_found(label_or_id, agent_id))
+        raise Problem(404, error_bodies.block_label_not_found(label_or_id, agent_id))
     return block

@@ -15,7 +15,7 @@ from libs.contracts.archives import (
     DetachArchive,
     UpdateArchive,
 )
-from libs.contracts.letta import all_request_bodies, errors
+from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Filter, Resource, Where, filter_of
@@ -90,7 +90,7 @@ async def embedding_config(request: AnyRequest, handle: str | None) -> Embedding
         if one.get("handle") == handle:
             return EmbeddingConfig.model_validate(one)
     known = [str(one.get("handle")) for one in models]
-    raise Problem(404, errors.handle_not_found(handle, known))
+    raise Problem(404, error_bodies.handle_not_found(handle, known))
 
 
 @get("/v1/archives", opt=returns("archives", query=ArchivePage))

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.blocks import RestoreBlock
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from services.api.adapters.block_history_queries import VersionSlice
 from services.api.http.block_blame import blamed, diff
 from services.api.http.error_responses import Problem
@@ -135,7 +135,7 @@ async def newest(request: AnyRequest, block_id: str) -> int:
     known = valid_id("block", block_id)
     version = await api_of(request).block_history.newest_version(ORG, known)
     if version is None:
-        raise Problem(404, errors.not_found("block", block_id))
+        raise Problem(404, error_bodies.not_found("block", block_id))
     return version
 
 

@@ -22,10 +22,10 @@ from libs.contracts.tool_runs import (
     tool_run_deltas,
 )
 from services.api.adapters.resource_query_builder import Resource
-from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.read_model_responses import document_of, raw
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
 from services.api.http.secret_sealing import sealed_values

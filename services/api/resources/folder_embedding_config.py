@@ -6,7 +6,7 @@ from litestar import Response, get, put
 
 from libs.contracts.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.folders import UpdateFolder
-from libs.embeddings.bundled_model import HANDLE
+from libs.embeddings.bundled_model_config import HANDLE
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import api_of
 from services.api.http.openapi_operation import returns

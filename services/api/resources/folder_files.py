@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import from_json, to_json
 
 from libs.contracts.files import AddFile, DeleteFile
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from libs.contracts.letta.file_types import FILE_TYPES, type_of
 from libs.contracts.letta.folders import DuplicateHandling
 from libs.contracts.letta.request_size_limits import Name
@@ -22,11 +22,11 @@ from services.api.adapters.uploaded_file_store import (
     UploadKnown,
     UploadTooLarge,
 )
-from services.api.http.concurrency_limits import again
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, Api, api_of
 from services.api.http.multipart_upload import FileWriter, read_form
 from services.api.http.openapi_operation import returns
+from services.api.http.per_path_concurrency_limits import again
 from services.api.http.read_model_responses import document_of, listed, raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
 from services.api.resources.folders import FOLDERS
@@ -168,7 +168,7 @@ def with_fields(query: UploadQuery, fields: dict[str, str]) -> UploadQuery:
     try:
         return UploadQuery.model_validate({**named, **query.model_dump(exclude_unset=True)})
     except ValidationError as invalid:
-        raise Problem(422, errors.validation_detail(invalid, "body")) from None
+        raise Problem(422, error_bodies.validation_detail(invalid, "body")) from None
 
 
 def checked(name: str, sent_name: str, declared: str) -> tuple[str, str]:
@@ -228,7 +228,7 @@ async def retrieve_folder_file(
     of_folder = f"case when v.folder_id = '{folder_id}' then ({shown})::text end"
     body = await document_of(request, FILES, file_id, document=of_folder)
     if body is None:
-        raise Problem(404, errors.not_found("file", file_id))
+        raise Problem(404, error_bodies.not_found("file", file_id))
     return raw(body)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from libs.contracts.bus_messages import Command, JsonObject
-from libs.contracts.letta import errors
+from libs.contracts.letta import error_bodies
 from libs.contracts.mcp_servers import (
     LISTING_SECONDS_MAX,
     SILENCE_SECONDS_MAX,
@@ -21,9 +21,9 @@ from libs.contracts.mcp_servers import (
     mcp_server_deltas,
 )
 from services.api.adapters.resource_query_builder import Resource
-from services.api.http.concurrency_limits import end_turn
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.read_model_responses import document_of
 from services.api.http.request_parsing import AnyRequest
 from services.api.resources.one_off_completions import until_silence
@@ -67,7 +67,7 @@ async def refreshed(
 def unavailable(name: str, discovery: dict[str, Any]) -> Problem:
     """The answer to who wants to know what cannot be discovered."""
     reason = discovery["reason"] or f"no answer within {LISTING_SECONDS_MAX:g} seconds"
-    return Problem(404, errors.mcp_server_unavailable(name, reason))
+    return Problem(404, error_bodies.mcp_server_unavailable(name, reason))
 
 
 async def settled(
@@ -152,7 +152,7 @@ def connection_problem(failed: McpServerFailed) -> Problem:
         return Problem(422, {"detail": failed.words})
     if failed.kind == "timeout":
         return Problem(408, {"detail": failed.words})
-    return Problem(502, errors.mcp_connection_failed(failed.words))
+    return Problem(502, error_bodies.mcp_connection_failed(failed.words))
 
 
 def offered_tool(tool: JsonObject) -> JsonObject:

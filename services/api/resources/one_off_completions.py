@@ -17,10 +17,10 @@ from libs.contracts.one_off_completions import (
     GenerateCompletion,
     completion_deltas,
 )
-from services.api.http.concurrency_limits import HUNG_UP, TOO_MANY, UNAVAILABLE, end_turn
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
+from services.api.http.per_path_concurrency_limits import HUNG_UP, TOO_MANY, UNAVAILABLE, end_turn
 from services.api.http.read_model_responses import raw
 from services.api.http.request_admission import hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.embeddings.bundled_model import bundled_config
+from libs.embeddings.bundled_model_config import bundled_config
 
 
 def folder_config(

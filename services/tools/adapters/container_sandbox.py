@@ -7,9 +7,9 @@ import os
 import sys
 
 from libs.bus.fair_semaphore import FairSemaphore
+from services.tools.adapters.base_sandbox import PooledSandbox
 from services.tools.adapters.container_engine import Cleanup, ContainerEngine
 from services.tools.adapters.container_process import ContainerProcess
-from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox import CONTAINER, VARIABLE
 from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN, SandboxPool

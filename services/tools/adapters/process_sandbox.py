@@ -10,8 +10,8 @@ import tempfile
 from contextlib import suppress
 
 from libs.bus.fair_semaphore import FairSemaphore
+from services.tools.adapters.base_sandbox import PooledSandbox
 from services.tools.adapters.folder_removal import remove_folder
-from services.tools.adapters.pooled_sandbox import PooledSandbox
 from services.tools.adapters.process_sandbox_pool import ProcessSandboxPool
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN
 from services.tools.adapters.sandbox_spawner_client import SpawnerFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from libs.telemetry import metrics
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
-from services.tools.adapters.pooled_sandbox import PooledSandbox
+from services.tools.adapters.base_sandbox import PooledSandbox
 
 
 class SandboxGauges:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-from services.tools.domain.tool_limits import ToolsOfOrg
+from services.tools.domain.organisation_tool_quota import ToolsOfOrg
 
 
 class ToolCounts(Protocol):

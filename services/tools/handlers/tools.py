@@ -12,9 +12,9 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool, tool_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.tool_counts import ToolCounts
+from services.tools.domain.organisation_tool_quota import no_room
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
-from services.tools.domain.tool_limits import no_room
 from services.tools.domain.tool_name_reservation import ToolName, reserved, taken
 
 

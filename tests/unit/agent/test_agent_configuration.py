@@ -11,7 +11,7 @@ from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
-from libs.contracts.letta.errors import InvalidArgument
+from libs.contracts.letta.error_bodies import InvalidArgument
 from libs.contracts.state_size_limits import AGENT_BYTES_MAX
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_configuration import Facts, created_design, updated_design

@@ -25,7 +25,7 @@ from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Ac
 from libs.contracts.conversation import CancelRuns, ToolCall, ToolCallStarted, Usage
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.stored_to_letta_messages import text_of
-from services.agent.domain.approvals import answer
+from services.agent.domain.approval_resolution import answer
 from services.agent.domain.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.run_accepted_events import Terms

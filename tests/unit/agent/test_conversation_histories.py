@@ -61,8 +61,8 @@ from services.agent.domain import heartbeat_pauses, tool_calls
 from services.agent.domain.active_run import CONCURRENT_CALLS_MAX, served_parts
 from services.agent.domain.agent_loop import OfferedTools, rules_of
 from services.agent.domain.agent_types import LETTA_V1_LOOP, loop_of
+from services.agent.domain.approval_resolution import answer, expire
 from services.agent.domain.approval_state import CallGates, gates
-from services.agent.domain.approvals import answer, expire
 from services.agent.domain.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.compaction import Compaction, WrittenSummary, clear, compact
 from services.agent.domain.compaction_plan import Budget, plan_of

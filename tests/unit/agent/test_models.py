@@ -13,7 +13,7 @@ from libs.contracts.bus_messages import Rejected
 from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.model_configs import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
 from libs.contracts.stored_to_letta_messages import text_of
-from libs.embeddings.bundled_model import bundled_models
+from libs.embeddings.bundled_model_config import bundled_models
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models import model_router
 from services.agent.adapters.models.demo_model import HANDLE, WHAT_I_AM, DemoProvider, answer

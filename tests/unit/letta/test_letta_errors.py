@@ -7,7 +7,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.all_request_bodies import CreateAgent, LettaRequest
-from libs.contracts.letta.errors import (
+from libs.contracts.letta.error_bodies import (
     MESSAGES_EMPTY,
     InvalidArgument,
     block_label_not_found,

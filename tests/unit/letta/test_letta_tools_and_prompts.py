@@ -11,7 +11,7 @@ from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.letta.errors import check_id
+from libs.contracts.letta.error_bodies import check_id
 from services.agent.domain.agent_types import PROFILES, default_tools
 from services.agent.domain.archival_memory_metadata import ArchivalMemory
 from services.agent.domain.prompts import LETTA_V1, compaction_prompt, compile_system_prompt

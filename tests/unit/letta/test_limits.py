@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from deploy.limits import NO_LIMIT, PAGE, limits_of, models, rendered
-from libs.contracts.letta import all_request_bodies, errors
+from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.letta import request_size_limits as limits
 from tests.fuzz.values import nested
 
@@ -26,7 +26,7 @@ def test_every_field_that_a_client_may_send_has_a_limit(model: type[BaseModel]) 
 def refusal(model: type[BaseModel], sent: Any) -> str:
     with pytest.raises(ValidationError) as refused:
         model.model_validate(sent)
-    return str(errors.validation_detail(refused.value, "body")["detail"])
+    return str(error_bodies.validation_detail(refused.value, "body")["detail"])
 
 
 AGENT: dict[str, Any] = {"name": "x", "model": "openai/gpt-4o-mini"}

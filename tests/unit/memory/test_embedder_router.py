@@ -15,7 +15,7 @@ from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.egress.failures import Forbidden, TooLate
 from libs.egress.guarded_http_client import Answer, OutgoingRequest
 from libs.egress.provider_endpoints import Endpoint
-from libs.embeddings.bundled_model import HANDLE, LETTA_FREE, bundled_models
+from libs.embeddings.bundled_model_config import HANDLE, LETTA_FREE, bundled_models
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable
 from services.memory.adapters.embedders import remote_embedder
 from services.memory.adapters.embedders.embedder_router import ConfiguredEmbedders

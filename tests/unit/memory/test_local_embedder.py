@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from libs.embeddings.bundled_model import DIMENSIONS, HANDLE
+from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
 from libs.embeddings.hash_embedder import word_vector
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable, Vector
 from services.memory.adapters.embedders import local_embedder

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from services.tools.domain.tool_limits import ToolsOfOrg
+from services.tools.domain.organisation_tool_quota import ToolsOfOrg
 
 
 class Counted:

@@ -34,11 +34,11 @@ from libs.contracts.tool_permissions import (
     SetToolPermissions,
 )
 from libs.contracts.tool_runs import ToolRunRefused
-from libs.eventstore.cached_view import CachedView
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoreUnavailable
+from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup

@@ -29,7 +29,7 @@ from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, Updat
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
-from services.tools.domain.tool_limits import (
+from services.tools.domain.organisation_tool_quota import (
     TOOLS_OF_ORG_BYTES_MAX,
     TOOLS_OF_ORG_MAX,
     ToolsOfOrg,
@@ -268,7 +268,7 @@ async def test_an_organisation_has_so_many_tools_at_most_and_replaces_them_all_t
 
 async def test_tools_made_in_one_moment_do_not_pass_the_limit_together(monkeypatch) -> None:
     """API-14: each is counted after the one before it is there; another organisation waits not."""
-    monkeypatch.setattr("services.tools.domain.tool_limits.TOOLS_OF_ORG_MAX", 3)
+    monkeypatch.setattr("services.tools.domain.organisation_tool_quota.TOOLS_OF_ORG_MAX", 3)
     tools = await Tools().start()
     tools.counted = CountedRows(tools.rows)
     asked = [tools.ask(create(f"tool-{n}", f"roll_{n}")) for n in range(6)]

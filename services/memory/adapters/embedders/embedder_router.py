@@ -10,7 +10,7 @@ from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import Forbidden
 from libs.egress.guarded_http_client import Bounds, GuardedHttp, KeptHttp
 from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
-from libs.embeddings.bundled_model import DIMENSIONS, HANDLE, LETTA_FREE
+from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE, LETTA_FREE
 from libs.embeddings.ports import Embedder, EmbeddingRefused
 from services.memory.adapters.embedders.local_embedder import LocalEmbedder, OrganisationEmbedder
 from services.memory.adapters.embedders.minilm import MiniLm

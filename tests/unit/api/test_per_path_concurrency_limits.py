@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from services.api.http import concurrency_limits
-from services.api.http.concurrency_limits import AT_ONCE_MAX, ConcurrencyLimits, Slot
+from services.api.http import per_path_concurrency_limits
 from services.api.http.error_responses import Problem
+from services.api.http.per_path_concurrency_limits import AT_ONCE_MAX, ConcurrencyLimits, Slot
 
 HOT, CALM = "POST /v1/agents/hot/messages", "GET /v1/agents/hot"
 
@@ -66,7 +66,7 @@ async def test_who_hangs_up_while_waiting_is_not_answered_and_leaves_nothing() -
 
 
 async def test_too_many_that_wait_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency_limits, "WAITING_MAX", 1)
+    monkeypatch.setattr(per_path_concurrency_limits, "WAITING_MAX", 1)
     limits = ConcurrencyLimits()
     turns = await all_taken(limits)
     waits = waiting(limits)
@@ -78,7 +78,7 @@ async def test_too_many_that_wait_are_told_to_come_again(monkeypatch: pytest.Mon
 
 
 async def test_bodies_that_wait_have_a_bound_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency_limits, "WAITING_BYTES_MAX", 10)
+    monkeypatch.setattr(per_path_concurrency_limits, "WAITING_BYTES_MAX", 10)
     limits = ConcurrencyLimits()
     turns = await all_taken(limits)
     waits = waiting(limits, 6)
@@ -90,7 +90,7 @@ async def test_bodies_that_wait_have_a_bound_in_bytes(monkeypatch: pytest.Monkey
 
 
 async def test_who_waits_too_long_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency_limits, "WAIT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(per_path_concurrency_limits, "WAIT_SECONDS_MAX", 0.01)
     limits = ConcurrencyLimits()
     await all_taken(limits)
     refused = await problem_of(limits.turn(HOT, 0, stays))
@@ -98,7 +98,7 @@ async def test_who_waits_too_long_is_told_so(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_refusal_keeps_its_turn_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency_limits, "REFUSED_SECONDS", 0.02)
+    monkeypatch.setattr(per_path_concurrency_limits, "REFUSED_SECONDS", 0.02)
     limits = ConcurrencyLimits()
     turns = await all_taken(limits)
     waits = waiting(limits)

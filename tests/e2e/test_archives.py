@@ -65,6 +65,24 @@ def test_an_archive_is_made_read_changed_listed_and_deleted(letta: Letta) -> Non
     assert [one.id for one in letta.archives.list(name=f"{name}-2").items] == [other.id]
 
 
+@pytest.mark.operation("POST /v1/archives/")
+def test_an_archive_for_a_model_that_nobody_serves_is_refused(
+    letta: Letta, http: httpx.Client
+) -> None:
+    """At once, and not when its first passage is to be embedded."""
+    name = unique("facts")
+    config = {
+        "embedding_endpoint_type": "hugging-face",
+        "embedding_endpoint": "https://embeddings.example",
+        "embedding_model": "a-model",
+        "embedding_dim": 1_024,
+    }
+    answer = http.post("/v1/archives/", json={"name": name, "embedding_config": config})
+    assert answer.status_code == 422
+    assert "a-model" in answer.json()["detail"]
+    assert letta.archives.list(name=name).items == []
+
+
 def embedding(http: httpx.Client, archive_id: str, wanted: str = "") -> httpx.Response:
     """What embeds an archive, or from now on."""
     path = f"/v1/archives/{archive_id}/embedding"

@@ -18,6 +18,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.archive import Archive, missing_agent, too_many_archives
 from services.memory.domain.passage import Passage
 from services.memory.handlers.dependencies import HandlerDependencies
+from services.memory.handlers.embedding_errors import embedder_of
 
 PASSAGES_REMOVED_AT_ONCE = 200
 ATTACHED_MAX = 100
@@ -29,6 +30,7 @@ class ArchiveHandlers:
     def __init__(self, ports: HandlerDependencies) -> None:
         self.clock = ports.clock
         self.archives = ports.archives
+        self.embedders = ports.embedders
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -42,10 +44,13 @@ class ArchiveHandlers:
         }
 
     async def create_archive(self, command: CreateArchive, work: UnitOfWork) -> Accepted | Rejected:
-        """Make an archive."""
+        """Make an archive, unless there is no such model as is to embed its passages."""
+        org, actor = work.context.org, work.context.actor
+        embedder = embedder_of(self.embedders, command.embedding_config, org)
+        if isinstance(embedder, Rejected):
+            return embedder
         archive = await work.load_new(Archive, command.archive_id)
-        actor = work.context.actor
-        full = too_many_archives(await self.archives.archive_count(work.context.org))
+        full = too_many_archives(await self.archives.archive_count(org))
         return full or archive.create(command, at=self.clock.now(), actor=actor) or Accepted()
 
     async def update_archive(self, command: UpdateArchive, work: UnitOfWork) -> Accepted | Rejected:

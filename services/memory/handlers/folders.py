@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
+from libs.contracts.bus_messages import Accepted, Command, Json, Rejected
 from libs.contracts.files import file_name_id
 from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder, folder_name_id
 from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.embeddings.ports import EmbeddingRefused
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
 from services.memory.domain.folder_embedding import folder_config
 from services.memory.domain.name_reservations import FileName, FolderName
 from services.memory.handlers.dependencies import HandlerDependencies
-from services.memory.handlers.embedding_errors import answering
+from services.memory.handlers.embedding_errors import answering, embedder_of
 
 
 class FolderHandlers:
@@ -63,10 +62,9 @@ class FolderHandlers:
     def embedding_config(self, command: CreateFolder, org: str) -> EmbeddingConfig | Rejected:
         """The config of a new folder, or the refusal of a model that there is not. No model is
         asked anything."""
-        try:
-            embedder = self.ports.embedders.for_config(command.embedding_config, org)
-        except EmbeddingRefused as refused:
-            return Rejected(code=UNPROCESSABLE, reason=f"`embedding`: {refused}")
+        embedder = embedder_of(self.ports.embedders, command.embedding_config, org)
+        if isinstance(embedder, Rejected):
+            return embedder
         return folder_config(
             command.embedding_config,
             command.embedding_chunk_size,

@@ -207,6 +207,26 @@ def test_what_is_not_v1_at_all_is_a_404_or_a_405(http: httpx.Client) -> None:
         assert answer.headers["allow"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/folders/name/%00"),
+        ("GET", "/v1/agents/{agent}/core-memory/blocks/%00"),
+        ("POST", "/v1/agents/{agent}/tools/%00/run"),
+        ("PATCH", "/v1/agents/{agent}/tools/approval/%00"),
+        ("POST", "/v1/tools/mcp/servers/%00/resync"),
+        ("POST", "/v1/tools/mcp/servers/%00/a"),
+        ("POST", "/v1/tools/mcp/servers/%00/tools/a/execute"),
+        ("DELETE", "/v1/tools/mcp/servers/%00"),
+    ],
+)
+def test_a_name_that_is_a_nul_character_is_not_found(
+    http: httpx.Client, new_agent: NewAgent, method: str, path: str
+) -> None:
+    answer = http.request(method, path.format(agent=new_agent().id), json={"requires_approval": True})
+    assert answer.status_code == 404, answer.text
+
+
 @CREATE
 @pytest.mark.operation("POST /v1/agents/")
 @pytest.mark.operation("POST /v1/blocks/")

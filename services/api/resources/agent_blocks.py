@@ -86,12 +86,10 @@ async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> b
     the model's tools edit too. Raises the 404 that names it."""
     reads = api_of(request).reads
     valid_id("agent", agent_id)
-    block = None
-    if "\x00" not in label_or_id:  # Postgres keeps no NUL, nor does it like to be asked for one
-        named = filter_of(Page(), ORG).by_key(IS_ATTACHED, agent=agent_id)
-        named.add("(v.label = %(name)s or v.id = %(name)s)", name=label_or_id)
-        order = f"array_position({ATTACHED}, v.id)"
-        block = await reads.first(BLOCKS, named, order=order)
+    named = filter_of(Page(), ORG).by_key(IS_ATTACHED, agent=agent_id)
+    named.add("(v.label = %(name)s or v.id = %(name)s)", name=label_or_id)
+    order = f"array_position({ATTACHED}, v.id)"
+    block = await reads.first(BLOCKS, named, order=order)
     if block is None:
         if not await reads.exists(AGENTS, ORG, agent_id):
             raise missing("agent", agent_id)

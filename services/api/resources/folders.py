@@ -128,7 +128,7 @@ async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
 )
 async def retrieve_folder_id(request: AnyRequest, folder_name: str) -> Response[bytes]:
     """Retrieve the id of the folder of a name, which may have slashes."""
-    folder_name = last_segment(request).replace("\x00", "")
+    folder_name = last_segment(request)
     found = await api_of(request).folders.id_of_name(ORG, folder_name)
     if found is None:
         raise Problem(404, {"detail": f"Folder with name={folder_name} not found"})

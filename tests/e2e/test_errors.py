@@ -223,7 +223,8 @@ def test_what_is_not_v1_at_all_is_a_404_or_a_405(http: httpx.Client) -> None:
 def test_a_name_that_is_a_nul_character_is_not_found(
     http: httpx.Client, new_agent: NewAgent, method: str, path: str
 ) -> None:
-    answer = http.request(method, path.format(agent=new_agent().id), json={"requires_approval": True})
+    body = {"requires_approval": True}
+    answer = http.request(method, path.format(agent=new_agent().id), json=body)
     assert answer.status_code == 404, answer.text
 
 

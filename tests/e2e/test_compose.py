@@ -31,7 +31,9 @@ for process in /proc/[0-9]*; do
 done; true
 """
 # They run inside of sandboxes, by themselves.
-PROGRAMS = [f"services.tools.sandbox.{name}" for name in ("container_init", "inside", "spawner")]
+PROGRAMS = [
+    f"services.tools.sandbox.{name}" for name in ("container_init", "program_executor", "spawner")
+]
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys
 for name in sys.argv[1:]:

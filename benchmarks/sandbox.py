@@ -14,7 +14,7 @@ from math import ceil
 
 import uvloop
 
-from services.tools.adapters.base_sandbox import PooledSandbox
+from services.tools.adapters.base_sandbox import BaseSandbox
 from services.tools.adapters.container_sandbox import ContainerSandbox
 from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.sandbox.ports import Program
@@ -32,7 +32,7 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[ceil(len(values) * share) - 1]
 
 
-async def call(sandbox: PooledSandbox) -> float:
+async def call(sandbox: BaseSandbox) -> float:
     """Milliseconds of one call."""
     began = time.perf_counter()
     outcome = await sandbox.run(ECHO)
@@ -40,14 +40,14 @@ async def call(sandbox: PooledSandbox) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-async def full(sandbox: PooledSandbox) -> None:
+async def full(sandbox: BaseSandbox) -> None:
     """Until as many wait as are kept in any case."""
     pool = sandbox.pool
     assert pool is not None
     await wait_for("idle sandboxes", lambda: len(pool.idle) >= pool.idle_min, FULL_SECONDS_MAX)
 
 
-def made(image: str, *, warm: bool) -> PooledSandbox:
+def made(image: str, *, warm: bool) -> BaseSandbox:
     """A sandbox that is to be measured."""
     idle_min, idle_max = (2, 10) if warm else (0, 0)
     if image:

@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import NoReturn
 
 from libs.bus.command_dispatcher import same_request
-from libs.bus.crash_suspect_lock import Quarantine
 from libs.bus.dead_letter_records import (
     DIED,
     FailedMessage,
@@ -28,6 +27,7 @@ from libs.bus.dead_letter_records import (
 )
 from libs.bus.ports import Answer, Clock, Expired, IncomingCommand, TryAgain
 from libs.bus.retry_policy import ATTEMPTS_MAX, TRANSIENT, pause_seconds, uncount
+from libs.bus.suspect_quarantine import Quarantine
 from libs.bus.unknown_version_backoff import COMMAND_SECONDS, log_once
 from libs.contracts.bus_messages import (
     COMMANDS,

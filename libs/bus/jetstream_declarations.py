@@ -53,8 +53,9 @@ class JetStreamDeclarations:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DECLARE_EVERY_SECONDS):
                     await self.asked.wait()
-            streams_too = self.asked.is_set() or await self.streams_missing()
-            self.asked.clear()
+            asked = self.asked.is_set()
+            self.asked.clear()  # before anything is looked at: what is asked meanwhile stays asked
+            streams_too = asked or await self.streams_missing()
             await self.declare_at_last(streams_too=streams_too)
 
     async def streams_missing(self) -> bool:

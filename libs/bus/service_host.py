@@ -15,13 +15,13 @@ from libs.bus.background_loops import forever
 from libs.bus.bounded_command_queue import CommandQueue
 from libs.bus.command_dispatcher import CommandDispatcher, Handler
 from libs.bus.command_retries import CommandRetries
-from libs.bus.crash_suspect_lock import Quarantine
 from libs.bus.dead_letter_handlers import DeadLetterCommands
 from libs.bus.event_consumer import EventConsumer, React
 from libs.bus.leader_election import Leadership
 from libs.bus.message_telemetry import observed
 from libs.bus.ports import Bus, Clock, IncomingCommand
 from libs.bus.relay import Relay
+from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import COMMANDS, Accepted, Command, Event, Rejected
 from libs.contracts.health_commands import CHECK
 from libs.contracts.version import HEELER_VERSION

@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from pydantic_core import from_json
 
 from libs.contracts.service_registry import POOL_CONNECTIONS_MAX
-from libs.eventstore.event_loop_connection import WatchedConnection
+from libs.eventstore.event_loop_connection import EventLoopConnection
 from libs.eventstore.ports import StoreRefused, StoreUnavailable
 from libs.eventstore.query_batching import Batched
 from libs.telemetry.tracing import statement
@@ -104,7 +104,7 @@ def open_pool(url: str, *, connections_max: int = POOL_CONNECTIONS_MAX) -> Pool:
     """A small pool of autocommit connections; open it with `async with` or `open()`."""
     pool = Pool(
         url,
-        connection_class=WatchedConnection,
+        connection_class=EventLoopConnection,
         min_size=1,
         max_size=connections_max,
         timeout=POOL_WAIT_SECONDS_MAX,

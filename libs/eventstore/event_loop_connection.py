@@ -18,7 +18,7 @@ CANCEL_SECONDS_MAX = 5.0
 WATCHED_AGAIN_SECONDS = 0.2
 
 
-class WatchedConnection(psycopg.AsyncConnection[Any]):
+class EventLoopConnection(psycopg.AsyncConnection[Any]):
     """Keeps the contract of `psycopg.AsyncConnection`. Used in one event loop only."""
 
     _loop: asyncio.AbstractEventLoop

@@ -29,11 +29,11 @@ from libs.contracts.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from libs.telemetry import metrics
-from services.agent.adapters.agent_gauge import AgentCount
+from services.agent.adapters.agent_gauge import AgentGauge
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.callback_poster import CallbackPoster
 from services.agent.adapters.conversation_tools import ConversationTools
-from services.agent.adapters.hybrid_conversation_search import HybridMessageSearch
+from services.agent.adapters.hybrid_conversation_search import HybridConversationSearch
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models.demo_model import DemoProvider
 from services.agent.adapters.models.model_router import ModelRouter
@@ -163,7 +163,7 @@ async def wire(
     service.repository.watch(TOOL_GIVING_EVENTS, tools.committed)
     service.repository.watch(ORPHANING_EVENTS, conversations.committed)
     leads = service.relay.leadership
-    count = AgentCount(runtime.database, clock, lambda: leads.epoch is not None)
+    count = AgentGauge(runtime.database, clock, lambda: leads.epoch is not None)
     service.looks.append(count.look)
     metrics.TURNS.set_function(lambda: len(engine.tasks))
     listing = asyncio.create_task(forever("agent catalogue", catalogue.turn, clock))
@@ -187,7 +187,7 @@ def tool_router(
     """The owners of tools that there are."""
     owners: Mapping[Owner, ToolOwner] = {
         "agent": ConversationTools(
-            HybridMessageSearch(bus, queries),
+            HybridConversationSearch(bus, queries),
             MultiAgentTools(bus, queries, clock, seconds_max=seconds_max),
             clock,
         ),

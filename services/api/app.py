@@ -29,7 +29,7 @@ from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
-from services.api.adapters.identical_request_runs import ClientRetries
+from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.mcp_endpoint_protocol import McpEndpoint
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries
@@ -111,7 +111,7 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
         clock=clock,
         ids=ids,
         inbox=inbox,
-        first_tries=ClientRetries(),
+        first_tries=IdenticalRequestRuns(),
         search=MessageSearchQueries(database),
         tags=TagQueries(database),
         sealer=sealer,

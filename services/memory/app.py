@@ -13,7 +13,7 @@ from libs.embeddings.ports import Embedders
 from services.memory.adapters.agent_attachments import AgentAttachments, PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
 from services.memory.adapters.block_history import PostgresBlockHistory
-from services.memory.adapters.embedders.embedder_router import ConfiguredEmbedders
+from services.memory.adapters.embedders.embedder_router import EmbedderRouter
 from services.memory.adapters.file_parsing.parser import ProcessParser
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
@@ -43,7 +43,7 @@ def wiring(environment: Mapping[str, str]) -> Wire:
 
 async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[], Awaitable[None]]:
     """Say what the memory service answers, follows and sweeps; returns what ends it."""
-    embedders = ConfiguredEmbedders(settings)
+    embedders = EmbedderRouter(settings)
     attached = PostgresAgentAttachments(runtime.database)
     archives = PostgresArchiveQueries(runtime.database)
     large = LargeCollections(runtime.database, runtime.clock)

@@ -26,7 +26,7 @@ from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.agent_workspaces import AgentWorkspaces
-from services.tools.adapters.base_sandbox import PooledSandbox
+from services.tools.adapters.base_sandbox import BaseSandbox
 from services.tools.adapters.container_sandbox import ContainerSandbox
 from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp.connections import SdkConnections
@@ -46,7 +46,7 @@ from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
 from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.builtin_runner import BuiltinRunner
-from services.tools.engine.custom_tool_runner import CodeRunner
+from services.tools.engine.custom_tool_runner import CustomToolRunner
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.inner_calls import InnerCallPorts
 from services.tools.engine.mcp_authorizations import McpAuthorizations
@@ -149,7 +149,7 @@ async def wire(
             repository=service.repository,
             runners=observed(
                 {
-                    ToolType.custom: CodeRunner(
+                    ToolType.custom: CustomToolRunner(
                         sandbox, sandbox.refused, variables, has_packages, agents
                     ),
                     ToolType.letta_builtin: builtins,
@@ -207,7 +207,7 @@ async def wire(
     return drain
 
 
-def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> PooledSandbox:
+def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> BaseSandbox:
     """The sandbox that the operator has chosen."""
     if settings.sandbox == CONTAINER:
         return ContainerSandbox(settings.image, settings.network)
@@ -216,7 +216,7 @@ def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> Po
 
 
 def built_in(
-    sandbox: PooledSandbox,
+    sandbox: BaseSandbox,
     sessions: AgentSandboxSessions,
     *,
     run_code_seconds: float,

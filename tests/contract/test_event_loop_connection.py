@@ -11,7 +11,7 @@ import pytest
 import uvloop
 from psycopg.errors import AdminShutdown, OperationalError, SyntaxError
 
-from libs.eventstore.event_loop_connection import WatchedConnection
+from libs.eventstore.event_loop_connection import EventLoopConnection
 from tests.servers import PostgresServer
 from tests.waiting import wait_for
 
@@ -24,8 +24,8 @@ def run(request: pytest.FixtureRequest) -> Run:
     return request.param
 
 
-async def opened(server: PostgresServer) -> WatchedConnection:
-    return await WatchedConnection.connect(server.url, autocommit=True, prepare_threshold=0)
+async def opened(server: PostgresServer) -> EventLoopConnection:
+    return await EventLoopConnection.connect(server.url, autocommit=True, prepare_threshold=0)
 
 
 async def value(connection: psycopg.AsyncConnection[Any], query: str, *parameters: object) -> Any:

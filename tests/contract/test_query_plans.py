@@ -26,7 +26,7 @@ from services.agent.adapters.block_queries import PostgresBlockQueries
 from services.agent.adapters.callback_queries import PostgresCallbackQueries
 from services.agent.adapters.called_run_queries import PostgresCalledRunQueries
 from services.agent.adapters.conversation_queries import PostgresConversationQueries
-from services.agent.adapters.conversation_search_queries import PostgresMessageSearch, Search
+from services.agent.adapters.conversation_search_queries import PostgresConversationSearch, Search
 from services.agent.adapters.custom_tool_queries import PostgresCustomToolQueries
 from services.agent.adapters.folder_queries import (
     PostgresFolderQueries as PostgresSeenFolderQueries,
@@ -344,7 +344,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     PostgresToolRunQueries: {
         "tool_run": lambda queries: queries.tool_run(ORG, TOOL_RUN),
     },
-    PostgresMessageSearch: {
+    PostgresConversationSearch: {
         "search_messages": lambda queries: queries.search_messages(SEARCH),
         "messages_named": lambda queries: queries.messages_named(SEARCH, ["message-1"]),
     },

@@ -27,7 +27,7 @@ from services.agent import app as agent_app
 from services.agent import projections as agent_projections
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.domain.agent import AgentDesign
-from services.api.adapters.identical_request_runs import ClientRetries
+from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.error_responses import as_problem
@@ -125,7 +125,7 @@ class Process:
         self.ids = SimIds(self.holder)
         self.bus = SimBus(shared.broker, name, self.lane)
         self.inbox = RunInbox(self.bus, self.ids)
-        self.first_tries = ClientRetries()
+        self.first_tries = IdenticalRequestRuns()
         self.client = Client(shared.server, name, self.lane)
         database: Any = SimDatabase(self.client)
         self.uploads = Uploads(database, UploadLimits(1 << 20, 1 << 30))
@@ -345,7 +345,7 @@ def simulated_adapters() -> Iterator[None]:
             (memory_app, "PostgresArchiveQueries", SimArchiveQueries),
             (memory_app, "PostgresPassageSearch", SimPassageSearch),
             (memory_app, "PostgresMessageVectors", SimMessageVectors),
-            (memory_app, "ConfiguredEmbedders", SimEmbedders),
+            (memory_app, "EmbedderRouter", SimEmbedders),
             (memory_app, "PostgresFolderQueries", SimFolderQueries),
             (memory_app, "ProcessParser", SimParser),
             (memory_app, "LargeCollections", SimLargeCollections),

@@ -32,7 +32,7 @@ from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
 from services.tools.domain.tool import Tool
 from services.tools.engine.agent_state_injection import AgentStates
-from services.tools.engine.custom_tool_runner import CodeRunner
+from services.tools.engine.custom_tool_runner import CustomToolRunner
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_runner import McpRunner
@@ -195,7 +195,7 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         ToolRunPorts(
             repository=service.repository,
             runners={
-                ToolType.custom: CodeRunner(
+                ToolType.custom: CustomToolRunner(
                     SimSandbox(),
                     lambda _: "",
                     Variables(SEALER, NoSandboxConfigs()),

@@ -11,7 +11,7 @@ from libs.telemetry import metrics
 AGENTS_COUNTED_EVERY_SECONDS = 60.0
 
 
-class AgentCount:
+class AgentGauge:
     """Counts the agents now and then, in the one process that `counts` says it is."""
 
     def __init__(self, database: Database, clock: Clock, counts: Callable[[], bool]) -> None:

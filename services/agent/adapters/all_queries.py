@@ -21,7 +21,10 @@ from services.agent.adapters.conversation_queries import (
     ConversationQueries,
     PostgresConversationQueries,
 )
-from services.agent.adapters.conversation_search_queries import MessageSearch, PostgresMessageSearch
+from services.agent.adapters.conversation_search_queries import (
+    ConversationSearch,
+    PostgresConversationSearch,
+)
 from services.agent.adapters.custom_tool_queries import CustomToolQueries, PostgresCustomToolQueries
 from services.agent.adapters.folder_queries import FolderQueries, PostgresFolderQueries
 from services.agent.adapters.heartbeat_pause_queries import PauseQueries, PostgresPauseQueries
@@ -39,7 +42,7 @@ class Queries(
     CalledRunQueries,
     ConversationQueries,
     FolderQueries,
-    MessageSearch,
+    ConversationSearch,
     PauseQueries,
     RunQueries,
     CustomToolQueries,
@@ -58,7 +61,7 @@ class PostgresQueries(
     PostgresCalledRunQueries,
     PostgresConversationQueries,
     PostgresFolderQueries,
-    PostgresMessageSearch,
+    PostgresConversationSearch,
     PostgresPauseQueries,
     PostgresRunQueries,
     PostgresCustomToolQueries,

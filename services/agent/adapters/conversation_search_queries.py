@@ -60,7 +60,7 @@ class Search:
     limit: int
 
 
-class MessageSearch(Protocol):
+class ConversationSearch(Protocol):
     """What the tool `conversation_search` reads."""
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
@@ -72,8 +72,8 @@ class MessageSearch(Protocol):
         ...
 
 
-class PostgresMessageSearch:
-    """Keeps the contract of `MessageSearch`."""
+class PostgresConversationSearch:
+    """Keeps the contract of `ConversationSearch`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Clock
 from services.agent.adapters.conversation_search_queries import FoundMessage, Search
-from services.agent.adapters.hybrid_conversation_search import HybridMessageSearch
+from services.agent.adapters.hybrid_conversation_search import HybridConversationSearch
 from services.agent.adapters.lenient_date_parsing import FORMS, Reader, Span
 from services.agent.adapters.multi_agent_tools import MultiAgentTools
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
@@ -69,7 +69,7 @@ class ConversationTools:
     """Keeps the contract of `ToolOwner`."""
 
     def __init__(
-        self, messages: HybridMessageSearch, others: MultiAgentTools, clock: Clock
+        self, messages: HybridConversationSearch, others: MultiAgentTools, clock: Clock
     ) -> None:
         self.messages = messages
         self.clock = clock

@@ -11,7 +11,11 @@ from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.semantic_message_search import CANDIDATES_MIN, NearestMessages
 from libs.embeddings.rank_fusion import fused
-from services.agent.adapters.conversation_search_queries import FoundMessage, MessageSearch, Search
+from services.agent.adapters.conversation_search_queries import (
+    ConversationSearch,
+    FoundMessage,
+    Search,
+)
 from services.agent.adapters.tool_owner_port import Calling
 
 log = logging.getLogger(__name__)
@@ -20,10 +24,10 @@ log = logging.getLogger(__name__)
 SECONDS_MAX = 5.0
 
 
-class HybridMessageSearch:
+class HybridConversationSearch:
     """Finds what has a text, and what is near to it in meaning, as the memory service knows."""
 
-    def __init__(self, bus: Bus, queries: MessageSearch) -> None:
+    def __init__(self, bus: Bus, queries: ConversationSearch) -> None:
         self.bus = bus
         self.queries = queries
 

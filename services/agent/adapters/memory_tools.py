@@ -23,7 +23,7 @@ from services.agent.adapters.block_commands import BlockCommands, block_named, c
 from services.agent.adapters.block_file_tools import BlockFileTools
 from services.agent.adapters.block_operations import BlockOperations
 from services.agent.adapters.block_text_validation import Text
-from services.agent.adapters.conversation_search_queries import MessageSearch
+from services.agent.adapters.conversation_search_queries import ConversationSearch
 from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.memory_queries import MemoryQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
@@ -86,7 +86,7 @@ class RethinkUserMemory(BaseModel):
     new_memory: Text
 
 
-class MemoryToolQueries(MemoryQueries, MessageSearch, Protocol):
+class MemoryToolQueries(MemoryQueries, ConversationSearch, Protocol):
     """What memory tools read."""
 
 

@@ -23,7 +23,7 @@ from libs.contracts.bus_messages import Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
-from services.agent.adapters.conversation_search_queries import MessageSearch, Search
+from services.agent.adapters.conversation_search_queries import ConversationSearch, Search
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.step_results import ToolResult
 
@@ -67,7 +67,7 @@ class StoreMemories(BaseModel):
 class VoiceMemoryTools:
     """Sends commands about passages, and searches the history."""
 
-    def __init__(self, bus: Bus, queries: MessageSearch, clock: Clock) -> None:
+    def __init__(self, bus: Bus, queries: ConversationSearch, clock: Clock) -> None:
         self.bus = bus
         self.queries = queries
         self.clock = clock

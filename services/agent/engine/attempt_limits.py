@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from dataclasses import asdict
 
-from libs.bus.crash_suspect_lock import Quarantine, Ticket
 from libs.bus.dead_letter_records import FailedMessage
+from libs.bus.suspect_quarantine import Quarantine, Ticket
 from libs.contracts.bus_messages import Context, event_subject
 from libs.contracts.conversation import SERVICE, RunFailed
 from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, DeadLetterStore

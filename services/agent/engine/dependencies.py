@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.bus.aggregate_locks import AggregateLocks
-from libs.bus.crash_suspect_lock import Quarantine
 from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import Context
 from libs.eventstore.ports import Fence
 from libs.eventstore.unit_of_work import Repository

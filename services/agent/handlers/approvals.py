@@ -18,7 +18,7 @@ from services.agent.domain.approval_resolution import expire
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.required_tool_approvals import with_approval
 from services.agent.handlers.dependencies import HandlerDependencies
-from services.agent.handlers.monotonic_deadlines import WatchedDeadlines
+from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class ApprovalHandlers:
 
     def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
-        self.deadlines = WatchedDeadlines[WaitingApproval](ports.clock, APPROVALS_SEEN_MAX)
+        self.deadlines = MonotonicDeadlines[WaitingApproval](ports.clock, APPROVALS_SEEN_MAX)
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""

@@ -15,7 +15,7 @@ from services.agent.domain.configuration_overrides import design_in
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.tool_rules import rules_in_force
 from services.agent.handlers.dependencies import HandlerDependencies
-from services.agent.handlers.monotonic_deadlines import WatchedDeadlines
+from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class PauseHandlers:
 
     def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
-        self.ends = WatchedDeadlines[PausedConversation](ports.clock, PAUSES_SEEN_MAX)
+        self.ends = MonotonicDeadlines[PausedConversation](ports.clock, PAUSES_SEEN_MAX)
         # When each of those that are over could not go on, of late.
         self.refused_at: dict[PausedConversation, float] = {}
 

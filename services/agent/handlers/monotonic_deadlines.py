@@ -27,7 +27,7 @@ class Deadline(Hashable, Protocol):
         ...
 
 
-class WatchedDeadlines[D: Deadline]:
+class MonotonicDeadlines[D: Deadline]:
     """When those end that this process sees, by the clock that nobody sets.
 
     What was not there at the last look began since, so it lasts its whole length, whatever clocks

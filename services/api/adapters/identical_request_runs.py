@@ -25,7 +25,7 @@ class Runs:
     since: list[str] = field(default_factory=list)
 
 
-class ClientRetries:
+class IdenticalRequestRuns:
     """Remembers the requests that came last; of others it knows nothing, and excludes nothing."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
 from services.api.adapters.folder_queries import FolderQueries
-from services.api.adapters.identical_request_runs import ClientRetries
+from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.message_queries import MessageQueries
 from services.api.adapters.message_search_queries import MessageSearchQueries
 from services.api.adapters.resource_query_builder import ResourceQueries
@@ -40,7 +40,7 @@ class Api:
     clock: Clock
     ids: Ids
     inbox: RunInbox
-    first_tries: ClientRetries
+    first_tries: IdenticalRequestRuns
     search: MessageSearchQueries
     tags: TagQueries
     sealer: Sealer

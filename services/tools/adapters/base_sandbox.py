@@ -31,7 +31,7 @@ TOO_LONG = f"Code and arguments have more than {PROGRAM_BYTES_MAX} bytes"
 NAME = re.compile(r"[A-Za-z_$][\w$]*|", re.ASCII)  # or none
 
 
-class PooledSandbox(ABC):
+class BaseSandbox(ABC):
     """Keeps the contract of `Sandbox` and of `SandboxSessions`. `refusal` says why no program can
     run here, if so; `no_packages` why none has packages; `where` whose the interpreters are."""
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 from libs.bus.fair_semaphore import FairSemaphore
-from services.tools.adapters.base_sandbox import PooledSandbox
+from services.tools.adapters.base_sandbox import BaseSandbox
 from services.tools.adapters.container_engine import Cleanup, ContainerEngine
 from services.tools.adapters.container_process import ContainerProcess
 from services.tools.adapters.process_sandbox import CONTAINER, VARIABLE
@@ -51,7 +51,7 @@ class ContainerPool(SandboxPool[ContainerProcess]):
         await self.cleanup.below(1)
 
 
-class ContainerSandbox(PooledSandbox):
+class ContainerSandbox(BaseSandbox):
     """Runs programs in containers."""
 
     pool: ContainerPool | None

@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 
 from libs.bus.fair_semaphore import FairSemaphore
-from services.tools.adapters.base_sandbox import PooledSandbox
+from services.tools.adapters.base_sandbox import BaseSandbox
 from services.tools.adapters.folder_removal import remove_folder
 from services.tools.adapters.process_sandbox_pool import ProcessSandboxPool
 from services.tools.adapters.sandbox_pool import IDLE_MAX, IDLE_MIN
@@ -38,7 +38,7 @@ HOW_TO_WEAKEN = (
 )
 
 
-class ProcessSandbox(PooledSandbox):
+class ProcessSandbox(BaseSandbox):
     """Runs programs in processes."""
 
     pool: ProcessSandboxPool | None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from libs.telemetry import metrics
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
-from services.tools.adapters.base_sandbox import PooledSandbox
+from services.tools.adapters.base_sandbox import BaseSandbox
 
 
 class SandboxGauges:
     """Looks at the pools of one process."""
 
-    def __init__(self, sandbox: PooledSandbox, sessions: AgentSandboxSessions) -> None:
+    def __init__(self, sandbox: BaseSandbox, sessions: AgentSandboxSessions) -> None:
         self.sandbox = sandbox
         self.sessions = sessions
 

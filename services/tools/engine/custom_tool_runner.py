@@ -31,7 +31,7 @@ NO_NPM = (
 )
 
 
-class CodeRunner:
+class CustomToolRunner:
     """Keeps the contract of `ToolRunner` with a sandbox. `refusal` says why a program cannot run
     here, empty if it can."""
 

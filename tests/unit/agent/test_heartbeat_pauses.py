@@ -20,7 +20,7 @@ from libs.contracts.letta.tool_rules import RequiredBeforeExitToolRule
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
 from services.agent.domain.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
 from services.agent.handlers import heartbeat_pauses
-from services.agent.handlers.monotonic_deadlines import LOOKED_SECONDS_MAX, WatchedDeadlines
+from services.agent.handlers.monotonic_deadlines import LOOKED_SECONDS_MAX, MonotonicDeadlines
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_run_drivers import ACCEPTED, WORDS, calls, words
 from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World
@@ -357,7 +357,7 @@ class TestClocks:
             for n in range(PAUSES_SEEN_MAX)
         ]
         late = PausedConversation("conv-late", "org-1", "agent-1", 2, until)
-        ends = WatchedDeadlines[PausedConversation](clock, PAUSES_SEEN_MAX)
+        ends = MonotonicDeadlines[PausedConversation](clock, PAUSES_SEEN_MAX)
         assert ends.over(many) == []
         clock.seconds = 100
         assert ends.over([*many[1:], late]) == []
@@ -366,7 +366,7 @@ class TestClocks:
 
     def test_who_has_not_looked_for_long_believes_the_clock(self) -> None:
         clock = FakeClock()
-        ends = WatchedDeadlines[PausedConversation](clock, PAUSES_SEEN_MAX)
+        ends = MonotonicDeadlines[PausedConversation](clock, PAUSES_SEEN_MAX)
         assert ends.over([]) == []
         clock.seconds = LOOKED_SECONDS_MAX + 60
         old = PausedConversation("conv-1", "org-1", "agent-1", 1, clock.now())

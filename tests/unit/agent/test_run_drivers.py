@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from libs.bus.clock_and_ids import SystemClock
-from libs.bus.crash_suspect_lock import Quarantine
 from libs.bus.ports import fresh_ids
+from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.agent import DeleteAgent
 from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import Accepted, Context, Rejected

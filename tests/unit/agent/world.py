@@ -12,9 +12,9 @@ from typing import Any
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
-from libs.bus.crash_suspect_lock import Quarantine
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
+from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.approvals import AnswerApproval, CallAnswer
 from libs.contracts.bus_messages import (
     INVALID,

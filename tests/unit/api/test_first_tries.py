@@ -11,7 +11,7 @@ import pytest
 from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.letta import all_request_bodies
-from services.api.adapters.identical_request_runs import REQUESTS_MAX, ClientRetries
+from services.api.adapters.identical_request_runs import REQUESTS_MAX, IdenticalRequestRuns
 from services.api.http.handler_dependencies import Api
 from services.api.http.message_request import MessageRequest, read_request, started
 from tests.unit.given import NOW
@@ -50,7 +50,7 @@ class World:
             clock,
             nothing,
             inbox,
-            ClientRetries(),  # type: ignore[arg-type]
+            IdenticalRequestRuns(),  # type: ignore[arg-type]
             nothing,
             nothing,
             nothing,
@@ -116,7 +116,7 @@ async def test_a_first_try_names_no_earlier_runs() -> None:
 
 
 def test_what_is_remembered_has_a_bound() -> None:
-    tries = ClientRetries()
+    tries = IdenticalRequestRuns()
     for number in range(REQUESTS_MAX + 1):
         tries.began(("agent", str(number)), "run-1")
         tries.came(("agent", str(number)))

@@ -11,8 +11,8 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.bounded_command_queue import CommandQueue
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.command_retries import UNQUARANTINED_ATTEMPTS_MAX, CommandRetries
-from libs.bus.crash_suspect_lock import Quarantine
 from libs.bus.ports import IncomingCommand, TryAgain
+from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import Accepted, Context
 from libs.eventstore import unit_of_work
 from libs.eventstore.in_memory import InMemoryEventStore

@@ -18,7 +18,7 @@ from libs.egress.provider_endpoints import Endpoint
 from libs.embeddings.bundled_model_config import HANDLE, LETTA_FREE, bundled_models
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable
 from services.memory.adapters.embedders import remote_embedder
-from services.memory.adapters.embedders.embedder_router import ConfiguredEmbedders
+from services.memory.adapters.embedders.embedder_router import EmbedderRouter
 from services.memory.adapters.embedders.remote_embedder import EmbeddingEndpoint, RemoteEmbedder
 from services.memory.settings import EmbeddingSettings
 from tests.scripted_model.handle import ScriptedModel
@@ -33,8 +33,8 @@ SMALL = EmbeddingConfig(
 )
 
 
-def embedders(**environment: str) -> ConfiguredEmbedders:
-    return ConfiguredEmbedders(EmbeddingSettings.from_environment(environment))
+def embedders(**environment: str) -> EmbedderRouter:
+    return EmbedderRouter(EmbeddingSettings.from_environment(environment))
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ from services.tools.domain.tool import Tool
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine import tool_runs
 from services.tools.engine.agent_state_injection import AgentStates
-from services.tools.engine.custom_tool_runner import CodeRunner, in_order, result_of
+from services.tools.engine.custom_tool_runner import CustomToolRunner, in_order, result_of
 from services.tools.engine.environment_variables import Variables
 from services.tools.engine.package_environments import NoPackages
 from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
@@ -192,7 +192,7 @@ class Process:
             ToolRunPorts(
                 repository=self.repository,
                 runners={
-                    ToolType.custom: CodeRunner(
+                    ToolType.custom: CustomToolRunner(
                         self.sandbox,
                         self.sandbox.refused,
                         Variables(SEALER, NoSandboxConfigs()),

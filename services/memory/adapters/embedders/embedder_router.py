@@ -33,7 +33,7 @@ NAMED_ENDPOINTS_MAX = 64
 MODEL_CHARS_MAX = 200
 
 
-class ConfiguredEmbedders:
+class EmbedderRouter:
     """Keeps the contract of `Embedders`: the embedded model, the operator's endpoints, and those
     that clients name, which are asked without any key of the operator."""
 

@@ -67,6 +67,7 @@ class ConversationCompacted(RunEvent):
     """Models are shown a summary in the place of the older messages, which stay in the history."""
 
     topic: ClassVar[str] = "conversation.compacted"
+    first_snapshot: ClassVar[bool] = True
     agent_id: str
     step_id: str
     message: Message
@@ -85,4 +86,5 @@ class ContextCleared(ConversationEvent):
     """Models are shown no older messages any more, which stay in the history."""
 
     topic: ClassVar[str] = "context.cleared"
+    first_snapshot: ClassVar[bool] = True
     evicted: list[str]

@@ -374,6 +374,7 @@ class QueuedRunsCancelled(ConversationEvent):
     """These runs were cancelled before it was their turn."""
 
     topic: ClassVar[str] = "queued_runs.cancelled"
+    first_snapshot: ClassVar[bool] = True
     run_ids: list[str]
 
 

@@ -150,7 +150,7 @@ class Commit:
     `unchanged` are the aggregates that it relied on as they were at a version, and that nothing
     happens to in it: one that has gone on since is a conflict. `first_snapshots` are for processes
     of e04abef, which cannot leave out an event: where a snapshot stands behind it, they do not meet
-    it (ADR 18). A commit has one condition at most:
+    it (ADR 18; `additive` and `first_snapshot` of `Event`). A commit has one condition at most:
     `unchanged`, a `fence` or a `move`.
     """
 

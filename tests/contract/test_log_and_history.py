@@ -474,11 +474,12 @@ async def test_an_additive_event_that_is_not_known_is_left_out(world: World) -> 
     assert (loaded.version, loaded.state.owner, loaded.state.cents) == (3, "Ada", 5)
 
 
-async def test_behind_an_additive_event_stands_a_snapshot_for_the_first_release(
-    postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("mark", ["additive", "first_snapshot"])
+async def test_behind_an_event_of_now_stands_a_snapshot_for_the_first_release(
+    postgres: PostgresWorld, monkeypatch: pytest.MonkeyPatch, mark: str
 ) -> None:
     """It reads only that table, and fails at an event of a topic that it does not know."""
-    monkeypatch.setattr(MoneyDeposited, "additive", True)
+    monkeypatch.setattr(MoneyDeposited, mark, True)
     store = postgres.store()
     repository = Repository(store, "ledger", project)
     for cents in (5, 7):
@@ -487,4 +488,4 @@ async def test_behind_an_additive_event_stands_a_snapshot_for_the_first_release(
     [(version, state)] = await postgres.admin(f"select version, state from {table}")
     assert (version, state["cents"]) == (3, 12)
     last = (await store.load("a")).events[-1]
-    assert last.metadata["additive"] is True
+    assert last.metadata.get("additive") is (True if mark == "additive" else None)

@@ -28,7 +28,7 @@ from libs.bus.dead_letter_records import (
 from libs.bus.ports import Answer, Clock, Expired, IncomingCommand, TryAgain
 from libs.bus.retry_policy import ATTEMPTS_MAX, TRANSIENT, pause_seconds, uncount
 from libs.bus.suspect_quarantine import Quarantine
-from libs.bus.unknown_version_backoff import COMMAND_SECONDS, log_once
+from libs.bus.unknown_version_delays import COMMAND_SECONDS, log_once
 from libs.contracts.bus_messages import (
     COMMANDS,
     REPLY,

@@ -12,7 +12,7 @@ from libs.bus.leader_election import Leadership
 from libs.bus.message_telemetry import reacting
 from libs.bus.ports import Bus, Clock
 from libs.bus.retry_policy import ATTEMPTS_MAX, TRANSIENT, pause_seconds, uncount
-from libs.bus.unknown_version_backoff import LEFT_ALONE_SECONDS, log_once
+from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS, log_once
 from libs.contracts.bus_messages import EVENTS, Context, Event, NewerVersion
 from libs.eventstore.event_decoding import UnknownEvent, event_of
 from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, park

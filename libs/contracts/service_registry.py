@@ -113,7 +113,7 @@ SERVICES = (
             "libs.contracts.agent_tools",
             "libs.contracts.agent_secrets",
             "libs.contracts.conversation",
-            "libs.contracts.run_option_messages",
+            "libs.contracts.run_option_commands",
             "libs.contracts.callbacks",
             "libs.contracts.called_runs",
             "libs.contracts.step_annotations",

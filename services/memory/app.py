@@ -12,7 +12,7 @@ from libs.contracts.folders import FolderDeleted
 from libs.embeddings.ports import Embedders
 from services.memory.adapters.agent_attachments import AgentAttachments, PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
-from services.memory.adapters.block_history import PostgresBlockHistory
+from services.memory.adapters.block_versions import PostgresBlockVersions
 from services.memory.adapters.embedders.embedder_router import EmbedderRouter
 from services.memory.adapters.file_parsing.parser import ProcessParser
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
@@ -60,7 +60,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     ports = HandlerDependencies(
         clock=runtime.clock,
         attached=attached,
-        history=PostgresBlockHistory(runtime.database),
+        history=PostgresBlockVersions(runtime.database),
         archives=archives,
         passages=PostgresPassageSearch(runtime.database, large),
         embedders=embedders,

@@ -40,7 +40,7 @@ from services.tools.adapters.process_sandbox import CONFINED, CONTAINER, Process
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.sandbox_gauges import SandboxGauges
 from services.tools.adapters.tool_counts import PostgresToolCounts
-from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
+from services.tools.adapters.tool_permission_counts import PostgresToolPermissionCounts
 from services.tools.adapters.tool_run_queries import PostgresToolRunQueries
 from services.tools.adapters.web_pages import WebPages
 from services.tools.adapters.web_search import SearchSettings, WebSearches
@@ -114,7 +114,7 @@ async def wire(
     has_packages = NoPackages(sandbox.no_packages) if sandbox.no_packages else environments
     variables = Variables(sealer, PostgresSandboxConfigQueries(runtime.database))
     queries = PostgresToolRunQueries(runtime.database)
-    permissions = PostgresToolPermissionQueries(runtime.database)
+    permissions = PostgresToolPermissionCounts(runtime.database)
     view = PostgresView(
         runtime.database,
         source=POLICIES_SOURCE,

@@ -147,7 +147,7 @@ from libs.contracts.mcp_servers import (
 )
 from libs.contracts.one_off_completions import AskModel, GenerateCompletion
 from libs.contracts.run_deletion import DeleteRun, RunDeleted
-from libs.contracts.run_option_messages import RunOptionsSet, StartRunWithOptions
+from libs.contracts.run_option_commands import RunOptionsSet, StartRunWithOptions
 from libs.contracts.run_options import RunOptions
 from libs.contracts.sandbox_configs import (
     DeleteSandboxConfig,

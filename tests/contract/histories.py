@@ -115,7 +115,7 @@ from libs.contracts.reembedding import (
     PassageEmbedded,
 )
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_option_messages import RunOptionsSet
+from libs.contracts.run_option_commands import RunOptionsSet
 from libs.contracts.sandbox_configs import (
     PackagesRecreated,
     SandboxConfigChanged,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from libs.bus import event_consumer as consumers
-from libs.bus import unknown_version_backoff
+from libs.bus import unknown_version_delays
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.event_consumer import EventConsumer
 from libs.bus.ports import Bus, BusUnavailable, IncomingCommand, outgoing
@@ -49,7 +49,7 @@ async def beside_an_older_process(wires: Wires) -> Poisoned:
 async def test_what_an_older_process_cannot_read_a_newer_one_decides(
     wires: Wires, caplog: pytest.LogCaptureFixture
 ) -> None:
-    unknown_version_backoff.say.cache_clear()
+    unknown_version_delays.say.cache_clear()
     newer = await beside_an_older_process(wires)
     client = await wires.process()
     with caplog.at_level(logging.INFO):

@@ -80,7 +80,7 @@ from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
-from services.memory.adapters.block_history import PostgresBlockHistory
+from services.memory.adapters.block_versions import PostgresBlockVersions
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
@@ -102,7 +102,7 @@ from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.tool_counts import PostgresToolCounts
-from services.tools.adapters.tool_permission_queries import PostgresToolPermissionQueries
+from services.tools.adapters.tool_permission_counts import PostgresToolPermissionCounts
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
 )
@@ -330,7 +330,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "stopped_runs": lambda queries: queries.stopped_runs([ORG], [TOOL_RUN]),
         "run_result": lambda queries: queries.run_result(ORG, TOOL_RUN),
     },
-    PostgresToolPermissionQueries: {
+    PostgresToolPermissionCounts: {
         "lists_of": lambda queries: queries.lists_of(ORG),
     },
     PostgresAgentStates: {
@@ -378,7 +378,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "fields_at": lambda reads: reads.fields_at(ORG, BLOCK, 1),
         "values": lambda reads: reads.values(ORG, BLOCK, 10),
     },
-    PostgresBlockHistory: {
+    PostgresBlockVersions: {
         "fields_at": lambda history: history.fields_at(ORG, BLOCK, 1),
     },
     ContextMessageQueries: {

@@ -14,7 +14,7 @@ import pytest
 
 from libs.bus.clock_and_ids import SystemClock
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
-from services.tools.adapters.mcp import requests, session  # noqa: F401, before any deadline
+from services.tools.adapters.mcp import client_operations, session  # noqa: F401, before any deadline
 from services.tools.adapters.mcp.allowed_commands import AllowedCommand
 from services.tools.adapters.mcp.connections import SdkConnections
 from services.tools.adapters.mcp.deadlines import McpDeadlines

@@ -54,7 +54,7 @@ from libs.contracts.letta import error_bodies
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_option_messages import RunOptionsSet
+from libs.contracts.run_option_commands import RunOptionsSet
 from libs.contracts.step_annotations import StepAnnotated
 from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.domain.active_run import (
@@ -72,7 +72,7 @@ from services.agent.domain.approval_state_transitions import (
     requested,
     take_answers,
 )
-from services.agent.domain.context_window_state import WindowLength, cleared, compacted
+from services.agent.domain.context_window_eviction import WindowLength, cleared, compacted
 from services.agent.domain.pending_call import PendingCall
 from services.agent.domain.provider_rejected_messages import (
     ALL_OLDER,

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pydantic_core import to_json
 
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.response_and_stream_events import letta_response

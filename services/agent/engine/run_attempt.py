@@ -12,7 +12,7 @@ from typing import Any
 from libs.bus.dead_letter_records import DIED, FailedMessage, Problem, problem_of
 from libs.bus.json_logs import correlation
 from libs.bus.ports import fresh_ids
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.conversation import ToolCall
 from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH

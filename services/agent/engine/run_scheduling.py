@@ -13,7 +13,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from libs.bus.unknown_version_backoff import LEFT_ALONE_SECONDS
+from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS
 from libs.contracts.bus_messages import Context
 from libs.contracts.stream_chunks import NUMBER_MAX
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict

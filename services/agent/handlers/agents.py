@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import BusUnavailable, request_as_service
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
 from libs.contracts.blocks import CreateBlocks
 from libs.contracts.bus_messages import (

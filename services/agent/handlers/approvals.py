@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.approvals import SetToolApproval
 from libs.contracts.bus_messages import Accepted, Command, Context, NewerVersion, Rejected
 from libs.eventstore.ports import VersionConflict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, NewerVersion, Rejected
 from libs.eventstore.ports import VersionConflict
 from services.agent.adapters.custom_tool_queries import with_custom_tools

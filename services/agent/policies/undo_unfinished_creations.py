@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.blocks import BlockCreated, DeleteBlock
 from libs.contracts.bus_messages import CONFLICT, Context, NewerVersion, Rejected
 from libs.contracts.deterministic_ids import derived_id

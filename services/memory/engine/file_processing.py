@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Clock, Ids
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.agent_folders import agent_folders_id
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.deterministic_ids import derived_id

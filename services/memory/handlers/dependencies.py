@@ -11,7 +11,7 @@ from libs.embeddings.ports import Embedders
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.agent_attachments import AgentAttachments
 from services.memory.adapters.archive_queries import ArchiveQueries
-from services.memory.adapters.block_history import BlockHistory
+from services.memory.adapters.block_versions import BlockVersions
 from services.memory.adapters.folder_queries import FolderQueries
 from services.memory.adapters.message_vectors import MessageScope, MessageVectors
 from services.memory.adapters.passage_counts import PassageCounts
@@ -42,7 +42,7 @@ class HandlerDependencies:
 
     clock: Clock
     attached: AgentAttachments
-    history: BlockHistory
+    history: BlockVersions
     archives: ArchiveQueries
     passages: PassageSearch
     embedders: Embedders

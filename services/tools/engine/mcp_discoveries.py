@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from libs.bus.ports import Bus, Clock, Ids
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.mcp_servers import mcp_server_deltas
 from libs.contracts.storable_text import storable

@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.fair_semaphore import WAIT_SECONDS_MAX
 from libs.bus.ports import Bus, Clock, Ids
-from libs.bus.unknown_version_backoff import log_once
+from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import KEEP_ALIVE_SECONDS, RunTool, ToolRunResult, tool_run_deltas

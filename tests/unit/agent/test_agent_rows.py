@@ -40,7 +40,7 @@ from libs.contracts.conversation import (
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.runs import run_state
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_option_messages import RunOptionsSet
+from libs.contracts.run_option_commands import RunOptionsSet
 from libs.contracts.step_annotations import StepAnnotated
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
 from services.agent.projections import project

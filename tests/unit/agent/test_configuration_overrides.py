@@ -9,7 +9,7 @@ import pytest
 
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
 from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.run_option_messages import StartRunWithOptions
+from libs.contracts.run_option_commands import StartRunWithOptions
 from libs.contracts.run_options import RunOptions
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of

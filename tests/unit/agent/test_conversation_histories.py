@@ -67,7 +67,7 @@ from services.agent.domain.callback_attempts import CallbackOutcome, record_atte
 from services.agent.domain.compaction import Compaction, WrittenSummary, clear, compact
 from services.agent.domain.compaction_plan import Budget, plan_of
 from services.agent.domain.configuration_overrides import with_own_system
-from services.agent.domain.context_window_state import WindowLength
+from services.agent.domain.context_window_eviction import WindowLength
 from services.agent.domain.conversation import (
     Conversation,
     SystemPrompt,

@@ -77,7 +77,7 @@ from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, m
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.block_history import InMemoryBlockHistory
+from tests.unit.block_versions import InMemoryBlockVersions
 from tests.unit.folders import folder_ports
 from tests.unit.given import NOW
 from tests.unit.message_vectors import InMemoryMessageVectors, message_ports
@@ -629,7 +629,7 @@ class World:
         ports = MemoryPorts(
             clock=self.clock,
             attached=attached,
-            history=InMemoryBlockHistory(self.database),
+            history=InMemoryBlockVersions(self.database),
             archives=InMemoryArchiveQueries(self.database),
             passages=InMemoryPassageSearch(self.database),
             embedders=OneEmbedder(),

@@ -125,34 +125,34 @@ class SdkConnections:
 
     async def list_tools(self, config: McpServerConfig) -> list[McpTool]:
         """Its tools, of all pages."""
-        requests = await self.module("requests")
-        found: list[McpTool] = await self.listed(config, requests.list_tools)
+        operations = await self.module("client_operations")
+        found: list[McpTool] = await self.listed(config, operations.list_tools)
         return found
 
     async def list_resources(self, config: McpServerConfig) -> list[McpResource]:
         """Its resources, of all pages."""
-        requests = await self.module("requests")
-        found: list[McpResource] = await self.listed(config, requests.list_resources)
+        operations = await self.module("client_operations")
+        found: list[McpResource] = await self.listed(config, operations.list_resources)
         return found
 
     async def list_prompts(self, config: McpServerConfig) -> list[McpPrompt]:
         """Its prompts, of all pages."""
-        requests = await self.module("requests")
-        found: list[McpPrompt] = await self.listed(config, requests.list_prompts)
+        operations = await self.module("client_operations")
+        found: list[McpPrompt] = await self.listed(config, operations.list_prompts)
         return found
 
     async def read_resource(self, config: McpServerConfig, uri: str) -> list[McpResourceContent]:
         """The parts of a resource."""
-        requests = await self.module("requests")
-        found: list[McpResourceContent] = await self.listed(config, requests.read_resource(uri))
+        operations = await self.module("client_operations")
+        found: list[McpResourceContent] = await self.listed(config, operations.read_resource(uri))
         return found
 
     async def get_prompt(
         self, config: McpServerConfig, name: str, arguments: Mapping[str, str]
     ) -> list[McpPromptMessage]:
         """The messages of a prompt."""
-        requests = await self.module("requests")
-        ask = requests.get_prompt(name, arguments)
+        operations = await self.module("client_operations")
+        ask = operations.get_prompt(name, arguments)
         found: list[McpPromptMessage] = await self.listed(config, ask)
         return found
 
@@ -174,16 +174,16 @@ class SdkConnections:
         the server refused it unseen because it knows the session no more. A server that may ask
         models is answered by the `sampler` meanwhile."""
         until = self.clock.monotonic() + min(seconds, self.deadlines.call_seconds) - GRACE_SECONDS
-        requests = await self.module("requests")
+        operations = await self.module("client_operations")
         failures = await self.module("failures")
         async with self.admitted(config, until) as breaker:
             for again in (False, True):
                 session = await self.session(config, until, breaker)
                 try:
-                    ask = requests.call_tool(name, arguments)
+                    ask = operations.call_tool(name, arguments)
                     outcome: McpOutcome = await session.request(ask, self.left(until), sampler)
                 except failures.AnsweredWithError as refusal:
-                    outcome = requests.refused_call(failures.without_secrets(refusal, config))
+                    outcome = operations.refused_call(failures.without_secrets(refusal, config))
                 except failures.SessionLost as lost:
                     if not again:
                         continue

@@ -1,11 +1,11 @@
-"""The lists of tools that may be called, from the tools service's own tables."""
+"""The lists of tools that an organisation has, counted from the tools service's own table."""
 
 from __future__ import annotations
 
 from libs.eventstore.connection_pool import Database
 
 
-class PostgresToolPermissionQueries:
+class PostgresToolPermissionCounts:
     """Keeps the contract of `PermissionCounts`."""
 
     def __init__(self, database: Database) -> None:

@@ -86,5 +86,4 @@ class ContextCleared(ConversationEvent):
     """Models are shown no older messages any more, which stay in the history."""
 
     topic: ClassVar[str] = "context.cleared"
-    first_snapshot: ClassVar[bool] = True
     evicted: list[str]

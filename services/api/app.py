@@ -111,7 +111,7 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
         clock=clock,
         ids=ids,
         inbox=inbox,
-        first_tries=IdenticalRequestRuns(),
+        identical_request_runs=IdenticalRequestRuns(),
         search=MessageSearchQueries(database),
         tags=TagQueries(database),
         sealer=sealer,

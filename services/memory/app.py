@@ -60,7 +60,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     ports = HandlerDependencies(
         clock=runtime.clock,
         attached=attached,
-        history=PostgresBlockVersions(runtime.database),
+        block_versions=PostgresBlockVersions(runtime.database),
         archives=archives,
         passages=PostgresPassageSearch(runtime.database, large),
         embedders=embedders,

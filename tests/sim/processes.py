@@ -125,7 +125,7 @@ class Process:
         self.ids = SimIds(self.holder)
         self.bus = SimBus(shared.broker, name, self.lane)
         self.inbox = RunInbox(self.bus, self.ids)
-        self.first_tries = IdenticalRequestRuns()
+        self.identical_request_runs = IdenticalRequestRuns()
         self.client = Client(shared.server, name, self.lane)
         database: Any = SimDatabase(self.client)
         self.uploads = Uploads(database, UploadLimits(1 << 20, 1 << 30))
@@ -278,7 +278,7 @@ class Process:
             clock=self.clock,
             ids=self.ids,
             inbox=self.inbox,
-            first_tries=self.first_tries,
+            identical_request_runs=self.identical_request_runs,
             search=unread,
             tags=unread,
             sealer=unread,

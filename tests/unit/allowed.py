@@ -11,7 +11,7 @@ COLUMNS = ("org", "kind", "scope_id", "tools", "capabilities")
 
 
 class ToolPermissionRows:
-    """Keeps the contracts of `ViewReader` and `PermissionCounts`."""
+    """Keeps the contracts of `ViewReader` and `ToolPermissionCounts`."""
 
     def __init__(self, database: InMemoryDatabase) -> None:
         self.schema = database.schema("tools")

@@ -22,15 +22,15 @@ def routed_path(scope: Any) -> str:
 
 def last_segment(request: AnyRequest) -> str:
     """The last segment of the path as the client meant it, with its slashes."""
-    return meant(request.scope["raw_path"].decode("ascii").rstrip("/").split("/")[-1])
+    return decoded_name(request.scope["raw_path"].decode("ascii").rstrip("/").split("/")[-1])
 
 
 def segment(request: AnyRequest, number: int) -> str:
     """A segment of the path as the client meant it, with its slashes; the first is number 1."""
-    return meant(request.scope["raw_path"].decode("ascii").split("/")[number])
+    return decoded_name(request.scope["raw_path"].decode("ascii").split("/")[number])
 
 
-def meant(encoded: str) -> str:
+def decoded_name(encoded: str) -> str:
     """The name that an encoded segment is; without NUL, as bodies are read, for Postgres keeps none
     and cannot be asked for one."""
     return unquote(encoded).replace("\x00", "")

@@ -40,7 +40,7 @@ class Api:
     clock: Clock
     ids: Ids
     inbox: RunInbox
-    first_tries: IdenticalRequestRuns
+    identical_request_runs: IdenticalRequestRuns
     search: MessageSearchQueries
     tags: TagQueries
     sealer: Sealer

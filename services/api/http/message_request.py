@@ -103,7 +103,7 @@ async def addressed[R: LettaRequest](
     key = (to.conversation_id, request_hash)
     again = is_retry(request)
     if not again:
-        api.first_tries.came(key)
+        api.identical_request_runs.came(key)
     command = start_command(
         body,
         agent_id=to.agent_id,
@@ -113,7 +113,7 @@ async def addressed[R: LettaRequest](
         max_steps=body.max_steps,
         request_hash=request_hash,
         retry=name is None and again,
-        earlier_runs=api.first_tries.excluded(key) if again else [],
+        earlier_runs=api.identical_request_runs.excluded(key) if again else [],
         stream_tokens=getattr(body, "stream_tokens", False),
         unless_busy=to.unless_busy,
         structured_summaries=body.include_compaction_messages,
@@ -206,7 +206,7 @@ async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
         raise Problem(409, {"detail": detail}, {"x-should-retry": "false"})
     run_id = str(reply.result["run_id"])
     key = (asked.command.conversation, asked.command.request_hash)
-    api_of(request).first_tries.began(key, run_id)
+    api_of(request).identical_request_runs.began(key, run_id)
     return run_id
 
 

@@ -42,7 +42,7 @@ class HandlerDependencies:
 
     clock: Clock
     attached: AgentAttachments
-    history: BlockVersions
+    block_versions: BlockVersions
     archives: ArchiveQueries
     passages: PassageSearch
     embedders: Embedders

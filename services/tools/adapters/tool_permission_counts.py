@@ -6,7 +6,7 @@ from libs.eventstore.connection_pool import Database
 
 
 class PostgresToolPermissionCounts:
-    """Keeps the contract of `PermissionCounts`."""
+    """Keeps the contract of `ToolPermissionCounts`."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -13,7 +13,7 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool_permissions import ToolPermissions
 
 
-class PermissionCounts(Protocol):
+class ToolPermissionCounts(Protocol):
     """How many lists there are."""
 
     async def lists_of(self, org: str) -> int:
@@ -24,7 +24,7 @@ class PermissionCounts(Protocol):
 class ToolPermissionHandlers:
     """Says which tools may be called."""
 
-    def __init__(self, counts: PermissionCounts, clock: Clock) -> None:
+    def __init__(self, counts: ToolPermissionCounts, clock: Clock) -> None:
         self.counts = counts
         self.clock = clock
 

@@ -629,7 +629,7 @@ class World:
         ports = MemoryPorts(
             clock=self.clock,
             attached=attached,
-            history=InMemoryBlockVersions(self.database),
+            block_versions=InMemoryBlockVersions(self.database),
             archives=InMemoryArchiveQueries(self.database),
             passages=InMemoryPassageSearch(self.database),
             embedders=OneEmbedder(),

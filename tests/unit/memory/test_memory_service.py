@@ -55,7 +55,7 @@ class Memory:
         ports = HandlerDependencies(
             clock=self.clock,
             attached=InMemoryAgentAttachments(self.database),
-            history=InMemoryBlockVersions(self.database),
+            block_versions=InMemoryBlockVersions(self.database),
             archives=self.archives,
             passages=InMemoryPassageSearch(self.database),
             embedders=embedders,

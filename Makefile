@@ -76,15 +76,13 @@ test: ## Check the code and run all tests (TEST_SERVERS=containers: on real imag
 	@$(MAKE) --no-print-directory check BESIDE=compiled
 	@$(PYTEST) $(ARGS)
 
-LONGEST_FIRST := tests/e2e/test_messages.py tests/unit/agent/test_providers.py \
-	tests/unit/api/test_http_protocol.py tests/contract/test_older_processes.py
 # Without the tests of what tests and measures. Most tests wait for something, and each worker imports
-# everything: five are done soonest on two processors.
-quick: TEST_WORKERS = 5
+# everything: six are done soonest on two processors.
+quick: TEST_WORKERS = 6
 quick: ## What a change needs while one works: check, units, contracts in memory, one walk
 	@deploy/bootstrap.sh --dev
 	@$(MAKE) --no-print-directory check
-	@$(PYTEST) --quick $(LONGEST_FIRST) tests/sim tests/contract tests/unit \
+	@$(PYTEST) --quick tests/e2e/test_messages.py tests/sim tests/contract tests/unit \
 		$(addprefix --ignore=tests/unit/,scripted_model benchmarks chaos) $(ARGS)
 
 check: ## Lint, format, types, and who may import whom

@@ -22,6 +22,11 @@ LONGEST = (
     "tests/e2e/test_compose.py",
     "tests/e2e/test_one_process.py",
     "tests/contract/test_postgres_store.py",
+    "tests/unit/agent/test_providers.py",
+    "tests/contract/test_older_processes.py",
+    "tests/contract/test_bus.py",
+    "tests/unit/api/test_http_protocol.py",
+    "tests/contract/test_poison.py",
 )
 OF_THEIR_OWN = ("new_heeler(", "HeelerInstance(", "Composed(")
 

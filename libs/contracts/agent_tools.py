@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from libs.contracts.agent import SERVICE
 from libs.contracts.bus_messages import Command
-from libs.contracts.conversation import RunEvent
 
 
 class AttachTool(Command):
@@ -33,16 +32,3 @@ class DetachTool(Command):
     @property
     def target(self) -> str:
         return self.agent_id
-
-
-class ToolCallForbidden(RunEvent):
-    """A tool was not called, because the agent may not call it.
-
-    `reason` says which list does not have it; the model is told that as the result of its call."""
-
-    topic: ClassVar[str] = "tool_call.forbidden"
-    additive: ClassVar[bool] = True
-    step_id: str
-    tool_call_id: str
-    tool: str
-    reason: str

@@ -18,7 +18,6 @@ from libs.contracts.conversation import (
     StartRun,
     Usage,
 )
-from libs.contracts.letta.runs import RunConfig
 
 __all__ = [
     "SERVICE",
@@ -27,7 +26,6 @@ __all__ = [
     "CompactionAccepted",
     "ContextCleared",
     "ConversationCompacted",
-    "PreviewModelRequest",
 ]
 
 
@@ -39,15 +37,6 @@ class CompactConversation(StartRun):
     messages: list[Message] = Field(default_factory=list)
     max_steps: int = 1
     settings: JsonObject = Field(default_factory=dict)
-
-
-class PreviewModelRequest(RunCommand):
-    """Say what the model would be asked for these messages; nothing changes."""
-
-    topic: ClassVar[str] = "model_request.preview"
-    keeps_reply: ClassVar[bool] = False
-    run: RunConfig
-    messages: list[Message]
 
 
 class ClearContext(RunCommand):

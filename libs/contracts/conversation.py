@@ -324,6 +324,19 @@ class ToolCallRefused(RunEvent):
     held: Message | None = Field(default=None, exclude_if=is_none)
 
 
+class ToolCallForbidden(RunEvent):
+    """A tool was not called, because the agent may not call it.
+
+    `reason` says which list does not have it; the model is told that as the result of its call."""
+
+    topic: ClassVar[str] = "tool_call.forbidden"
+    additive: ClassVar[bool] = True
+    step_id: str
+    tool_call_id: str
+    tool: str
+    reason: str
+
+
 class ToolCallFinished(RunEvent):
     """A tool gave its result, which is `held` where a call before has none yet, and becomes part of
     the history after that one's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import COMMANDS, Command
-from libs.contracts.per_service_command_classes import command_of_each_service
+from libs.contracts.per_service_command_factory import command_of_each_service
 
 REPLAY = "dead_letter.replay"
 DISCARD = "dead_letter.discard"

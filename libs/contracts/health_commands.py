@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from libs.contracts.bus_messages import COMMANDS, Command
-from libs.contracts.per_service_command_classes import command_of_each_service
+from libs.contracts.per_service_command_factory import command_of_each_service
 
 CHECK = "health.check"
 

@@ -10,11 +10,11 @@ import psycopg
 from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from libs.eventstore import failpoints
+from libs.eventstore.aggregate_load_query import HISTORIES, Wanted, columns, histories
 from libs.eventstore.backlog_counts import progress_query, waiting_query
 from libs.eventstore.commit_statement import commit_statement, lease_parameters, take_leases
 from libs.eventstore.connection_pool import Database, refused
 from libs.eventstore.failed_messages.postgres import PostgresDeadLetterStore
-from libs.eventstore.history_query import HISTORIES, Wanted, columns, histories
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     LOG_PAGE_BYTES_MAX,

@@ -12,7 +12,6 @@ from libs.contracts.folders import FolderDeleted
 from libs.embeddings.ports import Embedders
 from services.memory.adapters.agent_attachments import AgentAttachments, PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
-from services.memory.adapters.block_versions import PostgresBlockVersions
 from services.memory.adapters.embedders.embedder_router import EmbedderRouter
 from services.memory.adapters.file_parsing.parser import ProcessParser
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
@@ -22,6 +21,7 @@ from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.memory_telemetry import observed
 from services.memory.adapters.message_vectors import PostgresMessageVectors
 from services.memory.adapters.passage_search import PostgresPassageSearch
+from services.memory.adapters.past_block_versions import PostgresPastBlockVersions
 from services.memory.adapters.uploaded_files import PostgresUploadedFiles
 from services.memory.engine.file_processing import FileProcessing, FileProcessingPorts
 from services.memory.engine.message_embedding import MessageEmbedding
@@ -60,7 +60,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
     ports = HandlerDependencies(
         clock=runtime.clock,
         attached=attached,
-        block_versions=PostgresBlockVersions(runtime.database),
+        past_block_versions=PostgresPastBlockVersions(runtime.database),
         archives=archives,
         passages=PostgresPassageSearch(runtime.database, large),
         embedders=embedders,

@@ -20,7 +20,7 @@ from libs.contracts.agent import (
     UpdateAgent,
 )
 from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.agent_tools import AttachTool, DetachTool, ToolCallForbidden
+from libs.contracts.agent_tools import AttachTool, DetachTool
 from libs.contracts.approvals import (
     AnswerApproval,
     ApprovalAnswered,
@@ -63,7 +63,6 @@ from libs.contracts.compaction import (
     CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
-    PreviewModelRequest,
 )
 from libs.contracts.conversation import (
     CancelRuns,
@@ -84,6 +83,7 @@ from libs.contracts.conversation import (
     SystemPromptRebuilt,
     ToolCall,
     ToolCallFinished,
+    ToolCallForbidden,
     ToolCallInterrupted,
     ToolCallRefused,
     ToolCallsStarted,
@@ -145,10 +145,11 @@ from libs.contracts.mcp_servers import (
     UpdateMcpServer,
     mcp_server_name_id,
 )
+from libs.contracts.model_request_preview import PreviewModelRequest
 from libs.contracts.one_off_completions import AskModel, GenerateCompletion
 from libs.contracts.run_deletion import DeleteRun, RunDeleted
-from libs.contracts.run_option_commands import RunOptionsSet, StartRunWithOptions
 from libs.contracts.run_options import RunOptions
+from libs.contracts.run_with_options import RunOptionsSet, StartRunWithOptions
 from libs.contracts.sandbox_configs import (
     DeleteSandboxConfig,
     DeleteSandboxVariable,

@@ -18,7 +18,6 @@ from libs.contracts.agent import (
 )
 from libs.contracts.agent_folders import FilesClosed, FilesOpened, FolderAttached, FolderDetached
 from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import (
     ApprovalAnswered,
     ApprovalCancelled,
@@ -60,6 +59,7 @@ from libs.contracts.conversation import (
     RunStarted,
     SystemPromptRebuilt,
     ToolCallFinished,
+    ToolCallForbidden,
     ToolCallInterrupted,
     ToolCallRefused,
     ToolCallsStarted,
@@ -115,7 +115,7 @@ from libs.contracts.reembedding import (
     PassageEmbedded,
 )
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_option_commands import RunOptionsSet
+from libs.contracts.run_with_options import RunOptionsSet
 from libs.contracts.sandbox_configs import (
     PackagesRecreated,
     SandboxConfigChanged,

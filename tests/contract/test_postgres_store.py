@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
+from libs.eventstore.aggregate_load_query import HISTORIES
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database
-from libs.eventstore.history_query import HISTORIES
 from libs.eventstore.migrations import STORE_FILES
 from libs.eventstore.ports import Commit, DuplicateMessage, Fence, InboxEntry, StoreUnavailable
 from libs.eventstore.postgres import (

@@ -80,7 +80,6 @@ from services.api.resources.tool_runs_and_usage import CALLS, CallPage
 from services.api.resources.tools import ToolPage
 from services.memory.adapters.agent_attachments import PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries
-from services.memory.adapters.block_versions import PostgresBlockVersions
 from services.memory.adapters.file_processing_queries import PostgresFileProcessingQueries
 from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.folder_queries import PostgresFolderQueries
@@ -97,6 +96,7 @@ from services.memory.adapters.passage_search import (
     QueryVector,
     search_statement,
 )
+from services.memory.adapters.past_block_versions import PostgresPastBlockVersions
 from services.tools.adapters.agent_state_queries import PostgresAgentStates
 from services.tools.adapters.deleted_agent_queries import PostgresDeletedAgents
 from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
@@ -378,7 +378,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "fields_at": lambda reads: reads.fields_at(ORG, BLOCK, 1),
         "values": lambda reads: reads.values(ORG, BLOCK, 10),
     },
-    PostgresBlockVersions: {
+    PostgresPastBlockVersions: {
         "fields_at": lambda history: history.fields_at(ORG, BLOCK, 1),
     },
     ContextMessageQueries: {

@@ -18,9 +18,9 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size_limits import oversize_agent, size
 from services.agent.domain.agent import AgentDesign, clash, too_many
-from services.agent.domain.agent_names import made_up_name
-from services.agent.domain.agent_secrets import wanted_secrets
+from services.agent.domain.agent_secret_validation import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
+from services.agent.domain.default_agent_names import made_up_name
 from services.agent.domain.model_config_resolution import (
     compaction_settings,
     created_config,

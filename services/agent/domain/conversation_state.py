@@ -6,7 +6,6 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import (
     ApprovalAnswered,
     ApprovalEnded,
@@ -39,6 +38,7 @@ from libs.contracts.conversation import (
     StartRun,
     SystemPromptRebuilt,
     ToolCallFinished,
+    ToolCallForbidden,
     ToolCallInterrupted,
     ToolCallRefused,
     ToolCallsStarted,
@@ -54,7 +54,7 @@ from libs.contracts.letta import error_bodies
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_option_commands import RunOptionsSet
+from libs.contracts.run_with_options import RunOptionsSet
 from libs.contracts.step_annotations import StepAnnotated
 from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.domain.active_run import (

@@ -10,7 +10,7 @@ from libs.contracts.called_runs import RunCalled, StartCalledRun
 from libs.contracts.conversation import RunAccepted, StartRun
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
-from libs.contracts.run_option_commands import RunOptionsSet
+from libs.contracts.run_with_options import RunOptionsSet
 from services.agent.domain.conversation_interface import DecidingConversation
 
 

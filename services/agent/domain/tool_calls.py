@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.conversation import (
     Message,
     StartedCall,
     ToolCall,
     ToolCallFinished,
+    ToolCallForbidden,
     ToolCallInterrupted,
     ToolCallRefused,
     ToolCallsStarted,

@@ -14,8 +14,8 @@ from libs.contracts.letta.messages import (
     reasoning_message,
     tool_call_message,
 )
+from libs.contracts.stored_message_chunking import streamed_docs, thoughts
 from libs.contracts.stored_to_letta_messages import part
-from libs.contracts.stream_chunk_replay import streamed_docs, thoughts
 from libs.contracts.stream_chunks import Chunk, ChunkKind, call_chunk, reasoning_chunk, text_chunk
 from services.agent.adapters.models.ports import (
     ModelDelta,

@@ -10,8 +10,9 @@ from pydantic_core import to_json
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
-from libs.contracts.compaction import ClearContext, PreviewModelRequest
+from libs.contracts.compaction import ClearContext
 from libs.contracts.conversation import Message, RunCommand
+from libs.contracts.model_request_preview import PreviewModelRequest
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.memory_queries import seen_memory

@@ -21,7 +21,7 @@ from libs.contracts.compaction import CompactConversation
 from libs.contracts.conversation import CancelRuns, StartRun
 from libs.contracts.letta.error_bodies import not_found
 from libs.contracts.run_deletion import DeleteRun
-from libs.contracts.run_option_commands import StartRunWithOptions
+from libs.contracts.run_with_options import StartRunWithOptions
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.domain.agent import Agent, AgentDesign, missing

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from libs.bus.ports import Bus, Ids, Subscription
 from libs.contracts.bus_messages import MARK_LENGTH, JsonObject, delta_subject, marked_deltas
-from libs.contracts.stream_chunk_replay import streamed_docs
+from libs.contracts.stored_message_chunking import streamed_docs
 from libs.contracts.stream_chunks import NUMBER_MAX, OPENING_NUMBER
 from libs.eventstore.ports import StoreUnavailable
 from services.api.adapters.run_follower_queries import RunQueries

@@ -14,8 +14,8 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
 from libs.contracts.letta.runs import run_config
-from libs.contracts.run_option_commands import StartRunWithOptions
 from libs.contracts.run_options import RunOptions
+from libs.contracts.run_with_options import StartRunWithOptions
 from services.api.adapters.run_follower import RunFollower
 from services.api.http.approvals_and_client_tools import (
     answers_of,

@@ -9,11 +9,12 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.compaction import ClearContext, PreviewModelRequest
+from libs.contracts.compaction import ClearContext
 from libs.contracts.conversation import main_conversation
 from libs.contracts.conversation_lifecycle import PreviewSystemPrompt, RecompileConversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.model_request_preview import PreviewModelRequest
 from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.context_window import context_window

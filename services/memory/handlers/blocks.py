@@ -27,7 +27,7 @@ class BlockHandlers:
     def __init__(self, ports: HandlerDependencies) -> None:
         self.clock = ports.clock
         self.attached = ports.attached
-        self.block_versions = ports.block_versions
+        self.past_block_versions = ports.past_block_versions
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -97,7 +97,7 @@ class BlockHandlers:
         """Give a block the fields of an earlier version."""
         block = await work.load(Block, command.block_id)
         org = work.context.org
-        fields = await self.block_versions.fields_at(org, block.id, command.version)
+        fields = await self.past_block_versions.fields_at(org, block.id, command.version)
         if fields is None:
             return no_version(block.id, command.version)
         refused = await self.label_taken(block, fields, org)

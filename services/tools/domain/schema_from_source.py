@@ -11,7 +11,7 @@ import docstring_parser
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.tool_requests import SOURCE_CHARS_MAX
 from libs.contracts.storable_text import UNSTORABLE
-from services.tools.domain.source_annotations import UnknownAnnotation, schema_of
+from services.tools.domain.annotation_json_schemas import UnknownAnnotation, schema_of
 
 ARGUMENTS_MAX = 100
 NAME_CHARS_MAX = 64  # what providers take

@@ -19,7 +19,7 @@ from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
 from services.agent.domain.agent import AGENT_BLOCKS_MAX, Agent, AgentDesign, clash
-from services.agent.domain.agent_names import ANIMALS, QUALITIES, made_up_name
+from services.agent.domain.default_agent_names import ANIMALS, QUALITIES, made_up_name
 from services.agent.domain.tools.catalogue import tools_of
 from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, SHARED_BLOCK, TOOLS
 from tests.unit.given import NOW, fact, given

@@ -15,8 +15,8 @@ from libs.contracts.letta.error_bodies import InvalidArgument
 from libs.contracts.state_size_limits import AGENT_BYTES_MAX
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_configuration import Facts, created_design, updated_design
-from services.agent.domain.agent_names import made_up_name
 from services.agent.domain.agent_types import PROFILES
+from services.agent.domain.default_agent_names import made_up_name
 from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED_BLOCK, TOOLS
 from tests.unit.given import LATER, NOW
 

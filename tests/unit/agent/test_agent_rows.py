@@ -15,7 +15,6 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.agent_tools import ToolCallForbidden
 from libs.contracts.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
 from libs.contracts.base_tools.catalogue import BASE_TOOLS, base_tool_state
 from libs.contracts.bus_messages import EVENTS, Event
@@ -31,6 +30,7 @@ from libs.contracts.conversation import (
     RunStarted,
     SystemPromptRebuilt,
     ToolCallFinished,
+    ToolCallForbidden,
     ToolCallInterrupted,
     ToolCallRefused,
     ToolCallsStarted,
@@ -40,7 +40,7 @@ from libs.contracts.conversation import (
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.runs import run_state
 from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_option_commands import RunOptionsSet
+from libs.contracts.run_with_options import RunOptionsSet
 from libs.contracts.step_annotations import StepAnnotated
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
 from services.agent.projections import project

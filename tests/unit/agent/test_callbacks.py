@@ -10,7 +10,7 @@ import pytest
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Rejected
 from libs.contracts.conversation import CancelRuns, Usage
 from libs.contracts.conversation_lifecycle import CreateConversation
-from libs.contracts.run_option_commands import StartRunWithOptions
+from libs.contracts.run_with_options import StartRunWithOptions
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.callback_queries import DUE_MAX
 from services.agent.adapters.models.ports import ModelFailed

@@ -9,8 +9,8 @@ import pytest
 
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
 from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.run_option_commands import StartRunWithOptions
 from libs.contracts.run_options import RunOptions
+from libs.contracts.run_with_options import StartRunWithOptions
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.transport import TooLong

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.agent_tools import ToolCallForbidden
-from libs.contracts.conversation import ToolCall, ToolCallFinished, Usage
+from libs.contracts.conversation import ToolCall, ToolCallFinished, ToolCallForbidden, Usage
 from libs.contracts.tool_permission_evaluation import ToolPolicies, compiled
 from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import AGENT, BLOCK

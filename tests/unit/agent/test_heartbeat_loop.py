@@ -9,7 +9,7 @@ import pytest
 
 from libs.contracts.conversation import Message, MessageAppended, ToolCall
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.stream_chunk_replay import streamed_docs
+from libs.contracts.stored_message_chunking import streamed_docs
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ToolCallDelta
 from services.agent.domain.active_run import served_parts

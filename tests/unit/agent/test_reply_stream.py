@@ -13,8 +13,8 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
+from libs.contracts.stored_message_chunking import streamed_docs
 from libs.contracts.stored_to_letta_messages import assistant_parts
-from libs.contracts.stream_chunk_replay import streamed_docs
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,

@@ -10,7 +10,7 @@ import pytest
 
 from libs.contracts.bus_messages import Accepted, Rejected, delta_subject
 from libs.contracts.conversation import CancelRuns, MessageAppended, ToolCall, Usage
-from libs.contracts.stream_chunk_replay import streamed_docs
+from libs.contracts.stored_message_chunking import streamed_docs
 from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH
 from services.agent.adapters.models.ports import (
     Finished,

@@ -77,11 +77,11 @@ from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, m
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.block_versions import InMemoryBlockVersions
 from tests.unit.folders import folder_ports
 from tests.unit.given import NOW
 from tests.unit.message_vectors import InMemoryMessageVectors, message_ports
 from tests.unit.passage_search import InMemoryPassageSearch
+from tests.unit.past_block_versions import InMemoryPastBlockVersions
 
 CONVERSATION = main_conversation(AGENT)
 ASK = "archival_memory_insert"  # the tool that these tests build; it may not run twice
@@ -629,7 +629,7 @@ class World:
         ports = MemoryPorts(
             clock=self.clock,
             attached=attached,
-            block_versions=InMemoryBlockVersions(self.database),
+            past_block_versions=InMemoryPastBlockVersions(self.database),
             archives=InMemoryArchiveQueries(self.database),
             passages=InMemoryPassageSearch(self.database),
             embedders=OneEmbedder(),

@@ -30,11 +30,11 @@ from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
 from tests.unit.agent.world import CountingIds, FakeClock
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.block_versions import InMemoryBlockVersions
 from tests.unit.folders import folder_ports
 from tests.unit.given import fact
 from tests.unit.message_vectors import InMemoryMessageVectors, message_ports
 from tests.unit.passage_search import InMemoryPassageSearch
+from tests.unit.past_block_versions import InMemoryPastBlockVersions
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
 
@@ -55,7 +55,7 @@ class Memory:
         ports = HandlerDependencies(
             clock=self.clock,
             attached=InMemoryAgentAttachments(self.database),
-            block_versions=InMemoryBlockVersions(self.database),
+            past_block_versions=InMemoryPastBlockVersions(self.database),
             archives=self.archives,
             passages=InMemoryPassageSearch(self.database),
             embedders=embedders,

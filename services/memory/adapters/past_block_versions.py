@@ -25,7 +25,7 @@ where exists (
 )"""
 
 
-class BlockVersions(Protocol):
+class PastBlockVersions(Protocol):
     """What blocks were."""
 
     async def fields_at(self, org: str, block_id: str, version: int) -> JsonObject | None:
@@ -34,7 +34,7 @@ class BlockVersions(Protocol):
         ...
 
 
-class PostgresBlockVersions:
+class PostgresPastBlockVersions:
     """Reads the events of the memory service."""
 
     def __init__(self, database: Database) -> None:

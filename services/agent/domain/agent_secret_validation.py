@@ -1,5 +1,5 @@
-"""The secrets of an agent, which its custom tools are given as environment variables. Their values
-are sealed before they come here, and this service cannot open them."""
+"""Which secrets an agent may have; its custom tools are given them as environment variables. Their
+values are sealed before they come here, and this service cannot open them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from services.api.http.handler_dependencies import api_of
 from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
-from services.api.resources.archive_embedding_config import WantedEmbedding
+from services.api.resources.archive_embedding import WantedEmbedding
 from services.api.resources.archives import embedding_config
 from services.api.resources.folders import FOLDERS
 

@@ -6,8 +6,8 @@ from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.in_memory_database import InMemoryDatabase
 
 
-class InMemoryBlockVersions:
-    """Keeps the contract of `BlockVersions`."""
+class InMemoryPastBlockVersions:
+    """Keeps the contract of `PastBlockVersions`."""
 
     def __init__(self, database: InMemoryDatabase) -> None:
         self.schema = database.schema("memory")

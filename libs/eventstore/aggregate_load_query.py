@@ -1,4 +1,4 @@
-"""The query for the histories of aggregates: of each its snapshot, and the events behind that."""
+"""The query that loads aggregates: of each its snapshot, and the events behind that."""
 
 from __future__ import annotations
 

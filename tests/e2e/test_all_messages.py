@@ -175,6 +175,24 @@ def test_messages_are_found_with_their_ranks(
     assert found(agent_id=agent.id, limit=1)[0]["message"]["id"] == said["message"]["id"]
 
 
+@pytest.mark.operation("POST /v1/agents/messages/search")
+def test_system_prompts_are_listed_and_not_searched(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    word = unique("lynx").replace("-", "")
+    agent = new_agent(memory_blocks=[{"label": "human", "value": f"Has a {word}."}])
+
+    def found(**body: Any) -> Any:
+        body = {"agent_id": agent.id, "roles": ["system"], **body}
+        return http.post("/v1/agents/messages/search", json=body).json()
+
+    [prompt] = found()
+    assert word in prompt["embedded_text"]
+    for mode in ("fts", "hybrid", "vector"):
+        assert found(query=word, search_mode=mode) == []
+        assert found(query=word, search_mode=mode, roles=None) == []
+
+
 @pytest.mark.operation("GET /v1/tags/")
 def test_tags_are_those_of_agents_and_blocks_each_once(
     letta: Letta, http: httpx.Client, new_agent: NewAgent

@@ -19,7 +19,11 @@ from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter
 NEWEST_LOOKED_AT = 1_000
 # Of a word that is so common and yet not among the newest, the rest is not looked at.
 FOUND_IN_INDEX_MAX = 10_000
-WORDS = "to_tsvector('simple', left(v.text, 20000)) @@ websearch_to_tsquery('simple', %(query)s)"
+# As the index has it: system prompts are not searched.
+WORDS = (
+    "to_tsvector('simple', left(v.text, 20000)) @@ websearch_to_tsquery('simple', %(query)s)"
+    " and v.role <> 'system'"
+)
 COLUMNS = (
     "v.id, v.agent_id, v.conversation_id, v.created_at, v.role, v.run_id, v.step_id, v.text, v.docs"
 )

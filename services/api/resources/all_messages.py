@@ -44,10 +44,11 @@ from services.api.http.request_parsing import (
 log = logging.getLogger(__name__)
 
 # What people and agents say to each other; the results of tools are looked up by the tools.
-SPOKEN = ("user", "assistant", "system")
+SPOKEN = ("user", "assistant")
+# Each system prompt has all of its agent's memory in it; V1 does not search them either.
+NOT_SEARCHED = "system"
 # What is shown of a message that was found, by its V1 type.
 FOUND = {
-    "system_message": "content",
     "user_message": "content",
     "assistant_message": "content",
     "reasoning_message": "reasoning",
@@ -135,10 +136,11 @@ async def searched(
     meaning of messages cannot be asked for, `hybrid` finds what has the words."""
     if query is not None and not query.strip():
         return []
+    roles = others.pop("roles", SPOKEN)
     asked = Searched(
         ORG,
         query,
-        others.pop("roles", SPOKEN),
+        roles if query is None else [role for role in roles if role != NOT_SEARCHED],
         body.limit,
         agent_id=body.agent_id,
         conversation_id=body.conversation_id,

@@ -9,38 +9,41 @@ to come first is read by what comes later. The inbox is written before everythin
 concurrent deliveries the second waits there, and learns the reply. Deletions come before upserts of
 the same table, and a patch passes over the rows that they took.
 
-Rows travel as `json`, never as `jsonb`: that would turn the 1e308 of a client into 309 digits, also
-on its way to a column that keeps text (ADR 13).
+What many rows have travels as one `json`, never as `jsonb`: that would turn the 1e308 of a client
+into 309 digits, also on its way to a column that keeps text (ADR 13). A commit that is made alone
+has few rows, and their values are parameters by themselves: Postgres reads a JSON of rows three
+times, which took a third of the time of such a commit (ADR 56).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from pydantic_core import to_json
 
-from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.ports import (
     LEASE_SECONDS,
     SNAPSHOT_KEPT_EVENTS,
     Commit,
     InboxEntry,
     NewEvent,
+    Snapshot,
 )
-from libs.eventstore.read_model_rows import RowWrites, Table
+from libs.eventstore.read_model_rows import RowWrites
+from libs.eventstore.row_write_parts import row_parts
 
 EVENT_COLUMNS = (
     "aggregate_id text, version int, topic text, schema_version int, org text, about text, "
     "payload json, metadata jsonb, occurred_at timestamptz"
 )
 EVENT_NAMES = ", ".join(column.split()[0] for column in EVENT_COLUMNS.split(", "))
+# Each number of events is a statement of its own, and only so many are kept prepared.
+EVENTS_AS_VALUES_MAX = 4
 SNAPSHOT_NAMES = "aggregate_id, state_version, version, org, state"
-
-# Texts that are kept: they are long, and the same few each time.
-TEXTS_MAX = 1_024
 
 # Taking a lease is one statement, so that of two takers one wins; an expired lease may be taken by
 # anybody, a live one by nobody. No epoch comes twice: that is what fences a zombie off.
@@ -72,13 +75,14 @@ def commit_statement(
         )
     events = [event for commit in commits for event in commit.events]
     if events:
-        parameters["events"] = events_json(events)
         parts.append(
             f"appended as (insert into {schema}.events ({EVENT_NAMES}) select {EVENT_NAMES}"
-            f" from gate, json_to_recordset(%(events)s::json) as e({EVENT_COLUMNS}))"
+            f" from gate, {appended(events, parameters, alone=len(commits) == 1)})"
         )
     snapshots = [snapshot for commit in commits for snapshot in commit.snapshots]
-    if snapshots:
+    if len(snapshots) == 1:
+        parts += snapshot_parts(schema, snapshots[0], parameters)
+    elif snapshots:
         parameters["snapshots"] = to_json(snapshots).decode()
         parts.append(
             f"snapshotted as (insert into {schema}.state_snapshots ({SNAPSHOT_NAMES})"
@@ -104,7 +108,7 @@ def commit_statement(
             " set version = excluded.version, state = excluded.state"
             " where known.version < excluded.version)"
         )
-    parts += row_parts(schema, folded(commits), parameters)
+    parts += row_parts(schema, folded(commits), parameters, alone=len(commits) == 1)
     epochs = "(select jsonb_object_agg(key, epoch) from taken)" if takes else "null::jsonb"
     return f"with {', '.join(parts)} select {epochs} from gate", parameters
 
@@ -219,6 +223,62 @@ def lease_parameters(keys: list[str], holder: str) -> dict[str, Any]:
     return {**named, "holder": holder, "lease_seconds": LEASE_SECONDS}
 
 
+def appended(events: list[NewEvent], parameters: dict[str, Any], *, alone: bool) -> str:
+    """The events as rows `e`."""
+    if not alone or len(events) > EVENTS_AS_VALUES_MAX:
+        parameters["events"] = events_json(events)
+        return f"json_to_recordset(%(events)s::json) as e({EVENT_COLUMNS})"
+    text, names = event_values(len(events))
+    values: list[str] = []
+    for event in events:
+        values += (
+            event.aggregate_id,
+            str(event.version),
+            event.topic,
+            str(event.schema_version),
+            event.org,
+            event.about,
+            event.payload_json,
+            to_json(event.metadata).decode(),
+            event.occurred_at.isoformat(),
+        )
+    parameters.update(zip(names, values, strict=True))
+    return text
+
+
+@cache
+def event_values(count: int) -> tuple[str, list[str]]:
+    """So many events as rows `e`, and the names of their values."""
+    types = [column.split()[1] for column in EVENT_COLUMNS.split(", ")]
+    names = [[f"event_{number}_{place}" for place in range(len(types))] for number in range(count)]
+    rows = [
+        ", ".join(f"%({name})s::{kind}" for name, kind in zip(row, types, strict=True))
+        for row in names
+    ]
+    text = f"(values {', '.join(f'({row})' for row in rows)}) as e({EVENT_NAMES})"
+    return text, [name for row in names for name in row]
+
+
+def snapshot_parts(schema: str, snapshot: Snapshot, parameters: dict[str, Any]) -> list[str]:
+    """Keep a snapshot, and remove those of other forms that it has outlived."""
+    parameters |= {
+        "snapshot_id": snapshot.aggregate_id,
+        "snapshot_form": snapshot.state_version,
+        "snapshot_version": str(snapshot.version),
+        "snapshot_org": snapshot.org,
+        "snapshot_state": to_json(snapshot.state).decode(),
+    }
+    return [
+        f"snapshotted as (insert into {schema}.state_snapshots ({SNAPSHOT_NAMES})"
+        " select %(snapshot_id)s, %(snapshot_form)s, %(snapshot_version)s::int, %(snapshot_org)s,"
+        " %(snapshot_state)s::json from gate on conflict (aggregate_id, state_version)"
+        " do update set version = excluded.version, state = excluded.state)",
+        f"outlived as (delete from {schema}.state_snapshots old using gate"
+        " where old.aggregate_id = %(snapshot_id)s and old.state_version <> %(snapshot_form)s"
+        f" and old.version < %(snapshot_version)s::int - {SNAPSHOT_KEPT_EVENTS})",
+    ]
+
+
 def events_json(events: list[NewEvent]) -> str:
     """The events as one JSON array; payloads are JSON already and are not parsed again."""
     return "[" + ",".join(map(event_json, events)) + "]"
@@ -237,121 +297,3 @@ def event_json(event: NewEvent) -> str:
         "occurred_at": event.occurred_at.isoformat(),
     }
     return f'{to_json(columns).decode()[:-1]},"payload":{event.payload_json}}}'
-
-
-def row_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[str]:
-    """One CTE for every table, kind of write and set of columns."""
-    parts = deletion_parts(schema, rows, parameters)
-    deleted_from = {one.table for one in rows.deletions}
-
-    def part(text: str, value: Any, keys: list[Json] | None = None) -> None:
-        name = f"rows_{len(parts)}"
-        parameters[name] = value
-        if keys is not None:
-            parameters[f"{name}_keys"] = keys[0] if len(keys) == 1 else keys
-        parts.append(filled(text, schema, name))
-
-    for table, upserts in rows.upserts.items():
-        for columns, batch in by_columns(upserts.values()):
-            text = upsert_text(table, columns, deleted_from=table in deleted_from)
-            part(text, to_json(batch).decode())
-    for table, patches in rows.patches.items():
-        for columns, batch in by_columns(patches.values()):
-            if len(columns) > len(table.key):
-                keys = [row[table.key[0]] for row in batch]
-                deleted = table in deleted_from
-                text = patch_text(table, columns, only_one=len(keys) == 1, deleted_from=deleted)
-                part(text, to_json(batch).decode(), keys)
-    for table, alike, fields in rows.patches_alike:
-        part(patch_alike_text(table, tuple(sorted(fields))), to_json(fields).decode(), [alike])
-    return parts
-
-
-def deletion_parts(schema: str, rows: RowWrites, parameters: dict[str, Any]) -> list[str]:
-    """One CTE for every table that rows are deleted from; it returns their keys to those that
-    write to the same table."""
-    conditions: dict[Table, list[str]] = {}
-    for number, one in enumerate(rows.deletions):
-        name = f"deleted_{number}"
-        parameters[name] = one.value
-        condition = f"t.{one.column} = %({name})s"
-        if one.spared:
-            parameters[f"{name}_spared"] = one.spared
-            condition += f" and t.{one.table.key[0]} <> all(%({name}_spared)s::text[])"
-        conditions.setdefault(one.table, []).append(condition)
-    parts = []
-    for table, any_of in conditions.items():
-        text = f"delete from {schema}.{table.name} t using gate where {' or '.join(any_of)}"
-        if rows.upserts.get(table) or rows.patches.get(table):
-            text += f" returning {', '.join(f't.{column}' for column in table.key)}"
-        parts.append(f"deleted_from_{table.name} as ({text})")
-    return parts
-
-
-@lru_cache(TEXTS_MAX)
-def filled(text: str, schema: str, name: str) -> str:
-    """The CTE of a part, which has its parameters by its own name."""
-    part = text.format(schema=schema, parameter=f"%({name})s", keys=f"%({name}_keys)s")
-    return f"{name} as ({part})"
-
-
-def by_columns(rows: Iterable[JsonObject]) -> list[tuple[tuple[str, ...], list[JsonObject]]]:
-    """Rows grouped by the columns that they set."""
-    groups: dict[tuple[str, ...], list[JsonObject]] = {}
-    for row in rows:
-        groups.setdefault(tuple(sorted(row)), []).append(row)
-    return sorted(groups.items())
-
-
-def source(table: Table) -> str:
-    """The rows of a parameter, typed as the table's own columns."""
-    return f"gate, json_populate_recordset(null::{{schema}}.{table.name}, {{parameter}}::json) x"
-
-
-@lru_cache(TEXTS_MAX)
-def upsert_text(table: Table, columns: tuple[str, ...], *, deleted_from: bool) -> str:
-    """Insert the rows, or replace them; after the commit's own deletions."""
-    names = ", ".join(columns)
-    changed = [column for column in columns if column not in table.key]
-    values = ", ".join(f"{column} = excluded.{column}" for column in changed)
-    action = f"update set {values}" if changed else "nothing"
-    after = f" where (select count(*) from deleted_from_{table.name}) >= 0" if deleted_from else ""
-    return (
-        f"insert into {{schema}}.{table.name} ({names})"
-        f" select {', '.join(f'x.{column}' for column in columns)} from {source(table)}{after}"
-        f" on conflict ({', '.join(table.key)}) do {action}"
-    )
-
-
-@lru_cache(TEXTS_MAX)
-def patch_text(
-    table: Table, columns: tuple[str, ...], *, only_one: bool, deleted_from: bool
-) -> str:
-    """Change some columns of rows that exist and that the commit does not delete; a `doc` is
-    merged. The keys are named beside the rows:
-    a plan that was made while the table was small would read all of it to join the two."""
-    values = patched(column for column in columns if column not in table.key)
-    same = " and ".join(f"t.{column} = x.{column}" for column in table.key)
-    found = "{keys}" if only_one else "any({keys}::text[])"
-    same += f" and t.{table.key[0]} = {found}"
-    if deleted_from:
-        gone = " and ".join(f"d.{column} = t.{column}" for column in table.key)
-        same += f" and not exists (select from deleted_from_{table.name} d where {gone})"
-    return f"update {{schema}}.{table.name} t set {values} from {source(table)} where {same}"
-
-
-def patch_alike_text(table: Table, columns: tuple[str, ...]) -> str:
-    """Change some columns of many rows alike."""
-    return (
-        f"update {{schema}}.{table.name} t set {patched(columns)} from gate,"
-        f" jsonb_populate_record(null::{{schema}}.{table.name}, {{parameter}}::jsonb) x"
-        f" where t.{table.key[0]} = any({{keys}}::text[])"
-    )
-
-
-def patched(columns: Iterable[str]) -> str:
-    """The new values of columns; a `doc` is merged."""
-    return ", ".join(
-        f"{column} = t.doc || x.doc" if column == "doc" else f"{column} = x.{column}"
-        for column in columns
-    )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import deque
+from functools import lru_cache
 from typing import Any
 
 import psycopg
+from psycopg import AsyncRawCursor
 from psycopg.errors import DeadlockDetected
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import JsonbLoader
@@ -37,6 +40,10 @@ DATA_AT_FAULT = ("22", "23", "54")
 POOL_WAIT_SECONDS_MAX = 5.0
 CONNECT_SECONDS_MAX = 3
 LOST_SECONDS_MAX = 10
+
+# Queries whose parameters are numbered once: as many as are used again and again, and some more.
+NUMBERED_MAX = 512
+PARAMETER = re.compile(r"%(?:\((?P<name>\w+)\)s|s|%)")
 
 # Planning a commit anew each time would cost more than running it. Everything here is found by a
 # key: a plan that was made while a table was small must not read all of it when it has grown, in
@@ -174,7 +181,7 @@ class Database:
         """All rows of a query."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await connection.execute(query, parameters)
+                cursor = await executed(connection, query, parameters)
                 result = cursor.pgresult  # `cursor.description` would describe every column
                 return await cursor.fetchall() if result and result.nfields else []
 
@@ -182,7 +189,7 @@ class Database:
         """The first row of a query, or None."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await connection.execute(query, parameters)
+                cursor = await executed(connection, query, parameters)
                 row: tuple[Any, ...] | None = await cursor.fetchone()
                 return row
 
@@ -208,10 +215,39 @@ class Database:
         sends it on as it is needs no string of it, which costs most where the text is large."""
         with statement(query):
             async with self.connection() as connection:
-                cursor = await connection.execute(query, parameters)
+                cursor = await executed(connection, query, parameters)
                 result = cursor.pgresult
                 assert result is not None
                 return result.get_value(0, 0) if result.ntuples else None
+
+
+async def executed(
+    connection: psycopg.AsyncConnection[Any], query: str, parameters: Any
+) -> psycopg.AsyncCursor[Any]:
+    """The cursor of a query, with its parameters by name (`%(name)s`) or in order (`%s`). psycopg
+    would look for them in the text each time where it is over 4 kB, or there are more than 50."""
+    if parameters is None:
+        return await connection.execute(query)
+    text, names = numbered(query)
+    values = parameters if names is None else [parameters[name] for name in names]
+    return await AsyncRawCursor(connection).execute(text, values)
+
+
+@lru_cache(NUMBERED_MAX)
+def numbered(query: str) -> tuple[bytes, tuple[str, ...] | None]:
+    """A query with `$1` for its first parameter and so on, and their names; None where they have
+    none."""
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        name = found["name"] or f" {len(numbers)}"
+        return f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+    text = PARAMETER.sub(number, query).encode()
+    named = tuple(numbers)
+    return text, None if named and named[0].startswith(" ") else named
 
 
 def is_transient(problem: BaseException | None) -> bool:

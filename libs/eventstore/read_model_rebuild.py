@@ -25,10 +25,10 @@ from psycopg.errors import (
 )
 from pydantic_core import to_json
 
-from libs.eventstore.commit_statement import by_columns
 from libs.eventstore.ports import StoredEvent
 from libs.eventstore.read_model_replay import ReadModels, Replay
 from libs.eventstore.read_model_rows import Table
+from libs.eventstore.row_write_parts import by_columns
 
 PAGE_EVENTS_MAX = 500  # the last aggregate of a page is in it as a whole
 PAGE_BYTES_MAX = 4 << 20  # of payloads, as they are stored

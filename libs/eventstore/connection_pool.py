@@ -263,8 +263,10 @@ def is_transient(problem: BaseException | None) -> bool:
 def refused(problem: psycopg.Error) -> StoreRefused:
     """What an error means that will be the same each time."""
     state = problem.sqlstate or ""
-    why = problem.diag.message_primary or type(problem).__name__
-    return StoreRefused(f"{why} (SQLSTATE {state})", by_data=state.startswith(DATA_AT_FAULT))
+    why = problem.diag.message_primary or str(problem) or type(problem).__name__
+    # psycopg itself refuses a text with NUL in it.
+    by_data = isinstance(problem, psycopg.DataError) or state.startswith(DATA_AT_FAULT)
+    return StoreRefused(f"{why} (SQLSTATE {state})", by_data=by_data)
 
 
 class Borrowed:

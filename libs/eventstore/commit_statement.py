@@ -12,7 +12,7 @@ the same table, and a patch passes over the rows that they took.
 What many rows have travels as one `json`, never as `jsonb`: that would turn the 1e308 of a client
 into 309 digits, also on its way to a column that keeps text (ADR 13). A commit that is made alone
 has few rows, and their values are parameters by themselves: Postgres reads a JSON of rows three
-times, which took a third of the time of such a commit (ADR 56).
+times, which took a fifth of the time of such a commit (ADR 56).
 """
 
 from __future__ import annotations

@@ -14,13 +14,15 @@ class Table:
 
     `aggregate` is the column that names the aggregate whose events a row is projected from: only
     those write it. So a rebuild replays one aggregate after the other. `kept` are columns that no
-    event says: a rebuild leaves them as they are.
+    event says: a rebuild leaves them as they are. `json_strings` are columns of JSON that may be a
+    bare string; a string in any other column is a text.
     """
 
     name: str
     key: tuple[str, ...] = ("id",)
     aggregate: str = "id"
     kept: tuple[str, ...] = ()
+    json_strings: tuple[str, ...] = ()
 
     def key_of(self, row: JsonObject) -> tuple[Json, ...]:
         """The values that name a row."""

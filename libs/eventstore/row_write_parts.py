@@ -28,7 +28,7 @@ def row_parts(
         table: Table, row: JsonObject, text: Callable[..., str], *, deleted_from: bool
     ) -> None:
         name = f"rows_{len(parts)}"
-        texts, listed = texts_of(row)
+        texts, listed = texts_of(table, row)
         columns = tuple(texts)
         parameters.update(zip(parameter_names(name, columns), texts.values(), strict=True))
         if listed:
@@ -101,15 +101,14 @@ def by_columns(rows: Iterable[JsonObject]) -> list[tuple[tuple[str, ...], list[J
     return sorted(groups.items())
 
 
-def texts_of(row: JsonObject) -> tuple[dict[str, str | None], JsonObject]:
+def texts_of(table: Table, row: JsonObject) -> tuple[dict[str, str | None], JsonObject]:
     """The values of a row, by columns in order, as the texts that Postgres reads them from; and the
-    lists, of which only a column says whether they are arrays of Postgres or JSON. No `json` column
-    of a read model has a bare string: its text would be taken for JSON."""
+    lists, of which only a column says whether they are arrays of Postgres or JSON."""
     texts: dict[str, str | None] = {}
     listed: JsonObject = {}
     for column in sorted(row):
         value = row[column]
-        if value is None or isinstance(value, str):
+        if value is None or (isinstance(value, str) and column not in table.json_strings):
             texts[column] = value
         elif isinstance(value, bool):
             texts[column] = "true" if value else "false"
@@ -157,9 +156,8 @@ def patch_one_text(
 ) -> str:
     """Change some columns of a row that exists and that the commit does not delete; a `doc` is
     merged."""
-    new = [(column, parameter(column)) for column in texts if column not in table.key]
-    new += [(column, f"x.{column}") for column in listed]
-    values = (f"{one} = {f't.doc || {value}' if one == 'doc' else value}" for one, value in new)
+    values = [changed(column, parameter(column)) for column in texts if column not in table.key]
+    values += [changed(column, f"x.{column}") for column in listed]
     same = " and ".join(f"t.{column} = {parameter(column)}" for column in table.key)
     return (
         f"update {{schema}}.{table.name} t set {', '.join(values)}"
@@ -201,9 +199,9 @@ def not_deleted(table: Table, deleted_from: bool) -> str:
 
 def or_replaced(table: Table, names: Iterable[str]) -> str:
     """What an insertion does to a row that is there."""
-    changed = [column for column in names if column not in table.key]
-    values = ", ".join(f"{column} = excluded.{column}" for column in changed)
-    action = f"update set {values}" if changed else "nothing"
+    others = [column for column in names if column not in table.key]
+    values = ", ".join(f"{column} = excluded.{column}" for column in others)
+    action = f"update set {values}" if others else "nothing"
     return f" on conflict ({', '.join(table.key)}) do {action}"
 
 
@@ -232,8 +230,10 @@ def patch_alike_text(table: Table, columns: tuple[str, ...]) -> str:
 
 
 def patched(columns: Iterable[str]) -> str:
-    """The new values of columns; a `doc` is merged."""
-    return ", ".join(
-        f"{column} = t.doc || x.doc" if column == "doc" else f"{column} = x.{column}"
-        for column in columns
-    )
+    """The new values of columns, from a row `x`."""
+    return ", ".join(changed(column, f"x.{column}") for column in columns)
+
+
+def changed(column: str, value: str) -> str:
+    """The new value of a column; a `doc` is merged."""
+    return f"{column} = t.doc || {value}" if column == "doc" else f"{column} = {value}"

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.bus_messages import JsonObject
+from libs.contracts.bus_messages import Json, JsonObject
+from libs.eventstore.failed_messages.ports import DeadLetter, park
 from libs.eventstore.ports import Commit, StoreRefused
 from libs.eventstore.read_model_rows import RowWrites, Table
 from libs.eventstore.row_write_parts import texts_of
-from tests.contract.ledger import ACCOUNTS, opened
+from tests.contract.ledger import ACCOUNTS, AT, opened
 from tests.contract.worlds import PostgresWorld
 
-THINGS = Table("things")
+THINGS = Table("things", json_strings=("raw",))
 TABLE = """
 create table {schema}.things (id text primary key, words text, number int, large bigint,
     share float8, yes bool, at timestamptz, doc jsonb, raw json, items json, names text[],
@@ -65,7 +66,10 @@ async def stored(world: PostgresWorld) -> dict[str, Any]:
     return {row[0]: row[1:] for row in found}
 
 
-@pytest.mark.parametrize("fields", [WRITTEN, EMPTY, {"words": "alone"}])
+STRINGS: JsonObject = {"raw": "5", "words": "5"}
+
+
+@pytest.mark.parametrize("fields", [WRITTEN, EMPTY, STRINGS, {"words": "alone"}])
 async def test_a_row_is_the_same_alone_and_in_a_crowd(
     with_things: PostgresWorld, fields: JsonObject
 ) -> None:
@@ -137,7 +141,37 @@ async def test_a_text_that_postgres_cannot_keep_is_refused_for_what_it_is(
     assert not (await store.load("a")).events
 
 
+@pytest.mark.parametrize("payload", ["no object", "5", "", 5, None, [1], [{}], True, {"a": 1}])
+async def test_a_dead_letter_keeps_any_payload(postgres: PostgresWorld, payload: Json) -> None:
+    store = postgres.store()
+    letter = DeadLetter(
+        id="letter-1",
+        org="org-1",
+        created_at=AT,
+        service="ledger",
+        kind="command",
+        name="ledger.money.deposit",
+        subject="ledger.command.money.deposit.org-1.a",
+        message_id="message-1",
+        payload=payload,
+        payload_text=None,
+        context={"org": "org-1"},
+        attempts=3,
+        first_at=AT,
+        last_at=AT,
+        error_class="ValidationError",
+        error_text="no object",
+        correlation_id="run-1",
+    )
+    rows = RowWrites()
+    park(letter, rows)
+    await store.commit(Commit(rows=rows))
+    assert await store.letters.find("letter-1") == letter
+
+
 def test_only_a_column_says_what_a_list_is() -> None:
-    texts, listed = texts_of({"b": [], "a": ["x"], "c": [{}], "d": True, "e": None, "f": {"x": 1}})
+    texts, listed = texts_of(
+        THINGS, {"b": [], "a": ["x"], "c": [{}], "d": True, "e": None, "f": {"x": 1}}
+    )
     assert listed == {"a": ["x"], "b": []}
     assert texts == {"c": "[{}]", "d": "true", "e": None, "f": '{"x":1}'}

@@ -16,7 +16,8 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.eventstore.read_model_rows import RowWrites, Table
 
 ATTEMPTS = Table("attempts", ("message_id",))
-DEAD_LETTERS = Table("dead_letters")
+# The payload is whatever somebody has sent.
+DEAD_LETTERS = Table("dead_letters", json_strings=("payload",))
 
 PARKED_STATUS = "parked"
 REPLAYING = "replaying"

@@ -263,18 +263,20 @@ def snapshot_parts(schema: str, snapshot: Snapshot, parameters: dict[str, Any]) 
     """Keep a snapshot, and remove those of other forms that it has outlived."""
     parameters |= {
         "snapshot_id": snapshot.aggregate_id,
-        "snapshot_form": snapshot.state_version,
+        "snapshot_state_version": snapshot.state_version,
         "snapshot_version": str(snapshot.version),
         "snapshot_org": snapshot.org,
         "snapshot_state": to_json(snapshot.state).decode(),
     }
     return [
         f"snapshotted as (insert into {schema}.state_snapshots ({SNAPSHOT_NAMES})"
-        " select %(snapshot_id)s, %(snapshot_form)s, %(snapshot_version)s::int, %(snapshot_org)s,"
-        " %(snapshot_state)s::json from gate on conflict (aggregate_id, state_version)"
+        " select %(snapshot_id)s, %(snapshot_state_version)s, %(snapshot_version)s::int,"
+        " %(snapshot_org)s, %(snapshot_state)s::json from gate"
+        " on conflict (aggregate_id, state_version)"
         " do update set version = excluded.version, state = excluded.state)",
         f"outlived as (delete from {schema}.state_snapshots old using gate"
-        " where old.aggregate_id = %(snapshot_id)s and old.state_version <> %(snapshot_form)s"
+        " where old.aggregate_id = %(snapshot_id)s"
+        " and old.state_version <> %(snapshot_state_version)s"
         f" and old.version < %(snapshot_version)s::int - {SNAPSHOT_KEPT_EVENTS})",
     ]
 

@@ -58,14 +58,17 @@ class CachedView[T]:
         self.seen = ""
         self.unseen = False
         self.looking: asyncio.Task[None] | None = None
+        self.reading = asyncio.Lock()
 
     async def look(self) -> None:
-        """Read the rows if they have changed. What changes meanwhile has another fingerprint next
-        time. Raises StoreUnavailable."""
-        fingerprint = await self.reader.fingerprint()
-        if self.value is None or fingerprint != self.seen:
-            self.value = self.build(await self.reader.rows())
-            self.seen = fingerprint
+        """Read the rows if they have changed, one look after the other: no later value gives way to
+        an earlier one. What changes meanwhile has another fingerprint next time. Raises
+        StoreUnavailable."""
+        async with self.reading:
+            fingerprint = await self.reader.fingerprint()
+            if self.value is None or fingerprint != self.seen:
+                self.value = self.build(await self.reader.rows())
+                self.seen = fingerprint
 
     def changed(self) -> None:
         """A row has changed: look now. However many do while somebody looks, one more look

@@ -185,7 +185,7 @@ async def wire(
     await bus.hear_events("agent", AgentDeleted.topic, cleanup.agent_deleted)
     lists = PermissionCleanup(
         CleanupPorts(
-            policies=lambda: policies.value,
+            policies=policies,
             deleted=deleted,
             repository=service.repository,
             clock=clock,

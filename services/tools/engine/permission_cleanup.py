@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import Context
 from libs.contracts.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tool_permissions import permissions_id
 from libs.eventstore.ports import VersionConflict
+from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.deleted_agent_queries import DeletedAgents
 from services.tools.domain.tool_permissions import ToolPermissions
@@ -27,7 +28,7 @@ AGENTS_MAX = 500  # asked for at once
 class CleanupPorts:
     """What it needs: the lists as they are known here; `committed` is called after each commit."""
 
-    policies: Callable[[], ToolPolicies | None]
+    policies: CachedView[ToolPolicies]
     deleted: DeletedAgents
     repository: Repository
     clock: Clock
@@ -47,11 +48,15 @@ class PermissionCleanup:
         self.due_at = 0.0
 
     async def sweep(self) -> None:
-        """Look, if it is time for it; nothing is asked where no agent has a list."""
-        now, policies = self.ports.clock.monotonic(), self.ports.policies()
-        if now < self.due_at or policies is None:
+        """Look, if it is time for it; of agents, nothing is asked where none has a list. An agent
+        can be deleted right after it got its list, so the lists are read again first. Raises
+        StoreUnavailable."""
+        now = self.ports.clock.monotonic()
+        if now < self.due_at:
             return
         self.due_at = now + CLEANUP_SECONDS
+        await self.ports.policies.look()
+        policies = self.ports.policies.value or ToolPolicies()
         by_org: dict[str, list[str]] = defaultdict(list)
         for org, kind, scope_id in policies.scopes:
             if kind == "agent":

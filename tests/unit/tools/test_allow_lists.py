@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -260,7 +262,7 @@ class TestLists:
         gone = Gone()
         cleanup = PermissionCleanup(
             CleanupPorts(
-                policies=lambda: view.value,
+                policies=view,
                 deleted=gone,
                 repository=Repository(store, "tools", projections.project),
                 clock=Clock(),  # type: ignore[arg-type]
@@ -281,6 +283,35 @@ class TestLists:
             ("agent", "agent-2"),
             ("project", "agent-1"),
         }
+
+        await self.set(bus, "m-4", "agent", "agent-3", tools=["memory_insert"])
+        gone.agents = {"agent-3"}
+        cleanup.agent_deleted()
+        await cleanup.sweep()
+        left = {row["scope_id"] for row in database.schema("tools").rows("tool_permissions")}
+        assert left == {"agent-2", "agent-1"}, "it had not seen the list of agent-3"
+
+    async def test_a_look_that_is_late_does_not_undo_a_later_one(
+        self, bus: InMemoryBus, view: CachedView[ToolPolicies], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await self.set(bus, "m-1", "agent", "agent-1", tools=[])
+        read, late = view.reader.rows, asyncio.Event()
+
+        async def rows() -> Sequence[tuple[Any, ...]]:
+            found = await read()
+            monkeypatch.setattr(view.reader, "rows", read)
+            await late.wait()
+            return found
+
+        monkeypatch.setattr(view.reader, "rows", rows)
+        first = asyncio.create_task(view.look())
+        await asyncio.sleep(0)
+        await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_dice"])
+        second = asyncio.create_task(view.look())
+        await asyncio.sleep(0)
+        late.set()
+        await asyncio.gather(first, second)
+        assert forbidden(view.value, AGENT, ROLL) == ""
 
     async def test_who_hears_of_a_change_looks_at_once(
         self, bus: InMemoryBus, view: CachedView[ToolPolicies]

@@ -154,6 +154,7 @@ class UnitOfWork:
         self.loaded: dict[str, Aggregate[Any]] = {}
         self.events: list[Event] = []
         self.rows = RowWrites()
+        self.prepared: Commit | None = None
         self.private: str | None = None
         self.take_lease: str | None = None
         self.after_commit: list[Callable[[int | None], None]] = []
@@ -224,18 +225,10 @@ class UnitOfWork:
         self.loaded[aggregate.id] = aggregate
         self.private = aggregate.id
 
-    async def commit(
-        self,
-        *,
-        reply: Accepted | None = None,
-        fence: Fence | None = None,
-        release_lease: bool = False,
-    ) -> int | None:
-        """Make the decision durable; with a reply, also that the context's message was answered.
-
-        Returns the epoch of the lease that was asked for, if it was free.
-        """
-        commit = Commit(rows=self.rows, fence=fence, release_lease=release_lease)
+    def prepare(self) -> Commit:
+        """Work out what the commit holds. Whoever has to wait before it may do so meanwhile;
+        nothing more may happen to what was loaded. Raises TakenElsewhere."""
+        commit = Commit(rows=self.rows)
         for aggregate in self.loaded.values():
             fresh = aggregate.collected()
             if fresh and aggregate.org not in ("", self.context.org):
@@ -255,6 +248,22 @@ class UnitOfWork:
             envelope = self.envelope(event)
             commit.events.append(envelope)
             self.loaded[event.originator_id].payload_bytes += len(envelope.payload_json)
+        self.prepared = commit
+        return commit
+
+    async def commit(
+        self,
+        *,
+        reply: Accepted | None = None,
+        fence: Fence | None = None,
+        release_lease: bool = False,
+    ) -> int | None:
+        """Make the decision durable; with a reply, also that the context's message was answered.
+
+        Returns the epoch of the lease that was asked for, if it was free.
+        """
+        commit = self.prepared or self.prepare()
+        commit.fence, commit.release_lease = fence, release_lease
         if reply is not None:
             stored = reply.model_copy(update={"fingerprint": self.context.fingerprint})
             commit.inbox = InboxEntry(self.context.message_id, stored.model_dump_json())

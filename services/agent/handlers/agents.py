@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 
@@ -42,6 +43,8 @@ from services.agent.handlers.dependencies import HandlerDependencies
 log = logging.getLogger(__name__)
 
 CREATION_SECONDS_MAX = 15
+# A request is written within so many turns of the event loop.
+TURNS_TO_SEND = 4
 # Conversations that go in one commit with their agent; each is a lock and an aggregate to load.
 DELETED_WITH_AGENT_MAX = 32
 
@@ -64,8 +67,9 @@ class AgentHandlers:
         }
 
     async def create_agent(self, command: CreateAgent, work: UnitOfWork) -> Accepted | Rejected:
-        """Make an agent. Its own blocks come first; if it does not come after them, because this
-        process died, they are deleted again (`UndoUnfinishedCreations`)."""
+        """Make an agent. Its own blocks come first, and what is to be committed after them is
+        worked out while they are made; if it does not come after them, because this process died,
+        they are deleted again (`UndoUnfinishedCreations`)."""
         agent = await work.load_new(Agent, command.agent_id)
         if agent.asked_otherwise(work.context.fingerprint):
             return KEY_REUSED
@@ -73,16 +77,17 @@ class AgentHandlers:
             return Accepted(result={"agent_id": agent.id})
         if agent.state.refused is not None:
             return agent.state.refused
+        if agent.requested is not None:
+            return await self.finish_requested(agent, agent.requested, work)
         asked = all_request_bodies.CreateAgent.model_validate(command.request)
-        design = agent.requested or await self.design(agent.id, asked, work.context)
+        design = await self.design(agent.id, asked, work.context)
         if isinstance(design, Rejected):
             return design
-        refused = await self.make_blocks(agent, design, work.context)
-        if refused:
-            return refused
-        # Another process may have created it from a copy of this command: then there are messages.
-        await work.hold(self.ports.engine.ports.locks.hold(main_conversation(agent.id)))
-        return await self.finish_creation(agent, design, work)
+        refused, created = await asyncio.gather(
+            self.make_blocks(agent, design, work.context),
+            self.prepare_creation(agent, design, work),
+        )
+        return refused or created
 
     async def design(
         self, agent_id: str, request: all_request_bodies.CreateAgent, context: Context
@@ -149,10 +154,35 @@ class AgentHandlers:
         if isinstance(reply, Accepted):
             failpoints.reached("after_blocks")
             return None
-        if agent.requested:
-            agent.abandon(reply, at=self.ports.clock.now())
-            await self.commit_now(agent, context)
         return reply
+
+    async def prepare_creation(
+        self, agent: Agent, design: AgentDesign, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Decide, up to the commit, as if the blocks were there; whoever asks for them first has
+        his request on the wire by then."""
+        for _ in range(TURNS_TO_SEND if design.new_blocks else 0):
+            await asyncio.sleep(0)
+        await self.hold_conversation(agent, work)
+        created = await self.finish_creation(agent, design, work)
+        work.prepare()
+        return created
+
+    async def finish_requested(
+        self, agent: Agent, design: AgentDesign, work: UnitOfWork
+    ) -> Accepted | Rejected:
+        """Make an agent that an older release has recorded as requested."""
+        refused = await self.make_blocks(agent, design, work.context)
+        if refused:
+            await self.abandon(agent, refused, work.context)
+            return refused
+        await self.hold_conversation(agent, work)
+        return await self.finish_creation(agent, design, work)
+
+    async def hold_conversation(self, agent: Agent, work: UnitOfWork) -> None:
+        """Another process may have created the agent from a copy of this command: then there are
+        messages."""
+        await work.hold(self.ports.engine.ports.locks.hold(main_conversation(agent.id)))
 
     async def finish_creation(
         self, agent: Agent, design: AgentDesign, work: UnitOfWork
@@ -178,8 +208,9 @@ class AgentHandlers:
             conversation.append(message, at=now)
         return Accepted(result={"agent_id": agent.id})
 
-    async def commit_now(self, agent: Agent, context: Context) -> None:
-        """Make what happened to an agent durable before the command is answered."""
+    async def abandon(self, agent: Agent, refused: Rejected, context: Context) -> None:
+        """Give up an agent that was requested, before the command is answered."""
+        agent.abandon(refused, at=self.ports.clock.now())
         work = self.ports.repository.work(context)
         work.adopt(agent)
         await work.commit()
@@ -211,7 +242,11 @@ class AgentHandlers:
         work = self.ports.repository.work(context)
         agent = await work.load(Agent, agent_id)
         design = agent.requested
-        if design is None or await self.make_blocks(agent, design, context):
+        if design is None:
+            return
+        refused = await self.make_blocks(agent, design, context)
+        if refused:
+            await self.abandon(agent, refused, context)
             return
         if isinstance(await self.finish_creation(agent, design, work), Accepted):
             await work.commit()

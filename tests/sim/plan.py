@@ -254,7 +254,8 @@ def saying_beside(dice: Random, number: int, agent: int, into: str) -> Say:
 def custom_tools(seed: int, agents: int) -> Beside:
     """In every fifth world agents call tools that run elsewhere, code and those of an MCP server,
     and write to each other; processes of the tools service die, freeze and lose their connections
-    in the middle of it, and one of the agent service dies."""
+    in the middle of it, and two of the agent service die, one of them when an agent has written to
+    another."""
     if seed % 5 != 4:
         return Beside()
     dice = Random(f"tools of {seed}")
@@ -287,6 +288,8 @@ def custom_tools(seed: int, agents: int) -> Beside:
         faults.append(Fault(f"tf{n + 1}", kind, at(2, 16), seconds, target, point))
     asker = dice.choice(AGENTS)
     faults.append(Fault("tf3", "crash", at(3, 9), at(0.2, 3), asker))
+    written = "after_message_to_agent"
+    faults.append(Fault("tf4", "crash at", at(0, 3), at(0.2, 3), how=written))
     return Beside(says, [], faults)
 
 

@@ -20,6 +20,7 @@ from libs.contracts.conversation import CancelRuns, Message, main_conversation
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
 from libs.contracts.letta.runs import RunConfig
+from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
@@ -185,6 +186,7 @@ class MultiAgentTools:
         while True:
             reply = await self.bus.request(self.command(sent), context)
             if not isinstance(reply, Rejected):
+                failpoints.reached("after_message_to_agent")
                 return None
             if reply.code != BUSY:
                 return reply

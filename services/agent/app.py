@@ -128,8 +128,8 @@ async def wire(
         service.repository, catalogue, queries, bus, engine, clock, ids, guard
     )
     handlers = Handlers(ports)
-    blocks = detach_deleted_blocks(bus, queries, ids)
-    tools = detach_deleted_tools(bus, queries, ids)
+    blocks = detach_deleted_blocks(bus, queries, clock, ids)
+    tools = detach_deleted_tools(bus, queries, clock, ids)
     conversations = DeleteConversations(bus, queries, clock, ids)
     creations = UndoUnfinishedCreations(service.repository, queries, bus, clock, ids, service.locks)
     table = dict(handlers.table())

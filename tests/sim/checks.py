@@ -512,18 +512,23 @@ def blocks_of_nobody(agent: InMemorySchema, memory: InMemorySchema) -> list[str]
     return sorted({str(row["id"]) for row in memory.rows("blocks")} - seen)
 
 
-def check_deleted(world: World, agent: InMemorySchema, memory: InMemorySchema) -> Iterator[str]:
-    """Of a deleted agent nothing is left, and nobody sees a block that is gone."""
+def deleted_blocks_seen(agent: InMemorySchema, memory: InMemorySchema) -> Iterator[str]:
+    """Who still sees blocks that are gone."""
     blocks = {str(row["id"]) for row in memory.rows("blocks")}
     agents: list[Any] = agent.rows("agents")
     for row in agents:
         gone = [one for one in row["block_ids"] if one not in blocks]
         if gone:
             yield f"{row['id']} still sees {gone}"
+
+
+def check_deleted(world: World, agent: InMemorySchema, memory: InMemorySchema) -> Iterator[str]:
+    """Of a deleted agent nothing is left, and nobody sees a block that is gone."""
+    yield from deleted_blocks_seen(agent, memory)
     left_over = blocks_of_nobody(agent, memory)
     if left_over:
         yield f"nobody has the blocks {left_over}"
-    there = {row["id"] for row in agents}
+    there = {row["id"] for row in agent.rows("agents")}
     for table in ("messages", "runs", "conversations"):
         left = {str(row["agent_id"]) for row in agent.rows(table)} - there
         if left:

@@ -19,7 +19,7 @@ from libs.contracts.bus_messages import JsonObject
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from tests.sim.archives import archives_of_nobody, left_over
 from tests.sim.bus import Broker
-from tests.sim.checks import blocks_of_nobody, judge
+from tests.sim.checks import blocks_of_nobody, deleted_blocks_seen, judge
 from tests.sim.clients import Clients, SentMessage, agent_id, beside_id
 from tests.sim.faults import Faults
 from tests.sim.file_rows import FileRows
@@ -137,6 +137,7 @@ class World:
             if row["status"] not in ("completed", "failed", "cancelled")
         ]
         left += [f"the lease of {key}" for key in agent.leases if key.startswith("conv-")]
+        left += deleted_blocks_seen(agent, memory)
         left += [f"the approval of {row['conversation_id']}" for row in agent.rows("approvals")]
         left += [f"the pause of {row['conversation_id']}" for row in agent.rows("heartbeat_pauses")]
         agents = {row["id"] for row in agent.rows("agents")}

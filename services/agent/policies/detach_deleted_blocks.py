@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.bus.ports import Bus, Ids
+from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.agent import AgentCreated, AgentUpdated, BlockAttached, DetachBlock
 from libs.contracts.bus_messages import Command, Event
 from services.agent.adapters.reconciliation_queries import AgentQueries
@@ -11,10 +11,11 @@ from services.agent.policies.detach_deleted_resources import DetachDeleted
 BLOCK_GIVING_EVENTS = (AgentCreated, AgentUpdated, BlockAttached)
 
 
-def detach_deleted_blocks(bus: Bus, queries: AgentQueries, ids: Ids) -> DetachDeleted:
+def detach_deleted_blocks(bus: Bus, queries: AgentQueries, clock: Clock, ids: Ids) -> DetachDeleted:
     """The policy on deleted blocks."""
     return DetachDeleted(
         bus,
+        clock,
         ids,
         holders=queries.agents_attached_to,
         lost=queries.lost_blocks,

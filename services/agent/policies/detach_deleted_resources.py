@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from libs.bus.command_dispatcher import Handler
-from libs.bus.ports import Bus, BusUnavailable, Ids, request_as_service
+from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Event, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore.unit_of_work import UnitOfWork
@@ -17,6 +17,9 @@ log = logging.getLogger(__name__)
 
 # So many are remembered by name, while they cannot be looked at.
 UNSURE_MAX = 10_000
+# A commit of which nobody knows what became may still be made: a connection is given up after 10 s
+# of silence, and a statement ends after 30.
+LATE_SECONDS = 45.0
 
 
 class DetachDeleted:
@@ -24,8 +27,9 @@ class DetachDeleted:
 
     An agent may get something in the very moment in which that is deleted: it was looked up before,
     and the agent is committed after those that have it were told. So whoever got something here, or
-    may have, is looked at once more afterwards; and everybody when the process starts, since the
-    one before it may have died in between.
+    may have, is looked at once more afterwards; whose command was not known to be committed here,
+    also after `LATE_SECONDS`; and everybody when the process starts, since the one before it may
+    have died in between.
 
     `holders` are the agents that have something, `lost` what is gone and these agents, or any,
     still have, `SWEPT_MAX` at most, `gives` says whether an event gave an agent something, and
@@ -35,6 +39,7 @@ class DetachDeleted:
     def __init__(
         self,
         bus: Bus,
+        clock: Clock,
         ids: Ids,
         *,
         holders: Callable[[str, str], Awaitable[list[str]]],
@@ -43,12 +48,14 @@ class DetachDeleted:
         detach: Callable[[str, str], Command],
     ) -> None:
         self.bus = bus
+        self.clock = clock
         self.ids = ids
         self.holders = holders
         self.lost = lost
         self.gives = gives
         self.detach = detach
         self.unsure: set[str] | None = None  # None: everybody
+        self.late: dict[str, float] = {}  # when to look at whom, the first one first
 
     async def deleted(self, event: Event, context: Context) -> None:
         """Detach what is gone from every agent that has it."""
@@ -63,14 +70,38 @@ class DetachDeleted:
             self.look_again({event.originator_id})
 
     def noting(self, handler: Handler) -> Handler:
-        """A handler that gives something to an agent. Each time that it comes is noted: what became
-        of an earlier commit may not be known, and then it comes again."""
+        """A handler that gives something to an agent. Each time that its command comes is noted:
+        what became of an earlier commit may not be known, and then it comes again; what came too
+        late for what it gives is refused by then, and that commit may follow."""
 
         async def noted(command: Any, work: UnitOfWork) -> Accepted | Rejected:
+            def known(_: int | None) -> None:
+                # Nor can an earlier commit to this agent be made any more: it has gone on.
+                self.late.pop(command.agent_id, None)
+
             self.look_again({command.agent_id})
+            self.look_later(command.agent_id)
+            work.after_commit.append(known)
             return await handler(command, work)
 
         return noted
+
+    def look_later(self, agent_id: str) -> None:
+        """Look at an agent when no commit of now can still be made."""
+        self.late.pop(agent_id, None)
+        self.late[agent_id] = self.clock.monotonic() + LATE_SECONDS
+        if len(self.late) > UNSURE_MAX:
+            first = next(iter(self.late))
+            del self.late[first]
+            self.look_again({first})
+
+    def look_at_late(self) -> None:
+        """Look at those for whom it is time."""
+        now = self.clock.monotonic()
+        while self.late and self.late[next(iter(self.late))] <= now:
+            agent_id = next(iter(self.late))
+            del self.late[agent_id]
+            self.look_again({agent_id})
 
     def look_again(self, agent_ids: set[str] | None) -> None:
         """Look at these agents in the next sweep, or at everybody."""
@@ -83,6 +114,7 @@ class DetachDeleted:
 
     async def sweep(self) -> None:
         """Detach what is gone from those who may have got it too late."""
+        self.look_at_late()
         unsure, self.unsure = self.unsure, set()
         if unsure is not None and not unsure:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.bus.ports import Bus, Ids
+from libs.bus.ports import Bus, Clock, Ids
 from libs.contracts.agent import AgentCreated, AgentUpdated
 from libs.contracts.agent_tools import DetachTool
 from libs.contracts.base_tools.definition import tool_ids_of
@@ -14,10 +14,11 @@ from services.agent.policies.detach_deleted_resources import DetachDeleted
 TOOL_GIVING_EVENTS = (AgentCreated, AgentUpdated)
 
 
-def detach_deleted_tools(bus: Bus, queries: AgentQueries, ids: Ids) -> DetachDeleted:
+def detach_deleted_tools(bus: Bus, queries: AgentQueries, clock: Clock, ids: Ids) -> DetachDeleted:
     """The policy on deleted tools."""
     return DetachDeleted(
         bus,
+        clock,
         ids,
         holders=queries.agents_with_tool,
         lost=queries.lost_tools,

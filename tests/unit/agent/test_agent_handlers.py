@@ -20,7 +20,7 @@ from libs.contracts.agent import (
     UpdateAgent,
 )
 from libs.contracts.blocks import BlockDeleted, CreateBlocks, DeleteBlock
-from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
 from libs.contracts.conversation import Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
@@ -31,7 +31,7 @@ from services.agent.domain.agent import Agent, AgentDesign
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.step_results import ModelReply
 from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
-from services.agent.policies.detach_deleted_resources import UNSURE_MAX
+from services.agent.policies.detach_deleted_resources import LATE_SECONDS, UNSURE_MAX
 from services.agent.policies.undo_unfinished_creations import (
     LOOK_SECONDS,
     UNFINISHED_SECONDS,
@@ -512,7 +512,7 @@ class TestChange:
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
         await process.bus.serve("agent", process.shell.answer)
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
-        policies = detach_deleted_blocks(process.bus, world.queries, world.ids)
+        policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
         deleted = fact(BlockDeleted).at(BLOCK, 2)
         for _ in range(2):  # the log may tell it again
             await policies.deleted(deleted, Context("e-1", org="org-1"))
@@ -525,7 +525,7 @@ class TestChange:
         process = world.process("p-1")
         await make_blocks(process)
         await process.bus.serve("agent", process.shell.answer)
-        policies = detach_deleted_blocks(process.bus, world.queries, world.ids)
+        policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
         await policies.sweep()  # everybody, once; there is nobody yet
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
         await policies.deleted(fact(BlockDeleted).at(BLOCK, 2), Context("e-1", org="org-1"))
@@ -540,7 +540,7 @@ class TestChange:
 
     async def test_who_may_have_got_a_block_is_looked_at_too(self, world: World) -> None:
         process = world.process("p-1")
-        policies = detach_deleted_blocks(process.bus, world.queries, world.ids)
+        policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
         await policies.sweep()
 
         async def lost(command: Command, work: UnitOfWork) -> Accepted | Rejected:
@@ -555,11 +555,48 @@ class TestChange:
         policies.look_again({f"agent-{n}" for n in range(UNSURE_MAX)})
         assert policies.unsure is None, "so many are not remembered one by one"
 
+    async def test_a_commit_that_is_made_after_its_command_was_given_up_is_looked_at(
+        self, world: World
+    ) -> None:
+        process = world.process("p-1")
+        await make_blocks(process)
+        await process.bus.serve("agent", process.shell.answer)
+        policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
+        await policies.sweep()
+        await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
+
+        async def refused(command: Command, work: UnitOfWork) -> Accepted | Rejected:
+            return Rejected(code=NOT_FOUND, reason="the block is gone")
+
+        work = process.repository.work(Context("m-2", org="org-1"))
+        await policies.noting(refused)(AttachBlock(agent_id=AGENT, block_id=BLOCK), work)
+        await policies.sweep()
+        await world.agent(block_ids=[BLOCK, SHARED_BLOCK])  # the commit of another try
+        await policies.sweep()
+        assert world.row("agents", AGENT)["block_ids"] == [BLOCK, SHARED_BLOCK]
+        await world.clock.sleep(LATE_SECONDS)
+        await policies.sweep()
+        assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]
+        assert policies.late == {}
+
+    async def test_who_is_known_to_be_committed_is_not_looked_at_later(self, world: World) -> None:
+        process = world.process("p-1")
+        policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
+
+        async def accepted(command: Command, work: UnitOfWork) -> Accepted | Rejected:
+            return Accepted()
+
+        work = process.repository.work(Context("m-1", org="org-1"))
+        await policies.noting(accepted)(AttachBlock(agent_id=AGENT, block_id=BLOCK), work)
+        assert [*policies.late] == [AGENT]
+        await work.commit(reply=Accepted())
+        assert policies.late == {}
+
     async def test_a_process_looks_once_at_all_agents_when_it_starts(self, world: World) -> None:
         process = world.process("p-1")
         await make_blocks(process)
         await process.bus.serve("agent", process.shell.answer)
         await process.bus.request(DeleteBlock(block_id=BLOCK), Context("m-1", org="org-1"))
         await world.agent(block_ids=[BLOCK, SHARED_BLOCK])
-        await detach_deleted_blocks(process.bus, world.queries, world.ids).sweep()
+        await detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids).sweep()
         assert world.row("agents", AGENT)["block_ids"] == [SHARED_BLOCK]

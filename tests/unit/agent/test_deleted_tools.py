@@ -49,7 +49,7 @@ async def test_a_deleted_tool_leaves_the_design_of_every_agent_that_has_it(world
     await world.agent(tools=["memory_insert"], custom=[DICE, COIN])
     process = world.process("agent-1")
     await process.bus.serve("agent", process.shell.answer)
-    policy = detach_deleted_tools(process.bus, world.queries, world.ids)
+    policy = detach_deleted_tools(process.bus, world.queries, world.clock, world.ids)
     delete(world, DICE)
     for _ in range(2):  # the log may tell it again
         await policy.deleted(fact(ToolDeleted).at(DICE.id, 2), Context("e-1", org="org-1"))
@@ -65,7 +65,7 @@ async def test_a_tool_deleted_in_the_moment_in_which_an_agent_gets_it_is_not_hel
     await world.agent(tools=["memory_insert"])
     process = world.process("agent-1")
     await process.bus.serve("agent", process.shell.answer)
-    policy = detach_deleted_tools(process.bus, world.queries, world.ids)
+    policy = detach_deleted_tools(process.bus, world.queries, world.clock, world.ids)
     await policy.sweep()  # everybody, once
     process.repository.watchers.append(policy.committed)
     world.queries.tools["org-1", DICE.id] = DICE
@@ -84,7 +84,7 @@ async def test_what_only_a_newer_release_knows_is_left_alone(world: World) -> No
     process = world.process("agent-1")
     await process.bus.serve("agent", process.shell.answer)
     world.queries.tools.clear()  # it is not there, and was never made or deleted here
-    await detach_deleted_tools(process.bus, world.queries, world.ids).sweep()
+    await detach_deleted_tools(process.bus, world.queries, world.clock, world.ids).sweep()
 
     assert DICE.id in (await design(process)).tool_ids
 

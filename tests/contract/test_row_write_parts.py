@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.eventstore.failed_messages.ports import DeadLetter, park
+from libs.eventstore.failed_messages.ports import park
 from libs.eventstore.ports import Commit, StoreRefused
 from libs.eventstore.read_model_rows import RowWrites, Table
 from libs.eventstore.row_write_parts import texts_of
-from tests.contract.ledger import ACCOUNTS, AT, opened
+from tests.contract.ledger import ACCOUNTS, opened
+from tests.contract.test_dead_letters import LETTER
 from tests.contract.worlds import PostgresWorld
 
 THINGS = Table("things", json_strings=("raw",))
@@ -144,25 +145,7 @@ async def test_a_text_that_postgres_cannot_keep_is_refused_for_what_it_is(
 @pytest.mark.parametrize("payload", ["no object", "5", "", 5, None, [1], [{}], True, {"a": 1}])
 async def test_a_dead_letter_keeps_any_payload(postgres: PostgresWorld, payload: Json) -> None:
     store = postgres.store()
-    letter = DeadLetter(
-        id="letter-1",
-        org="org-1",
-        created_at=AT,
-        service="ledger",
-        kind="command",
-        name="ledger.money.deposit",
-        subject="ledger.command.money.deposit.org-1.a",
-        message_id="message-1",
-        payload=payload,
-        payload_text=None,
-        context={"org": "org-1"},
-        attempts=3,
-        first_at=AT,
-        last_at=AT,
-        error_class="ValidationError",
-        error_text="no object",
-        correlation_id="run-1",
-    )
+    letter = replace(LETTER, payload=payload)
     rows = RowWrites()
     park(letter, rows)
     await store.commit(Commit(rows=rows))

@@ -43,7 +43,8 @@ from services.agent.handlers.dependencies import HandlerDependencies
 log = logging.getLogger(__name__)
 
 CREATION_SECONDS_MAX = 15
-# A request is written within so many turns of the event loop.
+# A request that was handed to the client of NATS is written within so many turns of the event loop:
+# by a task of its own, and uvloop writes at the end of a turn.
 TURNS_TO_SEND = 4
 # Conversations that go in one commit with their agent; each is a lock and an aggregate to load.
 DELETED_WITH_AGENT_MAX = 32
@@ -83,11 +84,13 @@ class AgentHandlers:
         design = await self.design(agent.id, asked, work.context)
         if isinstance(design, Rejected):
             return design
-        refused, created = await asyncio.gather(
-            self.make_blocks(agent, design, work.context),
-            self.prepare_creation(agent, design, work),
-        )
-        return refused or created
+        try:
+            async with asyncio.TaskGroup() as both:  # where one fails, the other one is ended
+                blocks = both.create_task(self.make_blocks(agent, design, work.context))
+                prepared = both.create_task(self.prepare_creation(agent, design, work))
+        except ExceptionGroup as problems:
+            raise problems.exceptions[0] from None
+        return blocks.result() or prepared.result()
 
     async def design(
         self, agent_id: str, request: all_request_bodies.CreateAgent, context: Context
@@ -159,8 +162,8 @@ class AgentHandlers:
     async def prepare_creation(
         self, agent: Agent, design: AgentDesign, work: UnitOfWork
     ) -> Accepted | Rejected:
-        """Decide, up to the commit, as if the blocks were there; whoever asks for them first has
-        his request on the wire by then."""
+        """Decide as if the blocks were there, up to the commit. The request for them goes first:
+        it would not be written while this works."""
         for _ in range(TURNS_TO_SEND if design.new_blocks else 0):
             await asyncio.sleep(0)
         await self.hold_conversation(agent, work)

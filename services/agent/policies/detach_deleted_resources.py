@@ -27,8 +27,8 @@ class DetachDeleted:
 
     An agent may get something in the very moment in which that is deleted: it was looked up before,
     and the agent is committed after those that have it were told. So whoever got something here, or
-    may have, is looked at once more afterwards; whose command was not known to be committed here,
-    also after `LATE_SECONDS`; and everybody when the process starts, since the one before it may
+    may have, is looked at once more afterwards; after `LATE_SECONDS` too, if no commit of the
+    command is known here; and everybody when the process starts, since the one before it may
     have died in between.
 
     `holders` are the agents that have something, `lost` what is gone and these agents, or any,
@@ -55,7 +55,7 @@ class DetachDeleted:
         self.gives = gives
         self.detach = detach
         self.unsure: set[str] | None = None  # None: everybody
-        self.late: dict[str, float] = {}  # when to look at whom, the first one first
+        self.late: dict[str, float] = {}  # when to look at whom; the next one is the first
 
     async def deleted(self, event: Event, context: Context) -> None:
         """Detach what is gone from every agent that has it."""
@@ -75,20 +75,22 @@ class DetachDeleted:
         late for what it gives is refused by then, and that commit may follow."""
 
         async def noted(command: Any, work: UnitOfWork) -> Accepted | Rejected:
-            def known(_: int | None) -> None:
-                # Nor can an earlier commit to this agent be made any more: it has gone on.
-                self.late.pop(command.agent_id, None)
+            def committed(_: int | None) -> None:
+                # An earlier commit to an agent that has gone on cannot be made any more.
+                if any(event.originator_id == command.agent_id for event in work.events):
+                    self.late.pop(command.agent_id, None)
 
             self.look_again({command.agent_id})
+            reply = await handler(command, work)
             self.look_later(command.agent_id)
-            work.after_commit.append(known)
-            return await handler(command, work)
+            work.after_commit.append(committed)
+            return reply
 
         return noted
 
     def look_later(self, agent_id: str) -> None:
-        """Look at an agent when no commit of now can still be made."""
-        self.late.pop(agent_id, None)
+        """Look at an agent when a commit that is begun now can no longer be made."""
+        self.late.pop(agent_id, None)  # it becomes the last one
         self.late[agent_id] = self.clock.monotonic() + LATE_SECONDS
         if len(self.late) > UNSURE_MAX:
             first = next(iter(self.late))

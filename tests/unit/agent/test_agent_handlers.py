@@ -40,6 +40,7 @@ from services.agent.policies.undo_unfinished_creations import (
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
 from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World
 from tests.unit.given import fact
+from tests.waiting import wait_for
 
 SHARED = HUMAN.model_copy(update={"id": SHARED_BLOCK, "label": "shared"})
 OWN = derived_id("block", AGENT, "0")
@@ -96,6 +97,17 @@ class LateBus:
         self.made.set()
         await self.goes_on.wait()
         return reply
+
+
+class UnavailableBus:
+    """A bus that is lost once somebody waits for the conversation."""
+
+    def __init__(self, locks: AggregateLocks) -> None:
+        self.locks = locks
+
+    async def request(self, command: Command, context: Context, **_: Any) -> Accepted | Rejected:
+        await wait_for("one that waits", lambda: self.locks.queues[CONVERSATION].others)
+        raise BusUnavailable("lost")
 
 
 async def begin_and_die(world: World, *, sent: bool, fingerprint: str = "") -> None:
@@ -247,6 +259,15 @@ class TestCreation:
         assert world.schema.committed == []
         assert memory_rows(world) == {}
         assert await process.tell(wanted(memory_blocks=TOO_LONG), "m-1") == refused
+
+    async def test_where_its_blocks_are_not_made_nothing_stays_locked(self, world: World) -> None:
+        process = world.process("p-1")
+        locks = process.handlers.ports.engine.ports.locks
+        process.handlers.ports.bus = UnavailableBus(locks)  # type: ignore[assignment]
+        async with locks.hold(CONVERSATION):
+            with pytest.raises(BusUnavailable):
+                await process.tell(wanted(memory_blocks=BLOCKS), "m-1")
+        assert locks.queues == {}
 
     async def test_the_command_itself_finishes_what_was_begun(self, world: World) -> None:
         await begin_and_die(world, sent=True)
@@ -581,16 +602,16 @@ class TestChange:
 
     async def test_who_is_known_to_be_committed_is_not_looked_at_later(self, world: World) -> None:
         process = world.process("p-1")
+        await make_blocks(process)
+        await world.agent()
         policies = detach_deleted_blocks(process.bus, world.queries, world.clock, world.ids)
-
-        async def accepted(command: Command, work: UnitOfWork) -> Accepted | Rejected:
-            return Accepted()
-
-        work = process.repository.work(Context("m-1", org="org-1"))
-        await policies.noting(accepted)(AttachBlock(agent_id=AGENT, block_id=BLOCK), work)
-        assert [*policies.late] == [AGENT]
-        await work.commit(reply=Accepted())
-        assert policies.late == {}
+        attach = policies.noting(process.handlers.agents.attach_block)
+        for message_id, left in (("m-1", []), ("m-2", [AGENT])):  # the second changes nothing
+            work = process.repository.work(Context(message_id, org="org-1"))
+            await attach(AttachBlock(agent_id=AGENT, block_id=BLOCK), work)
+            assert [*policies.late] == [AGENT]
+            await work.commit(reply=Accepted())
+            assert [*policies.late] == left
 
     async def test_a_process_looks_once_at_all_agents_when_it_starts(self, world: World) -> None:
         process = world.process("p-1")

@@ -295,21 +295,23 @@ class TestLists:
         self, bus: InMemoryBus, view: CachedView[ToolPolicies], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await self.set(bus, "m-1", "agent", "agent-1", tools=[])
-        read, late = view.reader.rows, asyncio.Event()
+        read, began, goes_on = view.reader.rows, asyncio.Event(), asyncio.Event()
 
         async def rows() -> Sequence[tuple[Any, ...]]:
             found = await read()
             monkeypatch.setattr(view.reader, "rows", read)
-            await late.wait()
+            began.set()
+            await goes_on.wait()
             return found
 
         monkeypatch.setattr(view.reader, "rows", rows)
         first = asyncio.create_task(view.look())
-        await asyncio.sleep(0)
+        await began.wait()
         await self.set(bus, "m-2", "agent", "agent-1", tools=["roll_dice"])
         second = asyncio.create_task(view.look())
-        await asyncio.sleep(0)
-        late.set()
+        asyncio.get_running_loop().call_soon(
+            goes_on.set
+        )  # when the second has gone as far as it can
         await asyncio.gather(first, second)
         assert forbidden(view.value, AGENT, ROLL) == ""
 

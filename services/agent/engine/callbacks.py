@@ -8,6 +8,7 @@ client may be told twice, but not never.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from datetime import datetime
 from typing import Protocol
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 ROUNDS_MAX = 12
 BODY_BYTES_MAX = 4 << 20
 CONFLICTS_MAX = 5
+NO_BODY = "The answer of the run could not be put together: the log of the server says why"
 
 
 class Poster(Protocol):
@@ -52,35 +54,61 @@ class CallbackSender:
         than one of its attempts."""
         for _ in range(ROUNDS_MAX):
             due = await self.ports.queries.due_callbacks()
-            await asyncio.gather(*map(self.tell, due))
-            if len(due) < DUE_MAX:
+            recorded = await asyncio.gather(*map(self.tell, due))
+            if len(due) < DUE_MAX or not all(recorded):
                 return
 
-    async def tell(self, due: DueCallback) -> None:
-        """Make an attempt, unless another process does, and record it."""
-        key = f"callback-{due.run_id}"
-        epoch = await self.ports.repository.store.take_lease(key)
-        if epoch is None:
-            return
-        fence = Fence(key, epoch)
+    async def tell(self, due: DueCallback) -> bool:
+        """Make an attempt, unless another process does, and record it. Returns False where the
+        attempt is not recorded: its lease is free again, so that a later sweep repeats it. A
+        process edge: a bug is logged here, once."""
+        store = self.ports.repository.store
+        fence: Fence | None = None
         try:
-            sent_at = self.ports.clock.now()
-            outcome = await self.poster.post(due.url, await self.body(due))
-            log.info("callback of %s: %s", due.run_id, outcome.status or outcome.error)
-            for _ in range(CONFLICTS_MAX):
-                try:
-                    return await self.record(due, outcome, fence, sent_at)
-                except VersionConflict:
-                    continue
+            key = f"callback-{due.run_id}"
+            epoch = await store.take_lease(key)
+            if epoch is None:
+                return True
+            fence = Fence(key, epoch)
+            return await self.attempt(due, fence)
         except StaleLease:
             log.info("the callback of %s was taken over elsewhere", due.run_id)
-            return
         except NewerVersion as unknown:
             log_once(unknown)
         except StoreUnavailable as problem:
             log.warning("the callback of %s is not recorded: %s", due.run_id, problem)
-            return
-        await self.ports.repository.store.release_lease(fence)
+        except Exception:
+            log.exception("the callback of %s is not recorded", due.run_id)
+        finally:
+            if fence is not None:
+                with contextlib.suppress(StoreUnavailable):
+                    await store.release_lease(fence)
+        return False
+
+    async def attempt(self, due: DueCallback, fence: Fence) -> bool:
+        """Tell a client, and record what came of it; returns whether that is recorded."""
+        sent_at = self.ports.clock.now()
+        outcome = await self.outcome(due)
+        log.info("callback of %s: %s", due.run_id, outcome.status or outcome.error)
+        for _ in range(CONFLICTS_MAX):
+            try:
+                await self.record(due, outcome, fence, sent_at)
+                return True
+            except VersionConflict:
+                continue
+        return False
+
+    async def outcome(self, due: DueCallback) -> CallbackOutcome:
+        """What comes of telling a client. Where the answer of the run cannot be put together, for
+        a reason that the next attempt may find as well, that counts as an attempt that failed."""
+        try:
+            body = await self.body(due)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("the answer of %s cannot be put together", due.run_id)
+            return CallbackOutcome(error=NO_BODY)
+        return await self.poster.post(due.url, body)
 
     async def record(
         self, due: DueCallback, outcome: CallbackOutcome, fence: Fence, sent_at: datetime

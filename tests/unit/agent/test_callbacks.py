@@ -148,6 +148,7 @@ async def test_whoever_dies_before_it_is_recorded_leaves_it_to_another(world: Wo
 
     dying = sender(first, client)
     dying.record = dies  # type: ignore[method-assign, assignment]
+    first.store.release_lease = dies  # type: ignore[method-assign]
     await dying.sweep()
     await sender(second, client).sweep()
     assert len(client.told) == 1, "its lease is still there"
@@ -155,6 +156,67 @@ async def test_whoever_dies_before_it_is_recorded_leaves_it_to_another(world: Wo
     await sender(second, client).sweep()
     assert len(client.told) == 2, "at least once"
     assert shown(world) == (200, None, True)
+
+
+@pytest.mark.parametrize("what", ["messages_of_run", "take_lease", "commit"])
+@pytest.mark.parametrize("problem", [StoreUnavailable("a moment"), RuntimeError("a bug")])
+async def test_an_attempt_that_fails_half_way_is_made_again_by_a_process_that_lives_on(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str, problem: Exception
+) -> None:
+    process, client = world.process("one", REPLY), Client(*[CallbackOutcome(status=200)] * 2)
+    await say(process, "run-1")
+    await process.idle()
+
+    async def fails(*_: Any, **__: Any) -> None:
+        raise problem
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.queries if what == "messages_of_run" else process.store, what, fails)
+        await sender(process, client).sweep()
+    assert not any(lease.expires_at >= 0 for lease in world.schema.leases.values())
+    await process.store.renew_leases()
+    world.clock.seconds += PAUSE_SECONDS[0]
+    await sender(process, client).sweep()
+    assert client.told, "by the same process, whose leases are renewed"
+    assert shown(world) == (200, None, True)
+    assert world.schema.rows("callbacks") == []
+
+
+async def test_an_answer_that_cannot_be_put_together_is_tried_so_often_and_not_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, client = world.process("one", REPLY), Client()
+    await say(process, "run-1")
+    await process.idle()
+
+    async def fails(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(world.queries, "messages_of_run", fails)
+    for _ in range(ATTEMPTS_MAX):
+        await sender(process, client).sweep()
+        world.clock.seconds += max(PAUSE_SECONDS)
+    status, error, sent = shown(world)
+    assert (status, sent) == (None, True)
+    assert "the log of the server says why" in error
+    assert world.schema.rows("callbacks") == []
+
+
+async def test_a_round_whose_attempts_are_not_recorded_is_not_repeated_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = world.process("one", *[REPLY] * DUE_MAX)
+    client = Client(*[CallbackOutcome(status=200)] * DUE_MAX)
+    for number in range(1, DUE_MAX + 1):
+        await say(process, f"run-{number}", f"https://hooks.example/{number}")
+        await process.idle()
+
+    async def fails(*_: Any, **__: Any) -> None:
+        raise StoreUnavailable("a moment")
+
+    monkeypatch.setattr(process.store, "commit", fails)
+    await sender(process, client).sweep()
+    assert len(client.told) == DUE_MAX, "each client is told once in a sweep"
 
 
 async def test_an_address_that_is_private_by_its_text_is_refused_at_once(world: World) -> None:

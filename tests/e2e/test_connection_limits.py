@@ -114,6 +114,24 @@ def test_idle_connections_keep_nobody_out(heeler: HeelerInstance) -> None:
         wait_until("all are gone", lambda: not accepted(), SECONDS_MAX)
 
 
+def test_a_client_that_asks_for_http_2_is_answered_over_http_1(heeler: HeelerInstance) -> None:
+    body = b'{"label": "human", "value": "Upgrade me not"}'
+    head = (
+        b"POST /v1/blocks/ HTTP/1.1\r\nhost: localhost\r\n"
+        b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n"
+        b"http2-settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
+        b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    )
+    last = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    with closing(connected(heeler.base_url)) as client:
+        client.sendall(head + body + last)
+        answers = all_of(client)
+
+    assert answers.count(b"HTTP/1.1 200 OK") == 2
+    assert b'"value":"Upgrade me not"' in answers.replace(b": ", b":")
+    assert answers.endswith(b'{"status":"ok"}')
+
+
 ODD_HEADERS = [
     ({"host": "["}, 400),
     ({"host": "[::1"}, 400),

@@ -13,7 +13,7 @@ import json
 from http import HTTPStatus
 from typing import Any, cast
 
-from httptools import HttpParserError, HttpParserUpgrade
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from libs.telemetry import metrics
@@ -36,6 +36,7 @@ UNREAD_SECONDS_MAX = 60.0
 # A body that is taken as it comes is in time if so much of it comes within BODY_SECONDS_MAX.
 STREAMED_BYTES_MIN = 256 * 1024
 LINGER_SECONDS = 2.0
+TUNNEL = b"CONNECT"
 
 RETRY_AFTER_SECONDS = 1
 HEAD_TOO_LARGE = (
@@ -136,15 +137,14 @@ class LimitedHttp(HttpToolsProtocol):
                 self.parse(data[start : start + SLICE_BYTES])
 
     def parse(self, data: bytes) -> None:
-        """Parse a little. What asks for another protocol (WebSocket, HTTP/2) is answered as if it
-        had not, which refuses it."""
+        """Parse a little."""
         self.slice_bytes = len(data)
         self.unparsed_bytes += len(data)
         try:
             self.parser.feed_data(data)
             self.check_head()
-        except HttpParserUpgrade:
-            self.cycle.keep_alive = False
+        except HttpParserUpgrade as upgrade:
+            self.go_on_without_upgrade(data[upgrade.args[0] :])
         except Refused as refused:
             self.refuse(refused.status, refused.detail)
         except HttpParserError as problem:
@@ -153,6 +153,25 @@ class LimitedHttp(HttpToolsProtocol):
                 self.refuse(cause.status, cause.detail)
             else:
                 self.refuse(400, NO_URL if cause else f"{NO_HTTP}: {problem}")
+
+    @property
+    def is_asked_to_upgrade(self) -> bool:
+        """Whether the parser takes what follows the head for another protocol (WebSocket, HTTP/2),
+        so that it would leave out the body."""
+        return self.parser.should_upgrade() and self.parser.get_method() != TUNNEL
+
+    def go_on_without_upgrade(self, rest: bytes) -> None:
+        """Parse a request again as if it had not asked for another protocol: a server may ignore
+        that, and Java's HTTP client asks for it with each request, whose body follows."""
+        if not self.is_asked_to_upgrade:  # a tunnel: nothing of this protocol follows
+            self.cycle.keep_alive = False
+            return
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        self.parse(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def on_message_begin(self) -> None:
         """A request begins; after one that did nothing but wait, its time begins too."""
@@ -166,6 +185,8 @@ class LimitedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is there. Raises Refused."""
         self.check_head()
+        if self.is_asked_to_upgrade:
+            return
         super().on_headers_complete()
         self.cycle.transport = cast(asyncio.Transport, self.writes)
         self.in_head, self.in_body = False, True
@@ -201,6 +222,8 @@ class LimitedHttp(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request came whole: it is our turn, if it was not answered before that."""
+        if self.is_asked_to_upgrade:
+            return
         self.in_body = False
         super().on_message_complete()
         self.limits.upload_ended(self)

@@ -228,6 +228,43 @@ async def test_another_protocol_is_not_spoken(served: Served) -> None:
         assert (status, body) == (200, b"0")
 
 
+# What the HTTP client of Java's library sends with each request, until it is spoken to in HTTP/2.
+H2C = (
+    b"connection: Upgrade, HTTP2-Settings\r\n"
+    b"http2-settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
+    b"upgrade: h2c\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [
+        (b"content-length: 6\r\n", b"abcdef"),
+        (b"transfer-encoding: chunked\r\n", b"2\r\nab\r\n4\r\ncdef\r\n0\r\n\r\n"),
+    ],
+)
+@pytest.mark.parametrize("bytes_at_once", [1, 1_000])
+async def test_a_body_is_read_of_a_request_that_asks_for_another_protocol(
+    served: Served, framing: bytes, body: bytes, bytes_at_once: int
+) -> None:
+    sent = b"POST / HTTP/1.1\r\nhost: a\r\n" + H2C + framing + b"\r\n" + body
+    client = await served.connect()
+    for request in (sent, sent, GET):
+        for start in range(0, len(request), bytes_at_once):
+            client[1].write(request[start : start + bytes_at_once])
+            await client[1].drain()
+    bodies = [(await answered(client))[2] for _ in range(3)]
+    assert bodies == [b"6", b"6", b"0"]
+
+
+async def test_limits_hold_for_requests_that_ask_for_another_protocol(served: Served) -> None:
+    head = b"GET /wait HTTP/1.1\r\nhost: a\r\n" + H2C
+    many = b"x: y\r\n" * http_protocol.HEADERS_MAX
+    assert (await detail(served.ask(head + many + b"\r\n")))[0] == 431
+    ahead = (head + b"\r\n") * (http_protocol.PIPELINED_MAX + 2)
+    assert (await answered(await served.connect(ahead)))[0] == 0
+
+
 async def test_a_body_is_asked_for_where_a_client_waits_for_that(served: Served) -> None:
     head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n"
     client = await served.connect(head)

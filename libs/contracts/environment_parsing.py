@@ -16,6 +16,8 @@ Environment = Mapping[str, str]
 DIGITS_MAX = 9
 # A scheme, maybe a login, a host, maybe a port, maybe a path and a query.
 ADDRESS = r"({schemes})://([^\s/?#]*@)?(\[[\da-f:.]+\]|[^\s/?#@:\[\]]+)(:\d{{1,5}})?([/?#]\S*)?"
+# What a browser sends as Origin: a scheme, a host, maybe a port; also of desktop programs.
+ORIGIN = r"[a-z][a-z\d+.-]*://([\w.-]+|\[[\da-f:.]+\])(:\d{1,5})?"
 HIDDEN = "its value is not shown, since it may hold a password"
 
 
@@ -101,6 +103,19 @@ def address(environment: Environment, name: str, schemes: Collection[str]) -> st
         like = " or ".join(f"{scheme}://host" for scheme in schemes)
         raise WrongSetting(f"{name} is no address: it must be like {like} ({HIDDEN})")
     return value
+
+
+def origins(environment: Environment, name: str, words: Collection[str]) -> tuple[str, ...]:
+    """Origins of web pages, or words that stand for some, with commas between; none if it is not
+    set. Raises WrongSetting."""
+    named = [part.strip().lower() for part in environment.get(name, "").split(",")]
+    found = tuple(origin for origin in named if origin)
+    for origin in found:
+        if origin not in words and re.fullmatch(ORIGIN, origin, re.ASCII) is None:
+            said = " or ".join(words)
+            must = f"it must be like https://app.example:8080, without a path, or be {said}"
+            raise wrong(name, origin, must)
+    return found
 
 
 def database_address(environment: Environment, name: str) -> str:

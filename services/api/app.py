@@ -41,6 +41,7 @@ from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.authentication import check
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
+from services.api.http.cross_origin_requests import cors_config
 from services.api.http.direct_handler_calls import called_directly
 from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_exception
 from services.api.http.handler_dependencies import Api
@@ -90,6 +91,7 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
     app = TracedLitestar(
         HANDLERS,
         before_request=admit,
+        cors_config=cors_config(settings.cors_origins),
         exception_handlers={
             UnknownCursor: lambda request, problem: on_exception(request, unknown_cursor(problem)),
             NotFoundException: on_no_route,

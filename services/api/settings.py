@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from libs.contracts.environment_parsing import WrongSetting, host, seconds, whole_number
+from libs.contracts.environment_parsing import (
+    WrongSetting,
+    host,
+    origins,
+    seconds,
+    whole_number,
+)
 
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8283
@@ -22,6 +28,7 @@ MIB = 1 << 20
 FILE_BYTES_MAX_DEFAULT = 512 * MIB
 FILES_BYTES_MAX_DEFAULT = 10_240 * MIB
 MIB_MOST = 100_000_000
+LOCAL_ORIGINS, ANY_ORIGIN = "local", "*"
 
 
 class UnsafeSettings(WrongSetting):
@@ -44,17 +51,18 @@ class ApiSettings:
     connections_max: int = CONNECTIONS_MAX_DEFAULT
     file_bytes_max: int = FILE_BYTES_MAX_DEFAULT
     files_bytes_max: int = FILES_BYTES_MAX_DEFAULT
+    cors_origins: tuple[str, ...] = (LOCAL_ORIGINS,)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> ApiSettings:
         """HEELER_HOST, HEELER_PORT, HEELER_PASSWORD or LETTA_SERVER_PASSWORD,
         HEELER_PING_SECONDS, HEELER_LISTEN_DESCRIPTOR, HEELER_HTTP_CONNECTIONS_MAX,
-        HEELER_FILE_MIB_MAX and HEELER_FILES_MIB_MAX. In a
+        HEELER_FILE_MIB_MAX, HEELER_FILES_MIB_MAX and HEELER_CORS_ORIGINS. In a
         container HEELER_PUBLISHED_ON is the address of the machine that leads to it: who can
         reach that can reach us.
 
-        Raises WrongSetting; UnsafeSettings for an address that others can reach, without a
-        password.
+        Raises WrongSetting; UnsafeSettings for an address that others can reach, or for pages of
+        every web site, without a password.
         """
         bound_to = host(environment, "HEELER_HOST", HOST_DEFAULT)
         password = environment.get("HEELER_PASSWORD") or environment.get("LETTA_SERVER_PASSWORD")
@@ -63,6 +71,12 @@ class ApiSettings:
             raise UnsafeSettings(
                 f"HEELER_HOST={reached_at} can be reached from other machines, and there is no"
                 " password: set HEELER_PASSWORD, or listen on 127.0.0.1"
+            )
+        allowed = origins(environment, "HEELER_CORS_ORIGINS", (LOCAL_ORIGINS, ANY_ORIGIN))
+        if not password and ANY_ORIGIN in allowed:
+            raise UnsafeSettings(
+                "HEELER_CORS_ORIGINS=* lets every web site that somebody visits use this server,"
+                " and there is no password: set HEELER_PASSWORD, or name the origins"
             )
         return cls(
             bound_to,
@@ -78,6 +92,7 @@ class ApiSettings:
             ),
             mib(environment, "HEELER_FILE_MIB_MAX", FILE_BYTES_MAX_DEFAULT),
             mib(environment, "HEELER_FILES_MIB_MAX", FILES_BYTES_MAX_DEFAULT),
+            allowed or (LOCAL_ORIGINS,),
         )
 
 

@@ -63,6 +63,7 @@ def test_without_the_password_nothing_is_answered(guarded: str, headers: dict[st
         ):
             answer = c.request(method, path)
             assert (answer.status_code, answer.json()) == (401, UNAUTHORIZED), path
+            assert answer.headers["www-authenticate"] == 'Bearer realm="Heeler"'
 
 
 def test_both_headers_of_v1_open_the_door(guarded: str) -> None:

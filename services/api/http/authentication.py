@@ -1,7 +1,8 @@
 """Who may come in: whoever has the password; without one, only what is on this machine.
 
 A page in a browser on this machine can be made to send requests here by any web site (DNS
-rebinding), so without a password the Host and the Origin must be local.
+rebinding), so without a password the Host must be local, and the Origin too, or one that the
+operator allows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
+CHALLENGE = 'Bearer realm="Heeler"'
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
@@ -56,7 +58,7 @@ def check_password(connection: AnyRequestLike, password: str) -> None:
         return
     if any(given):
         limits.guessed_wrong(address, now)
-    raise Problem(401, UNAUTHORIZED)
+    raise Problem(401, UNAUTHORIZED, {"WWW-Authenticate": CHALLENGE})
 
 
 def passwords(connection: AnyRequestLike) -> list[str]:
@@ -77,14 +79,26 @@ def same(given: str, password: str) -> bool:
 def check_local(connection: AnyRequestLike, host: str) -> None:
     """Only local names may be used to reach a server without a password."""
     origin = connection.headers.get("origin")
-    origin_host = host_name(origin.partition("//")[2]) or "" if origin else host
-    for name, value, sent in (("Host", host, host), ("Origin", origin_host, origin)):
-        if not is_loopback(value):
-            detail = (
-                f"The {name} '{sent}' is not this machine, and the server has no password: set "
-                "HEELER_PASSWORD to let others in, or use 127.0.0.1"
-            )
-            raise Problem(403, {"detail": detail})
+    if not is_loopback(host):
+        raise not_local("Host", host, "use 127.0.0.1")
+    if origin and not may_call(connection, origin):
+        raise not_local("Origin", origin, "name it in HEELER_CORS_ORIGINS")
+
+
+def may_call(connection: AnyRequestLike, origin: str) -> bool:
+    """Whether a page of this origin is on this machine, or one that the operator allows."""
+    cors = connection.app.cors_config
+    is_allowed = cors is not None and cors.is_origin_allowed(origin)
+    return is_allowed or is_loopback(host_name(origin.partition("//")[2]) or "")
+
+
+def not_local(header: str, value: str, otherwise: str) -> Problem:
+    """The answer to a request that does not come from this machine."""
+    detail = (
+        f"The {header} '{value}' is not this machine, and the server has no password: set "
+        f"HEELER_PASSWORD to let others in, or {otherwise}"
+    )
+    return Problem(403, {"detail": detail})
 
 
 def host_of(connection: AnyRequestLike) -> str:

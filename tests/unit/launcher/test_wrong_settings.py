@@ -12,7 +12,7 @@ from libs.bus.service_settings import ServiceSettings
 from libs.contracts.environment_parsing import MissingSetting, WrongSetting
 from libs.telemetry.settings import TelemetrySettings
 from services.agent.settings import Deadlines, ProviderSettings
-from services.api.settings import ApiSettings
+from services.api.settings import ApiSettings, UnsafeSettings
 
 Environment = Mapping[str, str]
 
@@ -21,6 +21,8 @@ SECRET = "hunter2"
 NUMBERS = ["abc", "-1", "1.5", "1e3", " 8", "0x10", "²", "9" * 30]
 SECONDS = ["abc", "0", "-1", "nan", "inf", "1,5"]
 HOSTS = ["my host", "127.0.0.1:8283", "http://host", "a/b", "[::1]:80"]
+ORIGINS = ["app.example", "https://", "https://a/b", "http://a:port", "null", "https://*.example"]
+ORIGINS = ["app.example", "https://", "https://a/b", "http://a:port", "null", "https://*.example"]
 ADDRESSES = [
     "abc",
     "host:4318",
@@ -61,6 +63,8 @@ READS: list[tuple[Callable[[Environment], object], str, list[str], str]] = [
     (service_and_api, "HEELER_PING_SECONDS", SECONDS, "a number of seconds above 0"),
     (service_and_api, "HEELER_LISTEN_DESCRIPTOR", NUMBERS, "a number from 0 to"),
     (service_and_api, "HEELER_HTTP_CONNECTIONS_MAX", [*NUMBERS, "0"], "a number from 1 to"),
+    (service_and_api, "HEELER_CORS_ORIGINS", ORIGINS, "it must be like https://app.example"),
+    (service_and_api, "HEELER_CORS_ORIGINS", ORIGINS, "it must be like https://app.example"),
     (service_and_api, "HEELER_FILE_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
     (service_and_api, "HEELER_FILES_MIB_MAX", [*NUMBERS, "0"], "a number from 1 to"),
     *(
@@ -137,6 +141,11 @@ def test_the_launcher_refuses_a_wrong_value(name: str, value: str, must: str) ->
 def test_names_and_addresses_of_hosts_are_taken(host: str) -> None:
     settings = ApiSettings.from_environment({"HEELER_HOST": host, "HEELER_PASSWORD": "long"})
     assert settings.host == host
+
+
+def test_pages_of_every_site_are_let_in_with_a_password_only() -> None:
+    with pytest.raises(UnsafeSettings, match="set HEELER_PASSWORD, or name the origins"):
+        ApiSettings.from_environment({"HEELER_CORS_ORIGINS": "local,*"})
 
 
 def test_several_hosts_and_sockets_are_addresses_of_postgres() -> None:

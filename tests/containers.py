@@ -58,9 +58,9 @@ class _ContainerServer(_Server):
         try:
             wait_until(f"{type(self).__name__} ready", self._ready, START_SECONDS_MAX)
         except AssertionError as error:
-            stdout, stderr = self._container.get_logs()
+            logged = self.logged()
             self.forget()
-            raise AssertionError(f"{error}\n{(stdout + stderr).decode()[-4000:]}") from None
+            raise AssertionError(f"{error}\n{logged[-4000:]}") from None
         return self
 
     def stop(self) -> None:
@@ -87,6 +87,13 @@ class _ContainerServer(_Server):
         if self._container:
             self._container.stop()
         self._container = None
+
+    def logged(self) -> str:
+        """What the server has printed since the container was made."""
+        if self._container is None:
+            return ""
+        stdout, stderr = self._container.get_logs()
+        return (stdout + stderr).decode()
 
     def close(self) -> None:
         self.forget()
@@ -185,6 +192,9 @@ class ContainersInstance(HeelerInstance):
         self.nats.stop()
         self.postgres.stop()
         return "Heeler is stopped."
+
+    def nats_log(self) -> str:
+        return self.nats.logged()
 
     def close(self) -> None:
         try:

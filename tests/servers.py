@@ -45,6 +45,8 @@ from tests.waiting import pause
 FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
 START_SECONDS_MAX = 30.0
 DOWN_SECONDS_MAX = 45.0
+# How NATS logs a refused "Publish Violation" or "Subscription Violation".
+VIOLATION = " Violation - "
 
 
 def temporary_home() -> Path:
@@ -67,6 +69,11 @@ def wait_until(what: str, condition: Callable[[], bool], seconds_max: float) -> 
         if waited > seconds_max:
             raise AssertionError(f"{what}: not within {seconds_max} s")
         time.sleep(pause(waited))
+
+
+def permission_violations(log: str) -> list[str]:
+    """The lines in which a NATS server says that a user may not do what it tried."""
+    return [line for line in log.splitlines() if VIOLATION in line]
 
 
 class _Server:
@@ -192,6 +199,10 @@ class NatsServer(_Server):
         """For the user who may do everything."""
         return self.server.url
 
+    def logged(self) -> str:
+        """What the server has logged."""
+        return self.server.log.read_text()
+
     def wipe_store(self) -> None:
         """Delete all streams, as a lost disk would; the server must be stopped."""
         assert self._process is None, "stop the server before wiping its store"
@@ -240,7 +251,9 @@ class HeelerInstance:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        violations = [] if error else permission_violations(self.nats_log())
         self.close()
+        assert not violations, f"NATS refused what nats_permissions.py does not list: {violations}"
 
     # -- the commands a person types
 
@@ -339,6 +352,11 @@ class HeelerInstance:
 
     def log(self, name: str, lines: int = 50) -> str:
         return tail(self.home / "logs" / f"{self.part(name)}.log", lines)
+
+    def nats_log(self) -> str:
+        """Everything that NATS has logged since its log was rotated."""
+        log = self.home / "logs" / "nats.log"
+        return log.read_text() if log.exists() else ""
 
     def psql(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement as superuser; its rows, or none."""

@@ -55,7 +55,7 @@ def users() -> tuple[str, ...]:
 
 def of_service(service: Service) -> Permissions:
     """What every service needs, and more for who serves clients."""
-    plain, more = worker(service), of_clients() if service.serves_clients else NOTHING
+    plain, more = worker(service), of_clients(service) if service.serves_clients else NOTHING
     return Permissions(
         (*plain.publish, *more.publish), (*plain.subscribe, *more.subscribe), plain.answers
     )
@@ -63,7 +63,8 @@ def of_service(service: Service) -> Permissions:
 
 def worker(service: Service) -> Permissions:
     """A service takes commands, sends some, has events and hears those of others. It makes streams
-    that are not there; it may change none, and delete nothing."""
+    that are not there; it may change none, and delete nothing. The health check in its container
+    asks the service for a sign of life as the same user (`deploy/container_health.py`)."""
     name = service.name
     askers = [ADMIN, *(one.name for one in SERVICES if name in receivers(one))]
     consumer = f"{COMMANDS_STREAM}.{name}"
@@ -74,6 +75,7 @@ def worker(service: Service) -> Permissions:
             STREAM_NAMES,
             *((f"$JS.API.STREAM.INFO.{TOKENS_STREAM}",) if service.lists_deltas else ()),
             METRICS_REPORTS,
+            f"$SRV.PING.{name}",
             f"{inbox_prefix(name)}.>",
             f"{name}.event.>",
             f"{name}.delta.>",
@@ -111,11 +113,11 @@ def deltas_about(aggregate: str) -> str:
     return f"{service}.delta.{kind}.>"
 
 
-def of_clients() -> Permissions:
+def of_clients(service: Service) -> Permissions:
     """Who serves clients shows what runs publish and what is counted, and looks who is there."""
     return Permissions(
         publish=(
-            *(f"$SRV.PING.{name}" for name in names()),
+            *(f"$SRV.PING.{name}" for name in names() if name != service.name),
             METRICS_ASKED,
             f"$JS.API.CONSUMER.CREATE.{TOKENS_STREAM}",
             *(f"$JS.API.CONSUMER.{verb}.{TOKENS_STREAM}.>" for verb in ("CREATE", "INFO")),

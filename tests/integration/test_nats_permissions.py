@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,15 +13,17 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from deploy import container_health
 from libs.bus.jetstream import declare_streams, stream_config
 from libs.bus.nats_bus import NatsBus
+from libs.bus.nats_service_registration import register
 from libs.bus.ports import IncomingCommand
 from libs.contracts.agent import DeleteAgent
 from libs.contracts.bus_messages import Accepted, Context
-from libs.contracts.nats_permissions import SYSTEM, WATCH, inbox_prefix, permissions
+from libs.contracts.nats_permissions import ADMIN, SYSTEM, WATCH, inbox_prefix, permissions
 from libs.contracts.service_registry import names
 from libs.contracts.stream_definitions import streams
-from tests.servers import NatsServer
+from tests.servers import NatsServer, permission_violations
 from tests.waiting import wait_for
 
 HEARD_SECONDS_MAX = 20.0
@@ -171,6 +176,56 @@ async def test_with_its_own_rights_a_command_is_sent_taken_and_answered(
     finally:
         await api.stop()
         await agent.stop()
+
+
+@pytest.mark.parametrize("service", names())
+async def test_the_health_check_of_a_container_may_ask_its_own_service(
+    nats_server: NatsServer, service: str
+) -> None:
+    url, here = nats_server.server.url_of(service), socket.gethostname()
+    async with connected(nats_server, service) as (client, refused):
+        await register(service, client)
+        await client.flush()
+        problem = await asyncio.to_thread(container_health.bus_problem, url, service, here)
+
+        assert problem is None
+        assert refused == []
+
+
+@pytest.mark.parametrize("asker", [WATCH, ADMIN])
+@pytest.mark.parametrize("service", names())
+async def test_a_service_answers_every_question_of_the_micro_protocol(
+    nats_server: NatsServer, service: str, asker: str
+) -> None:
+    async with (
+        connected(nats_server, service) as (client, refused),
+        connected(nats_server, asker) as (people, refused_people),
+    ):
+        await register(service, client)
+        await client.flush()
+        for verb in ("PING", "INFO", "STATS"):
+            first = json.loads((await people.request(f"$SRV.{verb}.{service}")).data)
+            assert first["name"] == service
+            for subject in (f"$SRV.{verb}", f"$SRV.{verb}.{service}.{first['id']}"):
+                assert (await people.request(subject)).data
+        assert (await people.request(f"{service}.metrics")).data
+
+        assert (refused, refused_people) == ([], [])
+
+
+async def test_a_refusal_stands_in_the_log_where_the_other_tests_look_for_it(
+    nats_server: NatsServer,
+) -> None:
+    async with connected(nats_server, WATCH) as (client, refused):
+        for subject in ("agent.event.x", "deliver.x"):
+            await client.publish(subject, b"{}")
+            await client.subscribe(subject)
+        await all_refused(refused, "publish", ["agent.event.x"])
+        await all_refused(refused, "subscription", ["deliver.x"])
+
+    said = "\n".join(permission_violations(nats_server.logged()))
+    assert "Publish Violation" in said
+    assert "Subscription Violation" in said
 
 
 async def test_a_stream_of_an_earlier_release_is_changed_by_the_migration_alone(

@@ -21,14 +21,13 @@ def tool_name_id(org: str, name: str) -> str:
 class CreateTool(Command):
     """Make a tool.
 
-    If its name is taken, that is refused; where it `replaces`, the tool of that name gets the
-    fields that are `given`, and keeps its id. The id is the result.
+    Where a client's tool has its name, that one gets the fields that are `given`, and keeps its
+    id. The id is the result.
     """
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool.create"
     tool: ToolState
-    replaces: bool = False
     given: list[str] = Field(default_factory=list)
 
     @property

@@ -511,7 +511,7 @@ COMMANDS: list[Command] = [
         temperature=0.5,
         stop_sequences=["\n"],
     ),
-    CreateTool(tool=ROLL_DICE, replaces=True, given=["source_code", "tags"]),
+    CreateTool(tool=ROLL_DICE, given=["source_code", "tags"]),
     DeriveToolSchema(asker="schema-1", source_code="def roll_dice() -> int:\n    return 4\n"),
     UpdateTool(tool_id=TOOL, changes={"tags": ["games"], "return_char_limit": 100}),
     DeleteTool(tool_id=TOOL),

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from letta_client import Letta
+from letta_client import ConflictError, Letta
 
 from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS
 from tests.e2e.asking import NOBODY, kinds, says, stream, unique
@@ -157,6 +157,22 @@ def test_what_v1_has_not_is_listed_only_by_name(
     refused = letta.agents.tools.run("shell", agent_id=agent.id, args={"command": "ls", "cwd": "/"})
     assert refused.status == "error"
     assert "do not fit 'shell': cwd" in str(refused.func_return)
+
+
+@SEND
+@pytest.mark.operation("PUT /v1/tools/")
+def test_no_client_makes_a_tool_with_the_name_of_one_of_ours(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    """Whoever asks for `shell` gets the server's."""
+    for name in WORKSPACE:
+        source = f'def {name}() -> str:\n    """Fake."""\n    return "fake"\n'
+        for make in (letta.tools.create, letta.tools.upsert):
+            with pytest.raises(ConflictError, match="comes with the server"):
+                make(source_code=source)
+    agent = new_agent(tools=[*WORKSPACE], include_base_tools=False)
+    held = letta.agents.tools.list(agent_id=agent.id).items
+    assert {tool.id for tool in held} == {ADDED_TOOLS[name].id for name in WORKSPACE}
 
 
 @SEND

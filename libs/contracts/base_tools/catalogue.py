@@ -25,9 +25,9 @@ BASE_TOOLS: Mapping[str, BaseTool] = {
 }
 # Heeler's own: no list has them that does not ask for them by name.
 ADDED_TOOLS: Mapping[str, BaseTool] = {tool.name: tool for tool in WORKSPACE_TOOLS}
-CATALOGUE: Mapping[str, BaseTool] = {
-    tool.id: tool for tool in (*BASE_TOOLS.values(), *ADDED_TOOLS.values())
-}
+# All that come with the server, by name: no other tool may have one of these names.
+SERVER_TOOLS: Mapping[str, BaseTool] = {**BASE_TOOLS, **ADDED_TOOLS}
+CATALOGUE: Mapping[str, BaseTool] = {tool.id: tool for tool in SERVER_TOOLS.values()}
 
 
 def base_tool_state(tool: BaseTool, *, created_by_id: str | None = None) -> JsonObject:

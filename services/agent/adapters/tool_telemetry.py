@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.bus.ports import Clock
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import (
     ToolCall,
@@ -53,7 +53,7 @@ def label_of(name: str, design: AgentDesign) -> str:
     """The label of a call in metrics."""
     if name not in design.tools:
         return metrics.UNKNOWN
-    return name if name in BASE_TOOLS else ToolType.custom.value
+    return name if name in SERVER_TOOLS else ToolType.custom.value
 
 
 def executing(call: ToolCall, step_id: str) -> Span:

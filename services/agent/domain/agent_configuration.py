@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS, CATALOGUE
+from libs.contracts.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, JsonObject, Rejected
 from libs.contracts.conversation import Message
 from libs.contracts.deterministic_ids import derived_id
@@ -280,7 +280,7 @@ def chosen_tools(
         return by_id
     wanted = set(request.tools or [])
     made = {tool.name: tool for tool in custom}
-    known: dict[str, HeldTool] = {**ADDED_TOOLS, **made, **BASE_TOOLS}
+    known: dict[str, HeldTool] = {**made, **SERVER_TOOLS}
     unknown = [name for name in request.tools or [] if name not in known]
     if unknown:
         reason = f"`tools`: there is no tool named {', '.join(unknown)}: create it first"
@@ -313,7 +313,7 @@ def named_tools(request: CreateAgent | UpdateAgent) -> tuple[list[str], list[str
     """The ids and the names in a request that are not of tools which come with the server."""
     ids = [one for one in request.tool_ids or [] if one not in CATALOGUE]
     names = (request.tools or []) if isinstance(request, CreateAgent) else []
-    return ids, [one for one in names if one not in BASE_TOOLS]
+    return ids, [one for one in names if one not in SERVER_TOOLS]
 
 
 def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
@@ -333,7 +333,7 @@ def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
     for place, rule in enumerate(rules):
         field = f"`tool_rules`, entry {place}"
         for tool, args in given_arguments(rule):
-            known = BASE_TOOLS.get(tool)
+            known = SERVER_TOOLS.get(tool)
             problem = unfit_arguments(known.json_schema, args) if known else ""
             if problem:
                 reason = f"{field}: its arguments do not fit the tool `{tool}`: {problem}"

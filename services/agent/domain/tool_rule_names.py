@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.bus_messages import Json, JsonObject
 
 
@@ -38,7 +38,7 @@ def with_current_name(rule: JsonObject, now: Mapping[str, str]) -> JsonObject:
 
 def name_clients_tools(rules: Iterable[JsonObject]) -> bool:
     """Whether a rule names a tool that does not come with the server, which may be renamed."""
-    return any(not names_in(rule) <= BASE_TOOLS.keys() for rule in rules)
+    return any(not names_in(rule) <= SERVER_TOOLS.keys() for rule in rules)
 
 
 def names_in(rule: JsonObject) -> set[str]:

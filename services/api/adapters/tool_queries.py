@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS, CATALOGUE, base_tool_state
+from libs.contracts.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
 from libs.contracts.base_tools.definition import BaseTool
 from libs.contracts.bus_messages import DEFAULT_USER
 from services.api.adapters.resource_query_builder import (
@@ -33,7 +33,7 @@ SEARCHED = (
 )
 
 # Those that V1 does not have behind the others; what fits says whether they are asked for.
-OURS = (*BASE_TOOLS.values(), *ADDED_TOOLS.values())
+OURS = tuple(CATALOGUE.values())
 
 type Fits = Callable[[BaseTool], bool]
 

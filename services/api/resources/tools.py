@@ -103,17 +103,18 @@ class ToolPage(Page, ToolFilters):
 
 @post("/v1/tools", status_code=200, opt=returns("tool", body=all_request_bodies.ToolCreate))
 async def create_tool(request: AnyRequest) -> Response[bytes]:
-    """Create a tool; its schema is derived from its Python source, unless one is given."""
-    return await made(request, replaces=False)
+    """Create a tool, or change the one of its name; its schema is derived from its Python source,
+    unless one is given."""
+    return await made(request)
 
 
 @put("/v1/tools", opt=returns("tool", body=all_request_bodies.ToolCreate))
 async def upsert_tool(request: AnyRequest) -> Response[bytes]:
     """Create a tool, or change the one of its name."""
-    return await made(request, replaces=True)
+    return await made(request)
 
 
-async def made(request: AnyRequest, *, replaces: bool) -> Response[bytes]:
+async def made(request: AnyRequest) -> Response[bytes]:
     """The tool that a request makes."""
     api = api_of(request)
     body = await body_of(request, all_request_bodies.ToolCreate)
@@ -121,7 +122,6 @@ async def made(request: AnyRequest, *, replaces: bool) -> Response[bytes]:
     tool_id = api.new_id(request, "tool")
     command = CreateTool(
         tool=ToolState.model_validate({**fields, "id": tool_id}),
-        replaces=replaces,
         given=sorted(fields),
     )
     reply = await api.send(request, command, message_id=f"create-{tool_id}")

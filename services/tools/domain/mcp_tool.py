@@ -23,6 +23,7 @@ REFERENCES_MAX = 200
 REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
 OFFERED_NAME_CHARS_MAX = 256
 DIGEST_CHARS = 16
+NAME_HASH_CHARS = 8
 MCP = "mcp"  # the key in a tool's metadata, and how its tag begins
 LOOP = "its schema refers to itself"
 
@@ -147,15 +148,19 @@ def target_of(schema: JsonObject, reference: str) -> Json:
 
 def registry_names(server_name: str, tool_name: str) -> list[str]:
     """The names that a tool may have in the registry, where models know it by one: its own, and
-    where that is taken, the same with its server's before it."""
-    own = fit_name(tool_name)
-    both = f"{fit_name(server_name)}_{own}"
-    return [name for name in (own, both) if 0 < len(name) <= NAME_CHARS_MAX]
+    where that is taken, the same with its server's before it. What is too long for a provider is
+    shortened."""
+    return [fit_name(tool_name), fit_name(f"{server_name}_{tool_name}")]
 
 
 def fit_name(name: str) -> str:
-    """A name of the characters that providers take."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    """A name of the characters that providers take, and of as many; of one that is longer the
+    beginning, and a hash of the whole."""
+    fit = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    if len(fit) <= NAME_CHARS_MAX:
+        return fit
+    end = "_" + sha256(name.encode()).hexdigest()[:NAME_HASH_CHARS]
+    return fit[: NAME_CHARS_MAX - len(end)] + end
 
 
 def tool_of(
@@ -202,6 +207,12 @@ def with_definition(tool: ToolState, offered: OfferedTool) -> ToolState:
     schema = json_schema(tool.name, offered.description, offered.parameters)
     update = {"description": offered.description, "json_schema": schema}
     return with_note(tool.model_copy(update=update), "")
+
+
+def with_name(tool: ToolState, name: str) -> ToolState:
+    """The tool under another name of the registry."""
+    schema = {**(tool.json_schema or {}), "name": name}
+    return tool.model_copy(update={"name": name, "json_schema": schema})
 
 
 def with_server_name(tool: ToolState, before: str, after: str) -> ToolState:

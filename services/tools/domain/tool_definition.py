@@ -35,10 +35,13 @@ class UnfitTool(Exception):
     """A definition of which no tool can be made; the text names the field and the fix."""
 
 
-def completed(tool: ToolState) -> ToolState | Rejected:
-    """The tool with all that follows from its source and its schema."""
+def completed(tool: ToolState, *, renames: bool = False) -> ToolState | Rejected:
+    """The tool with all that follows from its source and its schema. A schema of another name than
+    its function's is refused, unless it `renames` a tool that is there."""
     try:
         schema = checked_schema(tool)
+        if not renames:
+            check_function_name(tool, str(schema["name"]))
     except UnfitTool as unfit:
         return Rejected(code=INVALID, reason=str(unfit))
     name, description = str(schema["name"]), schema.get("description")
@@ -68,7 +71,7 @@ def with_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
         fields["description"] = None
     if "source_code" in changes and tool.args_json_schema and "args_json_schema" not in changes:
         fields["args_json_schema"] = None
-    return completed(ToolState.model_validate({**tool.model_dump(), **fields}))
+    return completed(ToolState.model_validate({**tool.model_dump(), **fields}), renames=True)
 
 
 def with_own_changes(tool: ToolState, changes: JsonObject) -> ToolState | Rejected:
@@ -107,13 +110,7 @@ def schema_of_python(tool: ToolState, source: str) -> JsonObject:
     """The schema of a tool in Python. Raises UnfitTool and UnfitSource."""
     function = function_of(source)
     if tool.json_schema is not None:
-        schema = named(tool.json_schema)
-        if schema["name"] != function.name:
-            raise UnfitTool(
-                f"`json_schema.name` is '{schema['name']}', but the last function in `source_code`"
-                f" is '{function.name}': give both the same name"
-            )
-        return schema
+        return named(tool.json_schema)
     if not tool.args_json_schema:
         return named(schema_from_source(source))
     return named(
@@ -123,6 +120,24 @@ def schema_of_python(tool: ToolState, source: str) -> JsonObject:
             "parameters": {**tool.args_json_schema, "type": "object"},
         }
     )
+
+
+def check_function_name(tool: ToolState, name: str) -> None:
+    """Raise UnfitTool where a tool is not called as its function is."""
+    function = function_name(tool.model_copy(update={"name": name}))
+    if function != name:
+        raise UnfitTool(
+            f"`json_schema.name` is '{name}', but the last function in `source_code` is"
+            f" '{function}': give both the same name"
+        )
+
+
+def function_name(tool: ToolState) -> str:
+    """The function in a tool's source that its calls go to; a client may call the tool
+    otherwise."""
+    if tool.source_type not in (None, PYTHON) or not tool.source_code:
+        return tool.name or ""
+    return function_of(tool.source_code).name
 
 
 def takes_agent_state(source: str) -> bool:

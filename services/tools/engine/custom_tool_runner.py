@@ -11,7 +11,7 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.package_requirements import Requirement, requirements_in
-from services.tools.domain.tool_definition import TYPESCRIPT
+from services.tools.domain.tool_definition import TYPESCRIPT, function_name
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.environment_variables import Variables
@@ -89,7 +89,7 @@ def program_of(
     return Program(
         language=tool.source_type or "python",
         source=tool.source_code or "",
-        function=tool.name,
+        function=function_name(tool),
         arguments=in_order(command.arguments, tool),
         environment={**environment, **names_of(tool, command)},
         limits=limits_of(command.seconds_max),

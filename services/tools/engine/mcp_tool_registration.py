@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pydantic_core import to_json
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.mcp_servers import (
     TOOLS_BYTES_MAX,
@@ -29,6 +29,7 @@ from services.tools.domain.mcp_tool import (
     registry_names,
     tool_of,
     with_definition,
+    with_name,
     with_note,
 )
 from services.tools.domain.tool import Tool
@@ -111,7 +112,10 @@ class McpToolRegistration:
         tool = await self.work.load(Tool, known.tool_id) if known else None
         if known is None or tool is None or tool.present is None:
             await self.add(offered)
-        elif offered.digest == known.accepted:
+            return
+        if tool.present.name in SERVER_TOOLS:
+            known = await self.rename(offered, known, tool)
+        if offered.digest == known.accepted:
             self.settle(offered, known, tool)
         elif self.accepts(offered, known):
             tool.become(with_definition(tool.present, offered), at=self.at)
@@ -152,28 +156,52 @@ class McpToolRegistration:
     async def add(self, offered: OfferedTool) -> None:
         """Make a tool, under a name that nobody else has."""
         state, work = self.server.state, self.work
-        for name in registry_names(state.name, offered.name):
-            guard = await work.load(ToolName, tool_name_id(work.context.org, name))
-            if name in BASE_TOOLS or guard.tool_id is not None:
-                continue
-            tool_id = derived_id("tool", self.server.id, offered.name, str(state.number))
-            tool = await work.load(Tool, tool_id)
-            made = tool_of(
-                offered,
-                tool_id=tool_id,
-                name=name,
-                server_id=self.server.id,
-                server_name=state.name,
-            )
-            refused = tool.create(made, at=self.at) or guard.take(name, tool_id, at=self.at)
-            assert refused is None, refused
-            self.changed[offered.name] = KnownMcpTool(
-                tool_id=tool_id, name=name, accepted=offered.digest
-            )
-            self.added.append(offered.name)
+        tool_id = derived_id("tool", self.server.id, offered.name, str(state.number))
+        name = await self.take_name(offered, tool_id)
+        if name is None:
             return
-        names = " and ".join(f"'{one}'" for one in registry_names(state.name, offered.name))
-        self.note_unusable(offered.name, f"tools have these names already, or none fits: {names}")
+        tool = await work.load(Tool, tool_id)
+        made = tool_of(
+            offered,
+            tool_id=tool_id,
+            name=name,
+            server_id=self.server.id,
+            server_name=state.name,
+        )
+        refused = tool.create(made, at=self.at)
+        assert refused is None, refused
+        self.changed[offered.name] = KnownMcpTool(
+            tool_id=tool_id, name=name, accepted=offered.digest
+        )
+        self.added.append(offered.name)
+
+    async def rename(self, offered: OfferedTool, known: KnownMcpTool, tool: Tool) -> KnownMcpTool:
+        """Take from a tool the name of one that comes with the server, which versions before this
+        one gave it; returns what is known of it then. It keeps the name, and is not called, where
+        no other is free."""
+        assert tool.present is not None, "a tool that is gone is added anew"
+        before = tool.present.name
+        name = await self.take_name(offered, tool.id)
+        if name is None:
+            return known
+        guard = await self.work.load(ToolName, tool_name_id(self.work.context.org, before))
+        guard.free(before, tool.id, at=self.at)
+        tool.become(with_name(tool.present, name), at=self.at)
+        self.updated.append(offered.name)
+        renamed = known.model_copy(update={"name": name})
+        self.changed[offered.name] = renamed
+        return renamed
+
+    async def take_name(self, offered: OfferedTool, tool_id: str) -> str | None:
+        """Take the first name that is free for a tool; None if none is, which is noted."""
+        names = registry_names(self.server.state.name, offered.name)
+        for name in names:
+            guard = await self.work.load(ToolName, tool_name_id(self.work.context.org, name))
+            if name not in SERVER_TOOLS and guard.take(name, tool_id, at=self.at) is None:
+                return name
+        taken = " and ".join(f"'{one}'" for one in names)
+        self.note_unusable(offered.name, f"tools have these names already: {taken}")
+        return None
 
     def finish(self) -> None:
         """Record it."""

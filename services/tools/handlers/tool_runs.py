@@ -14,6 +14,7 @@ from libs.contracts.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed
+from services.tools.domain.tool_name_reservation import impersonation
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runner_protocol import refusal
 from services.tools.engine.tool_runs import BegunRun, ToolRuns
@@ -45,7 +46,10 @@ class ToolRunHandlers:
             told = ToolRunResult(status="error", text=why)
             work.after_commit.append(lambda _: self.runs.refused(call.id, work.context.org, told))
             return Accepted()
-        why = refusal(self.runs.ports.runners, tool, command)
+        stored = command.source is None
+        why = (impersonation(tool) if stored else "") or refusal(
+            self.runs.ports.runners, tool, command
+        )
         if why:
             # Only a process that is being stopped is worth another try.
             code = UNAVAILABLE if self.runs.stopping else UNPROCESSABLE

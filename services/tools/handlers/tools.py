@@ -8,6 +8,7 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
+from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool, tool_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
@@ -40,9 +41,11 @@ class ToolHandlers:
         wanted = completed(command.tool)
         if isinstance(wanted, Rejected):
             return wanted
+        if refused := reserved(wanted.name):
+            return refused
         name = await self.name(wanted.name, work)
         if name.tool_id is not None:
-            if not command.replaces:
+            if await self.is_a_servers(name.tool_id, work):
                 return taken(wanted.name)
             fields = command.tool.model_dump(mode="json")
             changes = {one: fields[one] for one in command.given if one in fields}
@@ -55,12 +58,15 @@ class ToolHandlers:
             return full
         tool = await work.load_new(Tool, wanted.id)
         by = {"created_by_id": work.context.actor, "last_updated_by_id": work.context.actor}
-        refused = (
-            reserved(wanted.name)
-            or tool.create(wanted.model_copy(update=by), at=self.clock.now())
-            or name.take(wanted.name, tool.id, at=self.clock.now())
+        refused = tool.create(wanted.model_copy(update=by), at=self.clock.now()) or name.take(
+            wanted.name, tool.id, at=self.clock.now()
         )
         return refused or Accepted(result={"tool_id": tool.id})
+
+    async def is_a_servers(self, tool_id: str, work: UnitOfWork) -> bool:
+        """Whether a tool is that of an MCP server, which alone defines it."""
+        tool = (await work.load(Tool, tool_id)).present
+        return tool is not None and tool.tool_type is ToolType.external_mcp
 
     async def update_tool(self, command: UpdateTool, work: UnitOfWork) -> Accepted | Rejected:
         """Change the given fields of a tool."""

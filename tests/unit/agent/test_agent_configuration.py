@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
 from libs.contracts.deterministic_ids import derived_id
@@ -14,9 +16,15 @@ from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
 from libs.contracts.letta.error_bodies import InvalidArgument
 from libs.contracts.state_size_limits import AGENT_BYTES_MAX
 from services.agent.domain.agent import AgentDesign
-from services.agent.domain.agent_configuration import Facts, created_design, updated_design
+from services.agent.domain.agent_configuration import (
+    Facts,
+    created_design,
+    named_tools,
+    updated_design,
+)
 from services.agent.domain.agent_types import PROFILES
 from services.agent.domain.default_agent_names import made_up_name
+from services.agent.domain.tools.custom_tools import CustomTool, held_tools
 from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED_BLOCK, TOOLS
 from tests.unit.given import LATER, NOW
 
@@ -55,6 +63,18 @@ def changed(facts: Facts | None = None, **fields: Any) -> AgentDesign:
 
 
 class TestCreation:
+    @pytest.mark.parametrize("name", sorted(SERVER_TOOLS))
+    def test_a_name_of_ours_is_never_a_clients_tool(self, name: str) -> None:
+        """A foreign tool may have got the name in a version before this one."""
+        ours, foreign = SERVER_TOOLS[name], CustomTool(id=derived_id("tool", "foreign"), name=name)
+        facts = dataclasses.replace(FACTS, custom=[foreign])
+        chosen = [{"tools": [name]}, {"tool_ids": [foreign.id, ours.id]}]
+        for fields in chosen:
+            made = design(facts=facts, include_base_tools=False, **fields)
+            assert dict(zip(made.tools, made.tool_ids, strict=True))[name] == ours.id
+        assert held_tools([foreign.id, ours.id], [foreign]) == [ours]
+        assert named_tools(CreateAgent(tools=[name])) == ([], [])
+
     def test_a_workflow_agent_shows_its_model_nothing_of_earlier_runs(self) -> None:
         for wanted in (True, False):
             made = design(agent_type="workflow_agent", message_buffer_autoclear=wanted)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.bus_messages import (
     INVALID,
     Accepted,
@@ -20,6 +21,7 @@ from libs.contracts.mcp_servers import (
 from libs.contracts.tools import CreateTool, DeleteTool, UpdateTool
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpTool
 from services.tools.domain.mcp_tool import DESCRIPTION_CHARS_MAX, OfferedTool, problem_of
+from services.tools.engine import mcp_tool_registration
 from tests.unit.tools.mcp_world import (
     SERVER,
     URL,
@@ -252,6 +254,59 @@ async def test_a_taken_name_is_used_with_the_servers_name_before_it(
     await process.call(tool_id(world, "my_weather_forecast"))
     await process.call(tool_id(world, "a_b_c"))
     assert [name for name, _ in world.connections.at(URL).calls] == ["forecast", "a.b/c"]
+
+
+@pytest.mark.parametrize("name", sorted(SERVER_TOOLS))
+async def test_no_server_brings_a_tool_with_the_name_of_one_of_ours(
+    world: McpWorld, process: McpProcess, name: str
+) -> None:
+    """TOOL-01: neither when it is added nor by a later refresh."""
+    await process.done(create(world))
+    world.connections.at(URL).tools = [FORECAST, tool(name)]
+
+    await process.done(RefreshMcpServer(server_id=SERVER))
+
+    assert set(world.tools()) == {"forecast", f"weather_{name}"}
+
+
+async def test_a_tool_that_took_a_name_of_ours_is_not_called_and_loses_it(
+    world: McpWorld, process: McpProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a version before this one let a server do is undone."""
+    world.connections.at(URL).tools = [tool("shell")]
+    with monkeypatch.context() as before:
+        before.setattr(mcp_tool_registration, "SERVER_TOOLS", {})
+        await process.done(create(world))
+    taken = tool_id(world, "shell")
+
+    refused = await process.call(taken)
+    assert refused["status"] == "refused"
+    assert "comes with the server" in refused["text"]
+    assert "refresh its MCP server" in refused["text"]
+    await process.done(RefreshMcpServer(server_id=SERVER))
+
+    assert set(world.tools()) == {"weather_shell"}
+    row = world.tools()["weather_shell"]
+    assert (row["id"], row["json_schema"]["name"]) == (taken, "weather_shell")
+    assert world.discovery()["report"]["updated"] == ["shell"]
+    await process.call(taken)
+    assert [name for name, _ in world.connections.at(URL).calls] == ["shell"]
+
+
+@pytest.mark.parametrize("names", [["x" * 80], ["x" * 80, "x" * 79 + "y"], ["x" * 64, "x" * 65]])
+async def test_a_long_name_is_shortened_and_called_as_its_server_calls_it(
+    world: McpWorld, process: McpProcess, names: list[str]
+) -> None:
+    """TOOL-01: providers take 64 characters."""
+    world.connections.at(URL).tools = [tool(name) for name in names]
+    await process.done(create(world))
+
+    assert len(world.tools()) == len(names)
+    assert all(len(name) <= 64 for name in world.tools())
+    for row in world.tools().values():
+        assert row["json_schema"]["name"] == row["name"]
+        await process.call(row["id"])
+    assert sorted(name for name, _ in world.connections.at(URL).calls) == sorted(names)
 
 
 async def test_a_deleted_tool_comes_back_with_the_next_refresh(

@@ -13,6 +13,7 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.bus_messages import (
     CONFLICT,
     INVALID,
@@ -25,6 +26,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.state_size_limits import TOOL_BYTES_MAX
+from libs.contracts.tool_runs import RunTool
 from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -34,6 +36,7 @@ from services.tools.domain.organisation_tool_quota import (
     TOOLS_OF_ORG_MAX,
     ToolsOfOrg,
 )
+from services.tools.engine.custom_tool_runner import program_of
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.projections import project
 from tests.unit.tools.counts import Counted, CountedRows
@@ -78,12 +81,7 @@ def tool(tool_id: str, name: str, **fields: Any) -> ToolState:
 
 
 def create(tool_id: str, name: str, **fields: Any) -> CreateTool:
-    return CreateTool(tool=tool(tool_id, name, **fields))
-
-
-def upsert(tool_id: str, name: str, **fields: Any) -> CreateTool:
-    given = ["source_code", *fields]
-    return CreateTool(tool=tool(tool_id, name, **fields), replaces=True, given=given)
+    return CreateTool(tool=tool(tool_id, name, **fields), given=["source_code", *fields])
 
 
 def refusal(reply: Accepted | Rejected, code: str, *words: str) -> None:
@@ -123,10 +121,28 @@ async def test_a_changed_source_changes_name_schema_and_description_unless_they_
     await tools.ask(UpdateTool(tool_id="tool-1", changes={"args_json_schema": arguments}))
     parameters = tools.rows()["tool-1"]["json_schema"]["parameters"]
     assert parameters == {**arguments, "type": "object"}
-    other = {"json_schema": {**schema, "name": "other"}}
-    refusal(
-        await tools.ask(UpdateTool(tool_id="tool-1", changes=other)), INVALID, "json_schema.name"
-    )
+
+
+async def test_a_schema_of_another_name_renames_a_tool_whose_function_is_still_called() -> None:
+    """As in V1."""
+    tools = await Tools().start()
+    await tools.ask(create("tool-1", "roll"))
+    schema = {**tools.rows()["tool-1"]["json_schema"], "name": "other"}
+    rename = UpdateTool(tool_id="tool-1", changes={"json_schema": schema})
+    assert isinstance(await tools.ask(rename), Accepted)
+    await tools.ask(UpdateTool(tool_id="tool-1", changes={"tags": ["x"]}))
+    row = tools.rows()["tool-1"]
+    assert (row["name"], row["json_schema"]["name"], row["tags"]) == ("other", "other", ["x"])
+    assert tools.names() == [(ORG, "other")]
+    command = RunTool(tool_run_id="tool_run-1", tool_id="tool-1", arguments={}, seconds_max=1)
+    renamed = ToolState(id="tool-1", name="other", source_code=SOURCE.format(name="roll"))
+    assert program_of(renamed, command, ORG, {}).function == "roll"
+    for name, code in (("send_message", CONFLICT), ("a b", INVALID)):
+        change = {"json_schema": {**schema, "name": name}}
+        refusal(await tools.ask(UpdateTool(tool_id="tool-1", changes=change)), code)
+    changed = UpdateTool(tool_id="tool-1", changes={"source_code": SOURCE.format(name="roll")})
+    await tools.ask(changed)
+    assert tools.names() == [(ORG, "roll")]
 
 
 async def test_what_changes_nothing_is_no_event() -> None:
@@ -166,12 +182,12 @@ async def test_what_cannot_be_a_tool_names_the_field_and_the_fix() -> None:
 async def test_a_name_is_taken_until_its_tool_is_renamed_or_deleted() -> None:
     tools = await Tools().start()
     await tools.ask(create("tool-1", "roll"))
-    refusal(await tools.ask(create("tool-2", "roll")), CONFLICT, "'roll' exists already", "PUT")
+    assert await tools.ask(create("tool-2", "roll")) == Accepted(result={"tool_id": "tool-1"})
     rename = UpdateTool(tool_id="tool-1", changes={"source_code": SOURCE.format(name="throw")})
     assert isinstance(await tools.ask(rename), Accepted)
     assert isinstance(await tools.ask(create("tool-2", "roll")), Accepted)
     back = UpdateTool(tool_id="tool-1", changes={"source_code": SOURCE.format(name="roll")})
-    refusal(await tools.ask(back), CONFLICT)
+    refusal(await tools.ask(back), CONFLICT, "'roll' exists already")
     assert tools.rows()["tool-1"]["name"] == "throw"
     await tools.ask(DeleteTool(tool_id="tool-2"))
     assert isinstance(await tools.ask(back), Accepted)
@@ -180,11 +196,10 @@ async def test_a_name_is_taken_until_its_tool_is_renamed_or_deleted() -> None:
     assert tools.names() == [(ORG, "roll")]
 
 
-@pytest.mark.parametrize("name", ["send_message", "memory_insert", "run_code"])
+@pytest.mark.parametrize("name", sorted(SERVER_TOOLS))
 async def test_a_name_of_the_server_is_no_clients(name: str) -> None:
     tools = await Tools().start()
-    for command in (create("tool-1", name), upsert("tool-1", name)):
-        refusal(await tools.ask(command), CONFLICT, "comes with the server")
+    refusal(await tools.ask(create("tool-1", name)), CONFLICT, "comes with the server")
     await tools.ask(create("tool-1", "roll"))
     rename = UpdateTool(tool_id="tool-1", changes={"source_code": SOURCE.format(name=name)})
     refusal(await tools.ask(rename), CONFLICT, "comes with the server")
@@ -192,8 +207,8 @@ async def test_a_name_of_the_server_is_no_clients(name: str) -> None:
 
 async def test_an_upsert_changes_what_is_given_and_keeps_the_rest_and_the_id() -> None:
     tools = await Tools().start()
-    assert isinstance(await tools.ask(upsert("tool-1", "roll", tags=["a"])), Accepted)
-    reply = await tools.ask(upsert("tool-2", "roll", return_char_limit=7))
+    assert isinstance(await tools.ask(create("tool-1", "roll", tags=["a"])), Accepted)
+    reply = await tools.ask(create("tool-2", "roll", return_char_limit=7))
     assert reply == Accepted(result={"tool_id": "tool-1"})
     [row] = tools.rows().values()
     assert (row["id"], row["tags"], row["doc"]["return_char_limit"]) == ("tool-1", ["a"], 7)
@@ -206,7 +221,7 @@ async def test_another_organisation_has_names_of_its_own_and_sees_no_tool() -> N
     change = UpdateTool(tool_id="tool-1", changes={"tags": ["theirs"]})
     refusal(await tools.ask(change, OTHER_ORG), NOT_FOUND)
     assert isinstance(await tools.ask(create("tool-2", "roll"), OTHER_ORG), Accepted)
-    reply = await tools.ask(upsert("tool-3", "roll"), OTHER_ORG)
+    reply = await tools.ask(create("tool-3", "roll"), OTHER_ORG)
     assert reply == Accepted(result={"tool_id": "tool-2"})
     assert tools.rows()["tool-1"]["tags"] == []
     assert tools.names() == [(ORG, "roll"), (OTHER_ORG, "roll")]
@@ -215,7 +230,7 @@ async def test_another_organisation_has_names_of_its_own_and_sees_no_tool() -> N
 NAMES = st.sampled_from(["a", "b", "c"])
 ASKED = st.lists(
     st.tuples(
-        st.sampled_from(["create", "upsert", "rename", "delete"]),
+        st.sampled_from(["create", "rename", "delete"]),
         NAMES,
         st.integers(0, 4),
         st.sampled_from([ORG, OTHER_ORG]),
@@ -231,11 +246,9 @@ async def test_after_any_history_each_name_is_one_tools(asked: list[Any]) -> Non
     for number, (what, name, which, org) in enumerate(asked):
         new, old = f"tool-{number}", [*held.values()][which] if which < len(held) else "tool-no"
         owner = next((key for key, value in held.items() if value == old), ("", ""))
-        if what in ("create", "upsert"):
-            reply = await tools.ask((create if what == "create" else upsert)(new, name), org)
-            expected = what == "upsert" or (org, name) not in held
-            if expected:
-                held.setdefault((org, name), new)
+        if what == "create":
+            reply, expected = await tools.ask(create(new, name), org), True
+            held.setdefault((org, name), new)
         elif what == "rename":
             changes = {"source_code": SOURCE.format(name=name)}
             reply = await tools.ask(UpdateTool(tool_id=old, changes=changes), org)
@@ -258,10 +271,10 @@ async def test_an_organisation_has_so_many_tools_at_most_and_replaces_them_all_t
     assert isinstance(await tools.ask(create("tool-1", "roll")), Accepted)
     tools.counted.there = ToolsOfOrg(TOOLS_OF_ORG_MAX, 0)
     refusal(await tools.ask(create("tool-2", "toss")), UNPROCESSABLE, "5000 are the most")
-    refusal(await tools.ask(upsert("tool-2", "toss")), UNPROCESSABLE, "5000 are the most")
+    refusal(await tools.ask(create("tool-2", "toss")), UNPROCESSABLE, "5000 are the most")
     tools.counted.there = ToolsOfOrg(1, TOOLS_OF_ORG_BYTES_MAX)
     refusal(await tools.ask(create("tool-2", "toss")), UNPROCESSABLE, "268435456 are the most")
-    assert isinstance(await tools.ask(upsert("tool-3", "roll", tags=["new"])), Accepted)
+    assert isinstance(await tools.ask(create("tool-3", "roll", tags=["new"])), Accepted)
     assert list(tools.rows()) == ["tool-1"]
     assert isinstance(await tools.ask(DeleteTool(tool_id="tool-1")), Accepted)
 

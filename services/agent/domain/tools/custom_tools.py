@@ -66,12 +66,12 @@ def custom_ids(tool_ids: Iterable[str]) -> list[str]:
 
 def held_tools(tool_ids: Iterable[str], custom: Iterable[CustomTool]) -> list[HeldTool]:
     """The tools of these ids, in their order, without those that are gone. Models know tools by
-    their names: where two have come to have one, it is that of the first, until it is renamed or
-    detached."""
+    their names: where two have come to have one, it is that of the tool that comes with the server,
+    else that of the first, until it is renamed or detached."""
     made = {tool.id: tool for tool in custom}
     found = (made.get(one) or CATALOGUE.get(one) for one in tool_ids)
     named: dict[str, HeldTool] = {}
     for tool in found:
-        if tool is not None:
-            named.setdefault(tool.name, tool)
+        if tool is not None and (tool.id in CATALOGUE or tool.name not in named):
+            named[tool.name] = tool
     return list(named.values())

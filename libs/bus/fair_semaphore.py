@@ -74,6 +74,10 @@ class FairSemaphore:
         finally:
             self.leave(org, agent_id)
 
+    def has_place(self, org: str) -> bool:
+        """Whether an organisation would have a place at once, and need not wait for one."""
+        return self.free > 0 and self.of_organisation[org] < self.of_organisation_max
+
     async def take(self, org: str, agent_id: str) -> None:
         """Wait for a place, within bounds."""
         if len(self.waiting) >= WAITING_MAX:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.bus.aggregate_locks import AggregateLocks
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Clock, Ids
 from libs.bus.unknown_version_delays import log_once
 from libs.contracts.agent_folders import agent_folders_id
@@ -90,21 +90,25 @@ class FileProcessing:
     def __init__(self, ports: FileProcessingPorts) -> None:
         self.ports = ports
         self.tasks: dict[str, asyncio.Task[bool]] = {}
-        self.orgs: Counter[str] = Counter()
+        self.places = FairSemaphore(
+            FILES_AT_ONCE_MAX,
+            of_organisation_max=FILES_OF_ORG_AT_ONCE_MAX,
+            users="files",
+            thing="place",
+        )
         self.stopping = False
         self.cleanup_at = 0.0
         self.beginning = asyncio.Lock()
         self.followers: set[asyncio.Task[None]] = set()
 
-    def room(self, org: str) -> bool:
+    def has_room(self, org: str) -> bool:
         """Whether one more file of an organisation can be begun now."""
-        free = len(self.tasks) < FILES_AT_ONCE_MAX and not self.stopping
-        return free and self.orgs[org] < FILES_OF_ORG_AT_ONCE_MAX
+        return not self.stopping and self.places.has_place(org)
 
     def file_added(self, file_id: str, work: UnitOfWork) -> None:
         """Have the commit take the lease of a new file, if there is room to begin at once."""
         org = work.context.org
-        if self.room(org):
+        if self.has_room(org):
             work.take_lease = file_id
             work.after_commit.append(lambda epoch: self.begin(file_id, org, epoch))
 
@@ -118,14 +122,12 @@ class FileProcessing:
             return
         task = asyncio.create_task(self.run(file_id, org, Fence(file_id, epoch)))
         self.tasks[file_id] = task
-        self.orgs[org] += 1
-        task.add_done_callback(lambda ended: self.ended(file_id, org, ended))
+        task.add_done_callback(lambda ended: self.ended(file_id, ended))
 
-    def ended(self, file_id: str, org: str, task: asyncio.Task[bool]) -> None:
+    def ended(self, file_id: str, task: asyncio.Task[bool]) -> None:
         """A turn is over. If it took its file further, whoever waits for the place has it now, and
         not only when it is swept again."""
         del self.tasks[file_id]
-        self.orgs[org] -= 1
         if not self.stopping and not task.cancelled() and task.result():
             follower = asyncio.create_task(self.begin_next())
             self.followers.add(follower)
@@ -144,13 +146,14 @@ class FileProcessing:
     async def begin_due(self) -> None:
         """Begin what is due and nobody does, as far as there is room."""
         async with self.beginning:
-            if len(self.tasks) >= FILES_AT_ONCE_MAX or self.stopping:
+            if self.stopping or not self.places.free:
                 return
             limit = FILES_AT_ONCE_MAX * FILES_OF_ORG_AT_ONCE_MAX
             for due in await self.ports.queries.due_files(FILES_OF_ORG_AT_ONCE_MAX, limit):
-                if due.id not in self.tasks and self.room(due.org):
+                if due.id not in self.tasks and self.has_room(due.org):
                     epoch = await self.ports.repository.store.take_lease(due.id)
                     self.begin(due.id, due.org, epoch)
+                    await asyncio.sleep(0)  # it takes its place before the next is looked at
 
     async def clean_up(self) -> None:
         """Remove files whose folders are gone, and texts that no file has, if it is time to look
@@ -168,10 +171,14 @@ class FileProcessing:
 
     async def run(self, file_id: str, org: str, fence: Fence) -> bool:
         """One turn of a file; returns whether that is recorded. A process edge: a bug is logged
-        here, once, and the file waits."""
+        here, once, and the file waits. Where more have begun at the same time than there are
+        places, this one waits for its own."""
         try:
-            await self.take_turn(file_id, org, fence)
+            async with self.places.hold(org):
+                await self.take_turn(file_id, org, fence)
             return True
+        except NoPlace as full:
+            log.info("the processing of %s begins later: %s", file_id, full)
         except NewerVersion as unknown:
             log_once(unknown)
         except (StaleLease, VersionConflict):

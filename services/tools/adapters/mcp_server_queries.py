@@ -7,11 +7,16 @@ from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
 
+# The first of each organisation come before the second of any.
 DUE_DISCOVERIES = """
-select s.id, s.org from tools.mcp_servers s
-where s.due_at <= now()
-  and not exists (select from tools.leases l where l.key = s.id and l.expires_at > now())
-order by s.due_at limit %(limit)s"""
+select id, org from (
+    select s.id, s.org, s.due_at,
+           row_number() over (partition by s.org order by s.due_at, s.id) as place
+    from tools.mcp_servers s
+    where s.due_at <= now()
+      and not exists (select from tools.leases l where l.key = s.id and l.expires_at > now())
+) due
+where place <= %(of_org)s order by place, due_at limit %(limit)s"""
 VERSIONS = """
 select s.id, s.version from unnest(%s::text[]) as wanted(id) cross join lateral
     (select id, org, version from tools.mcp_servers where id = wanted.id limit 1) s
@@ -30,7 +35,7 @@ class DueDiscovery:
 class McpServerQueries(Protocol):
     """What the engine reads of MCP servers."""
 
-    async def due_discoveries(self, limit: int) -> list[DueDiscovery]:
+    async def due_discoveries(self, of_org: int, limit: int) -> list[DueDiscovery]:
         """Servers whose tools are to be discovered now, and nobody does, the longest first."""
         ...
 
@@ -49,11 +54,11 @@ class PostgresMcpServerQueries:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def due_discoveries(self, limit: int) -> list[DueDiscovery]:
+    async def due_discoveries(self, of_org: int, limit: int) -> list[DueDiscovery]:
         """Servers whose tools are to be discovered now, and nobody does, the longest first."""
         if not await self.database.any_row("tools.mcp_servers where due_at <= now()"):
             return []
-        rows = await self.database.fetch(DUE_DISCOVERIES, {"limit": limit})
+        rows = await self.database.fetch(DUE_DISCOVERIES, {"of_org": of_org, "limit": limit})
         return [DueDiscovery(*row) for row in rows]
 
     async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:

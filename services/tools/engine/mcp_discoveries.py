@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 # More wait for their turn; the sweeper begins them. One that hangs ends by its deadline.
 DISCOVERIES_AT_ONCE_MAX = 32
+ORGANISATION_DISCOVERIES_AT_ONCE_MAX = 24
 DISCOVERY_SECONDS_MAX = 60.0
 STORE_RETRY_SECONDS = 1.0
 CONFLICT_RETRIES_MAX = 20
@@ -60,12 +62,17 @@ class McpDiscoveries:
     def __init__(self, ports: McpPorts) -> None:
         self.ports = ports
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.places = FairSemaphore(
+            DISCOVERIES_AT_ONCE_MAX,
+            of_organisation_max=ORGANISATION_DISCOVERIES_AT_ONCE_MAX,
+            users="discoveries",
+            thing="place",
+        )
         self.stopping = False
 
-    @property
-    def room(self) -> bool:
-        """Whether one more can be made now."""
-        return not self.stopping and len(self.tasks) < DISCOVERIES_AT_ONCE_MAX
+    def has_room(self, org: str) -> bool:
+        """Whether one more can be made for an organisation now."""
+        return not self.stopping and self.places.has_place(org)
 
     def begin(self, server_id: str, org: str, epoch: int | None) -> None:
         """Discover the tools of a server, with its lease."""
@@ -82,20 +89,26 @@ class McpDiscoveries:
 
     async def sweep(self) -> None:
         """Begin what is due and nobody makes."""
-        if not self.room:
+        if self.stopping or not self.places.free:
             return
-        free = DISCOVERIES_AT_ONCE_MAX - len(self.tasks)
-        for due in await self.ports.queries.due_discoveries(free):
-            if due.id in self.tasks or not self.room:
+        for due in await self.ports.queries.due_discoveries(
+            ORGANISATION_DISCOVERIES_AT_ONCE_MAX, DISCOVERIES_AT_ONCE_MAX
+        ):
+            if due.id in self.tasks or not self.has_room(due.org):
                 continue
             epoch = await self.ports.repository.store.take_lease(due.id)
             self.begin(due.id, due.org, epoch)
+            await asyncio.sleep(0)  # it takes its place before the next is looked at
 
     async def run(self, server_id: str, org: str, fence: Fence) -> None:
-        """Discover until nothing more is wanted."""
+        """Discover until nothing more is wanted. Where more have begun at the same time than there
+        are places, this one waits for its own."""
         try:
-            while await self.discovered_anew(server_id, org, fence):
-                pass
+            async with self.places.hold(org):
+                while await self.discovered_anew(server_id, org, fence):
+                    pass
+        except NoPlace as full:
+            log.info("the discovery of %s begins later: %s", server_id, full)
         except NewerVersion as unknown:
             log_once(unknown)
         except (StaleLease, VersionConflict):
@@ -176,7 +189,7 @@ class McpDiscoveries:
         work = self.ports.repository.work(Context(self.ports.ids.new("answers"), org=org))
         with contextlib.suppress(StoreUnavailable, VersionConflict):
             server = await work.load(McpServer, server_id)
-            if server.given_up and self.room:
+            if server.given_up and self.has_room(org):
                 server.request_discovery([], at=self.ports.clock.now())
                 work.take_lease = server_id
                 self.begin(server_id, org, await work.commit())

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import to_json, to_jsonable_python
 
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.contracts.bus_messages import Context, JsonObject
 from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, AskMcpServer, mcp_listing_deltas
 from libs.contracts.storable_text import storable
@@ -22,6 +23,7 @@ from services.tools.engine.mcp_authorizations import McpAuthorizations, Tell
 from services.tools.engine.mcp_discoveries import McpPorts, config_of, listed
 
 LISTINGS_AT_ONCE_MAX = 32
+ORGANISATION_LISTINGS_AT_ONCE_MAX = 24
 
 
 class McpListings:
@@ -31,11 +33,16 @@ class McpListings:
         self.ports = ports
         self.authorizations = authorizations
         self.tasks: set[asyncio.Task[None]] = set()
+        self.places = FairSemaphore(
+            LISTINGS_AT_ONCE_MAX,
+            of_organisation_max=ORGANISATION_LISTINGS_AT_ONCE_MAX,
+            users="lists",
+            thing="place",
+        )
 
-    @property
-    def room(self) -> bool:
-        """Whether one more can be asked for now."""
-        return len(self.tasks) < LISTINGS_AT_ONCE_MAX
+    def has_room(self, org: str) -> bool:
+        """Whether one more can be asked for by an organisation now."""
+        return self.places.has_place(org)
 
     def begin(
         self,
@@ -66,12 +73,15 @@ class McpListings:
             await self.ports.bus.publish_delta(subject, to_json(told))
 
         try:
-            if asked is not None:
-                answer = await self.other(config, asked)
-            else:
-                answer = await self.answer(config)
-                if redirect_uri and wants_login(answer, config):
-                    answer = await self.authorized(config, redirect_uri, tell)
+            async with self.places.hold(context.org):
+                if asked is not None:
+                    answer = await self.other(config, asked)
+                else:
+                    answer = await self.answer(config)
+                    if redirect_uri and wants_login(answer, config):
+                        answer = await self.authorized(config, redirect_uri, tell)
+        except NoPlace as full:
+            answer = {"failed": {"kind": "timeout", "words": full.reason}}
         finally:
             if config.id == listing_id:
                 await self.ports.sessions.end(listing_id)

@@ -145,7 +145,7 @@ class McpServerHandlers:
 
     async def list_tools(self, command: ListMcpTools, work: UnitOfWork) -> Accepted | Rejected:
         """Ask a server for its tools."""
-        if not self.listings.room:
+        if not self.listings.has_room(work.context.org):
             return Rejected(code=BUSY, reason="Too many MCP servers are asked: try again")
         config = await self.asked(command, work)
         if isinstance(config, Rejected):
@@ -187,7 +187,7 @@ class McpServerHandlers:
 
     async def ask(self, command: AskMcpServer, work: UnitOfWork) -> Accepted | Rejected:
         """Ask a server what else it offers, or how it is."""
-        if not self.listings.room:
+        if not self.listings.has_room(work.context.org):
             return Rejected(code=BUSY, reason="Too many MCP servers are asked: try again")
         config = await self.known(command.server_id, work)
         if isinstance(config, Rejected):
@@ -226,8 +226,8 @@ class McpServerHandlers:
     def discover(self, server_id: str, work: UnitOfWork) -> None:
         """Begin to discover when the decision is durable, if there is room; the sweeper does it
         otherwise."""
-        if self.discoveries.room:
-            org = work.context.org
+        org = work.context.org
+        if self.discoveries.has_room(org):
             work.take_lease = server_id
             work.after_commit.append(lambda epoch: self.discoveries.begin(server_id, org, epoch))
 

@@ -408,13 +408,20 @@ async def test_a_file_that_is_deleted_while_it_is_read_leaves_nothing(
 
 
 async def test_an_organisation_with_many_files_leaves_room_for_others(world: World) -> None:
+    gate = asyncio.Event()
+    world.parser.meanwhile = gate.wait  # type: ignore[method-assign, assignment]
     for number in range(FILES_OF_ORG_AT_ONCE_MAX + 3):
         await world.upload(b"words", f"{FILE}{number}")
     await world.processing.sweep()
     assert len(world.processing.tasks) == FILES_OF_ORG_AT_ONCE_MAX
-    assert world.processing.room("org-2")
-    assert not world.processing.room("org-1")
-    await asyncio.gather(*world.processing.tasks.values())
+    assert world.processing.has_room("org-2")
+    assert not world.processing.has_room("org-1")
+    gate.set()
+    while going_on := [*world.processing.tasks.values(), *world.processing.followers]:
+        await asyncio.gather(*going_on)
+        await asyncio.sleep(0)
+    assert {row["status"] for row in world.schema.rows("files")} == {"completed"}
+    assert not world.processing.places.of_organisation, "nothing is kept of who has no file"
 
 
 async def test_a_file_that_waits_has_the_place_of_one_that_is_done(world: World) -> None:

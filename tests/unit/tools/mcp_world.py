@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -195,13 +196,20 @@ class Queries:
         now = self.world.clock.monotonic()
         return {key for key, lease in self.schema.leases.items() if lease.expires_at >= now}
 
-    async def due_discoveries(self, limit: int) -> list[DueDiscovery]:
+    async def due_discoveries(self, of_org: int, limit: int) -> list[DueDiscovery]:
         now, held = self.world.clock.now().isoformat(), self.held()
-        return [
-            DueDiscovery(row["id"], row["org"])
+        due = [
+            row
             for row in self.schema.rows("mcp_servers")
             if row["due_at"] and row["due_at"] <= now and row["id"] not in held
-        ][:limit]
+        ]
+        places: Counter[str] = Counter()
+        ranked: list[tuple[int, DueDiscovery]] = []
+        for row in sorted(due, key=lambda row: (row["due_at"], row["id"])):
+            places[row["org"]] += 1
+            ranked.append((places[row["org"]], DueDiscovery(row["id"], row["org"])))
+        ranked.sort(key=lambda one: one[0])
+        return [found for place, found in ranked if place <= of_org][:limit]
 
     async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:
         return {

@@ -22,6 +22,9 @@ from libs.contracts.service_registry import ENCRYPTION_KEYS
 from libs.contracts.version import HEELER_VERSION
 
 COMPOSE_FILE = CHECKOUT / "deploy" / "compose.yaml"
+# Added where a person asks for the sandbox of processes: Docker has to grant it namespaces.
+SANDBOX_FILE = COMPOSE_FILE.with_name("compose.sandbox.yaml")
+SANDBOX, SANDBOX_OF_PROCESSES = "HEELER_SANDBOX", "process"
 LISTS_SECONDS_MAX = 60
 
 
@@ -93,6 +96,8 @@ class Project:
     def compose(self, *words: str) -> list[str]:
         """The command line of compose for this project."""
         where = ["--env-file", str(self.env_file), "--file", str(COMPOSE_FILE)]
+        if os.environ.get(SANDBOX) == SANDBOX_OF_PROCESSES:
+            where += ["--file", str(SANDBOX_FILE)]
         return ["docker", "compose", *where, *words]
 
     def run(self, *words: str) -> int:

@@ -8,7 +8,9 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from letta_client import Letta
 
@@ -19,7 +21,7 @@ from libs.contracts.version import HEELER_VERSION
 from tests.e2e.asking import SECONDS_MAX, says
 from tests.engine import provide_packages, require_containers
 from tests.ports import free_port
-from tests.servers import delete_home, temporary_home, wait_until
+from tests.servers import delete_home, permission_violations, temporary_home, wait_until
 
 pytestmark = pytest.mark.timeout(1800)  # a busy machine builds the images for minutes
 MAKE_SECONDS_MAX = 900
@@ -42,6 +44,18 @@ for name in sys.argv[1:]:
         if found.name not in {PROGRAMS}:
             importlib.import_module(found.name)
 """
+
+
+ADD = '''
+def add(first: int, second: int) -> int:
+    """Add two numbers.
+
+    Args:
+        first (int): one
+        second (int): the other
+    """
+    return first + second
+'''
 
 
 class Composed:
@@ -78,6 +92,13 @@ class Composed:
         url = f"http://127.0.0.1:{self.port}"
         return Letta(base_url=url, api_key="none", timeout=SECONDS_MAX)
 
+    def run_tool(self) -> dict[str, Any]:
+        """What the code of a client's tool returned."""
+        body = {"source_code": ADD, "args": {"first": 2, "second": 3}}
+        url = f"http://127.0.0.1:{self.port}/v1/tools/run"
+        answer: dict[str, Any] = httpx.post(url, json=body, timeout=SECONDS_MAX).json()
+        return answer
+
     def passwords(self) -> list[str]:
         """Everything that nobody else should read."""
         known = read_env(self.project.env_file)
@@ -85,6 +106,10 @@ class Composed:
 
     def well(self) -> bool:
         return read_health("127.0.0.1", self.port).all_ok
+
+    def engine_says_well(self) -> bool:
+        """Whether the health check in every container has passed."""
+        return all(one.well for one in self.project.containers())
 
     def containers(self) -> dict[str, str]:
         """The names of the containers by what they are."""
@@ -104,6 +129,7 @@ def composed() -> Iterator[Composed]:
     composed = Composed(temporary_home())
     try:
         yield composed
+        assert permission_violations(logs_of(composed.containers()["nats"])) == []
     finally:
         composed.make("wipe")
         delete_home(composed.home)
@@ -157,6 +183,29 @@ def kill9(container: str) -> None:
     command = ["docker", "exec", "--user", user, container, "sh", "-c", "kill -9 -1"]
     subprocess.run(command, capture_output=True, check=False)  # it kills itself too
     wait_until(f"{container} restarted", lambda: restarts() > before, RESTART_SECONDS_MAX)
+
+
+def test_every_container_becomes_healthy_and_nats_refuses_nobody(running: Composed) -> None:
+    wait_until("every health check passes", running.engine_says_well, RESTART_SECONDS_MAX)
+    assert permission_violations(logs_of(running.containers()["nats"])) == []
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "granted"),
+    [("process", "bubblewrap: namespaces of its own"), ("process-unconfined", "no wall")],
+)
+def test_custom_tools_run_where_the_person_says_how(
+    running: Composed, sandbox: str, granted: str
+) -> None:
+    refused = running.run_tool()
+    assert "process-unconfined" in str(refused), "the refusal says what to do"
+    running.make("up", HEELER_SANDBOX=sandbox)
+
+    assert granted in logs_of(running.containers()["tools"])
+    assert running.run_tool()["tool_return"] == "5"
+
+    running.make("up")
+    assert running.run_tool() == refused, "without the word it is as it was"
 
 
 def test_nothing_runs_as_root_or_may_write_where_it_need_not(running: Composed) -> None:

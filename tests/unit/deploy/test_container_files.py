@@ -14,9 +14,9 @@ import yaml
 
 from deploy import nats_configuration
 from deploy.containers.engine import images
-from deploy.containers.project import read_containers
+from deploy.containers.project import SANDBOX_FILE, Project, read_containers
 from deploy.embedded import nats_server, postgres_server
-from deploy.embedded.settings import SERVICES
+from deploy.embedded.settings import SERVICES, Settings
 from deploy.nats_configuration import password_variable
 from libs.bus.service_settings import ServiceSettings
 from libs.contracts.nats_permissions import users
@@ -58,6 +58,21 @@ def test_everything_is_kept_running_and_has_few_rights() -> None:
         assert part["cap_drop"] == ["ALL"], name
         assert part["logging"]["options"]["max-size"], name
         assert "no-new-privileges:true" in part["security_opt"], name
+
+
+@pytest.mark.parametrize(("sandbox", "adds"), [("process", True), ("off", False), (None, False)])
+def test_namespaces_are_granted_to_the_tools_service_alone_where_a_person_asks_for_them(
+    monkeypatch: pytest.MonkeyPatch, sandbox: str | None, adds: bool
+) -> None:
+    if sandbox:
+        monkeypatch.setenv("HEELER_SANDBOX", sandbox)
+    else:
+        monkeypatch.delenv("HEELER_SANDBOX", raising=False)
+    command = Project(Settings(home=Path("/home"), host="127.0.0.1", port=1)).compose("ps")
+    assert (str(SANDBOX_FILE) in command) is adds
+    added = yaml.safe_load(SANDBOX_FILE.read_text())["services"]
+    assert list(added) == ["tools"]
+    assert list(added["tools"]) == ["security_opt"], "nothing else is loosened"
 
 
 def test_the_images_are_the_same_wherever_they_are_named() -> None:

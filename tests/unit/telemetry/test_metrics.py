@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from libs.telemetry import prometheus_exposition
 from libs.telemetry.metrics import REGISTRY
 from libs.telemetry.prometheus_exposition import families, merged
 
@@ -28,6 +30,51 @@ def test_several_processes_make_one_text_with_each_family_once() -> None:
         "two:2": 4,
     }
     assert {sample.labels["kind"] for sample in family.samples} == {'a "b"\\\n'}
+
+
+def test_the_text_is_what_the_client_library_writes() -> None:
+    registry = CollectorRegistry()
+    requests = Counter("requests", "Requests.", ["route"], registry=registry)
+    took = Histogram("took_seconds", "How long.", ["route"], registry=registry, buckets=(0.1, 1.0))
+    waiting = Gauge("waiting", "Who waits.", ["line"], registry=registry)
+    Counter("plain", "Without labels.", registry=registry).inc()
+    for turn in range(3):
+        for route in ("/a", "/b")[: turn + 1]:
+            requests.labels(route).inc()
+            took.labels(route).observe(turn)
+        waiting.labels("one").set(turn)
+        if turn == 2:
+            requests.remove("/a")
+            waiting.clear()
+
+        text = merged([families("one:1", registry)])
+
+        without = re.sub(r'\{process="one:1"\}|process="one:1",|,process="one:1"', "", text)
+        assert without == generate_latest(registry).decode()
+
+
+def test_what_has_not_counted_since_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = CollectorRegistry()
+    took = Histogram("took_seconds", "How long.", ["route"], registry=registry)
+    for number in range(100):
+        took.labels(f"/{number}").observe(1)
+    families("one:1", registry)
+    written = []
+    generate = prometheus_exposition.generate_latest
+
+    def generate_and_count(part: CollectorRegistry) -> bytes:
+        text = generate(part)
+        written.append(text.count(b'_count{process="one:1"'))
+        return text
+
+    monkeypatch.setattr(prometheus_exposition, "generate_latest", generate_and_count)
+    took.labels("/7").observe(1)
+
+    text = merged([families("one:1", registry)])
+
+    assert sum(written) == 1
+    assert 'took_seconds_count{process="one:1",route="/7"} 2.0' in text
+    assert 'took_seconds_count{process="one:1",route="/8"} 1.0' in text
 
 
 def test_every_metric_is_documented_and_named_by_its_unit() -> None:

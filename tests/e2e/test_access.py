@@ -81,6 +81,12 @@ def test_health_is_open(guarded: str) -> None:
         assert httpx.get(f"{guarded}{path}").json()["status"] == "ok"
 
 
+def test_the_start_page_is_open_and_says_that_a_password_is_wanted(guarded: str) -> None:
+    page = httpx.get(f"{guarded}/")
+    assert page.status_code == 200
+    assert "Authorization: Bearer" in page.text
+
+
 def test_the_sdk_brings_the_password_as_its_key(heeler: HeelerInstance) -> None:
     port = free_port()
     process = heeler.spawn_service(

@@ -75,6 +75,18 @@ def test_the_openapi_document_is_valid(http: httpx.Client) -> None:
     }
 
 
+def test_the_start_page_links_what_there_is_to_see(http: httpx.Client) -> None:
+    page = http.get("/")
+
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    links = re.findall(r'href="([^"]+)"', page.text)
+    assert links == ["/openapi", "/openapi.json", "/v1/health", "/metrics", "/asyncapi.json"]
+    for path in links:
+        assert http.get(path).status_code == 200, path
+    assert "make status" in page.text
+
+
 def test_the_document_of_the_bus_is_served(http: httpx.Client) -> None:
     assert http.get("/asyncapi.json").json() == json.loads(ASYNCAPI.read_text())
 

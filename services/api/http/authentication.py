@@ -22,7 +22,8 @@ from services.api.http.password_attempt_limits import PasswordAttemptLimits, Pro
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
-OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez"))
+START_PAGE = ""  # the path "/", as it is compared: without the slash at its end
+OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez", START_PAGE))
 CHALLENGE = 'Bearer realm="Heeler"'
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 

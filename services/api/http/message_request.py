@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -32,6 +32,7 @@ from services.api.http.request_parsing import AnyRequest, body_of, valid_id, who
 # The most that OpenAI gives.
 TOP_LOGPROBS_MAX = 20
 NO_OPTIONS = RunOptions()
+KEY_TAKEN = "This Idempotency-Key came before with another request: use a new one for a new request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class MessageRequest[R: LettaRequest]:
     command: StartRun
     request: R
     named_by_client: bool
+    with_run_id: Callable[[str], MessageRequest[R]]
+    """The same request under another run id."""
 
     def look_first(self, follower: RunFollower) -> bool:
         """Whether the run that answers may have begun before this request came."""
@@ -87,39 +90,42 @@ async def addressed[R: LettaRequest](
     if not 1 <= body.max_steps <= STEPS_MAX:
         raise Problem(422, {"detail": f"`max_steps` must be between 1 and {STEPS_MAX}"})
     name = named_run(request, to.name, body)
-    run_id = name or api.inbox.new_run()
     now = api.clock.now()
     in_the_background = isinstance(body, all_request_bodies.LettaAsyncRequest)
-    run = run_config(
-        body,
-        id=run_id,
-        agent_id=to.agent_id,
-        conversation_id=None if to.is_own else to.conversation_id,
-        created_at=now,
-        background=in_the_background or getattr(body, "background", False),
-        metadata={"run_type": run_type(to, in_the_background=in_the_background)},
-    )
     request_hash = sha256(await request.body()).hexdigest()
     key = (to.conversation_id, request_hash)
     again = is_retry(request)
     if not again:
         api.identical_request_runs.came(key)
-    command = start_command(
-        body,
-        agent_id=to.agent_id,
-        conversation_id=to.conversation_id,
-        run=run,
-        messages=[stored(run_id, n, one, now) for n, one in enumerate(messages_of(body))],
-        max_steps=body.max_steps,
-        request_hash=request_hash,
-        retry=name is None and again,
-        earlier_runs=api.identical_request_runs.excluded(key) if again else [],
-        stream_tokens=getattr(body, "stream_tokens", False),
-        unless_busy=to.unless_busy,
-        structured_summaries=body.include_compaction_messages,
-        options=options_of(body),
-    )
-    return MessageRequest(command, body, named_by_client=name is not None or command.retry)
+
+    def build(run_id: str) -> MessageRequest[R]:
+        run = run_config(
+            body,
+            id=run_id,
+            agent_id=to.agent_id,
+            conversation_id=None if to.is_own else to.conversation_id,
+            created_at=now,
+            background=in_the_background or getattr(body, "background", False),
+            metadata={"run_type": run_type(to, in_the_background=in_the_background)},
+        )
+        command = start_command(
+            body,
+            agent_id=to.agent_id,
+            conversation_id=to.conversation_id,
+            run=run,
+            messages=[stored(run_id, n, one, now) for n, one in enumerate(messages_of(body))],
+            max_steps=body.max_steps,
+            request_hash=request_hash,
+            retry=name is None and again,
+            earlier_runs=api.identical_request_runs.excluded(key) if again else [],
+            stream_tokens=getattr(body, "stream_tokens", False),
+            unless_busy=to.unless_busy,
+            structured_summaries=body.include_compaction_messages,
+            options=options_of(body),
+        )
+        return MessageRequest(command, body, name is not None or command.retry, build)
+
+    return build(name or api.inbox.new_run())
 
 
 def run_type(to: Addressee, *, in_the_background: bool) -> str:
@@ -193,21 +199,30 @@ def stored(run_id: str, index: int, sent: Any, now: Any) -> Message:
 
 
 async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
-    """Start the run; returns the id of the run that answers, which may be an earlier one."""
-    reply: Accepted = await api_of(request).send(
-        request, asked.command, message_id=asked.command.run.id, keyed=False
-    )
+    """Start the run; returns the id of the run that answers, which may be an earlier one.
+
+    Raises Problem 409 if another request came under the same Idempotency-Key. Under the same otids
+    it is a request of its own, as in V1: some clients send the same otid for all their messages.
+    """
+    reply = await send_start(request, asked.command)
+    if reply["request_hash"] != asked.command.request_hash:
+        if request.headers.get("idempotency-key"):
+            raise Problem(409, {"detail": KEY_TAKEN}, {"x-should-retry": "false"})
+        run_id = derived_id("run", ORG, asked.command.run.id, asked.command.request_hash)
+        asked = asked.with_run_id(run_id)
+        reply = await send_start(request, asked.command)
     end_turn(request.scope["state"])  # the run may take long
-    if reply.result["request_hash"] != asked.command.request_hash:
-        detail = (
-            "This Idempotency-Key (or these otids) came before with another request: use a new "
-            "one for a new request"
-        )
-        raise Problem(409, {"detail": detail}, {"x-should-retry": "false"})
-    run_id = str(reply.result["run_id"])
+    run_id = str(reply["run_id"])
     key = (asked.command.conversation, asked.command.request_hash)
     api_of(request).identical_request_runs.began(key, run_id)
     return run_id
+
+
+async def send_start(request: AnyRequest, command: StartRun) -> dict[str, Any]:
+    """Send the command; returns `run_id` and `request_hash` of the run that answers."""
+    api = api_of(request)
+    reply: Accepted = await api.send(request, command, message_id=command.run.id, keyed=False)
+    return reply.result
 
 
 async def begun(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
 from letta_client import APIStatusError, AsyncLetta, Letta, NotFoundError
+from pydantic import BaseModel
 
 from tests.e2e.asking import EMBEDDING, MODEL, says, unique
 from tests.e2e.conftest import NewAgent
@@ -88,6 +89,71 @@ def test_source_is_run_once_without_becoming_a_tool(http: httpx.Client) -> None:
     hopeless = http.post("/v1/tools/run", json=packages)
     assert hopeless.status_code == 422, "no client tries again what cannot succeed"
     assert "pip_requirements" in hopeless.text
+
+
+TYPED = '''
+def {name}(count: int, loud: bool, kind: Literal["a", "b"], item: Item, sizes: list[int] = [7]):
+    """Say what came.
+
+    Args:
+        count: how many
+        loud: whether
+        kind: which
+        item: what
+        sizes: how large
+    """
+    return repr((count + count, loud, kind, item.name, sizes))
+'''
+
+
+class Item(BaseModel):
+    name: str
+
+
+class Typed(BaseModel):
+    count: int
+    loud: bool
+    kind: Literal["a", "b"]
+    item: Item
+    sizes: list[int] = [7]
+
+
+@pytest.mark.parametrize("source_type", ["python", "json"])
+def test_arguments_become_what_annotations_and_pydantic_models_say(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent, source_type: str
+) -> None:
+    name = unique("typed").replace("-", "_")
+    tool = letta.tools.create(
+        source_code=TYPED.format(name=name),
+        args_json_schema=Typed.model_json_schema(),
+        source_type=source_type,
+    )
+    agent = new_agent(tool_ids=[str(tool.id)])
+    sent: dict[str, Any] = {"count": "21", "loud": "false", "kind": "b"}
+    for sizes, got in (({"sizes": "[1, 2]"}, [1, 2]), ({"sizes": None}, [7]), ({}, [7])):
+        args = {**sent, **sizes, "item": '{"name": "tea"}'}
+        ran = letta.agents.tools.run(name, agent_id=agent.id, args=args)
+        assert (ran.status, ran.func_return) == ("success", repr((42, False, "b", "tea", got)))
+    unfit = {"count": "five", "loud": "maybe", "kind": "c", "item": {}, "sizes": "many"}
+    ran = letta.agents.tools.run(name, agent_id=agent.id, args=unfit)
+    assert ran.status == "error"
+    for words in ("`count`: give a whole number", "`loud`: give true", '`kind`: give one of "a"'):
+        assert words in str(ran.func_return)
+    assert "`item`: `name` is missing; `sizes`: give a list" in str(ran.func_return)
+    http.delete(f"/v1/tools/{tool.id}")
+
+
+def test_a_tool_that_cannot_run_is_kept_and_says_so_when_it_is_called(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    name = unique("plan").replace("-", "_")
+    schema = {"name": name, "parameters": {"type": "object", "properties": {}}}
+    tool = letta.tools.create(source_code="{}", source_type="json", json_schema=schema)
+    assert tool.source_type == "json"
+    agent = new_agent(tool_ids=[str(tool.id)])
+    with pytest.raises(APIStatusError, match=r"`source_type` is 'json'.* no function in Python"):
+        letta.agents.tools.run(name, agent_id=agent.id, args={})
+    http.delete(f"/v1/tools/{tool.id}")
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/tools/{tool_name}/run")

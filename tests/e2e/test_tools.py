@@ -234,7 +234,7 @@ def test_what_is_no_tool_is_refused_with_the_field_and_the_fix(
     ):
         answer = http.post("/v1/tools/", json=body)
         assert (answer.status_code, word in answer.json()["detail"]) == (400, True), answer.text
-    for body in ({}, {"source_code": "x" * 200_001}, {"source_code": source, "source_type": "c"}):
+    for body in ({}, {"source_code": "x" * 200_001}, {"source_code": source, "source_type": 1}):
         assert http.post("/v1/tools/", json=body).status_code == 422
     deep: Any = {}
     for _ in range(30):

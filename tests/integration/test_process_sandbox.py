@@ -104,6 +104,32 @@ class TestPrograms:
         source = "import asyncio\nasync def f():\n  await asyncio.sleep(0.01)\n  return 'done'"
         assert (await python(sandbox, source, "f")).value == "done"
 
+    async def test_arguments_become_what_the_annotations_say(self, sandbox):
+        source = "def f(a: int, b: bool, c: list[int]):\n  return [a + a, b, c]"
+        fits = await python(sandbox, source, "f", a="21", b="false", c="[1]")
+        assert fits.value == [42, False, [1]]
+        unfit = await python(sandbox, source, "f", a="five", b="false", c="x")
+        why = 'TypeError: `a`: give a whole number, not "five"; `c`: give a list, not "x"'
+        assert (unfit.status, unfit.reason.splitlines()[-1]) == ("error", why)
+
+    async def test_a_function_is_called_with_the_objects_of_its_schema(self, sandbox):
+        schema = {
+            "title": "Args",
+            "$defs": {"Item": {"properties": {"name": {"type": "string"}}, "title": "Item"}},
+            "properties": {"items": {"type": "array", "items": {"$ref": "#/$defs/Item"}}},
+        }
+        sent = {"items": [{"name": "tea"}]}
+        for source in (
+            "def f(items: List[Item]):\n  return items[0].name",
+            "def f(items):\n  return items[0].name",
+            "def f(args: 'Args'):\n  return args.items[0].name",
+            "class Item:\n  def __init__(self, name): self.name = name\n"
+            "def f(items: list[dict]):\n  return Item(**items[0]).name",
+        ):
+            program = Program("python", source, "f", arguments=sent, schema=schema)
+            outcome = await sandbox.run(program)
+            assert (outcome.status, outcome.value) == ("success", "tea"), outcome.reason
+
     async def test_what_is_printed_is_no_part_of_the_result(self, sandbox):
         source = (
             "import sys\ndef f():\n  print('out ü')\n  print('err', file=sys.stderr)\n  return 1"

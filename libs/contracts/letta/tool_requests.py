@@ -29,7 +29,8 @@ type Schema = Annotated[
     dict[str, JsonValue], JsonLimit(bytes_max=SCHEMA_BYTES_MAX, depth_max=SCHEMA_DEPTH_MAX)
 ]
 type ReturnCharLimit = Annotated[int, Field(ge=1, le=RETURN_CHAR_LIMIT_MAX)]
-type SourceType = Literal["python", "typescript"]
+# What is neither python nor typescript runs if it is Python; V1's own default is "json".
+type SourceType = Name
 
 
 class PipRequirement(BaseModel):

@@ -165,7 +165,7 @@ async def add_base_tools(request: AnyRequest) -> Response[bytes]:
 async def generate_json_schema(request: AnyRequest) -> Response[bytes]:
     """Derive the schema that a tool of some Python source would have."""
     body = await body_of(request, all_request_bodies.GenerateSchemaRequest)
-    if body.source_type not in (None, "python"):
+    if body.source_type == "typescript":
         reason = "`source_type`: a schema is derived from python alone, write it for typescript"
         raise Problem(400, {"detail": reason})
     api = api_of(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
@@ -14,7 +15,7 @@ from services.tools.adapters.running_sandbox import NotStarted
 from services.tools.adapters.sandbox_execution import Answer, Execution
 from services.tools.adapters.sandbox_pool import SandboxPool
 from services.tools.adapters.sandbox_session import StayingSession
-from services.tools.sandbox import javascript_wrapper
+from services.tools.sandbox import argument_fitting, argument_models, javascript_wrapper
 from services.tools.sandbox.confinement import Runtimes
 from services.tools.sandbox.ports import Outcome, Program, Workspace
 from services.tools.sandbox.sessions import NoSession
@@ -28,6 +29,8 @@ from services.tools.sandbox.spawner_protocol import (
 CALLING = 6  # programs that call tools, at once
 LANGUAGES = ("python", "shell", "javascript", "typescript")
 TOO_LONG = f"Code and arguments have more than {PROGRAM_BYTES_MAX} bytes"
+FITTING = Path(argument_fitting.__file__).read_text(encoding="utf-8")
+MODELLING = Path(argument_models.__file__).read_text(encoding="utf-8")
 NAME = re.compile(r"[A-Za-z_$][\w$]*|", re.ASCII)  # or none
 
 
@@ -147,6 +150,9 @@ class BaseSandbox(ABC):
             "last_value": program.last_value,
             "prelude": program.prelude,
             "arguments": program.arguments,
+            "schema": program.schema,
+            "fitting": FITTING if program.function else "",
+            "modelling": MODELLING if program.schema else "",
             "environment": dict(program.environment),
             "node": self.runtimes.node,
             "result_bytes_max": RESULT_BYTES_MAX,

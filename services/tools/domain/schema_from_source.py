@@ -15,7 +15,7 @@ from services.tools.domain.annotation_json_schemas import UnknownAnnotation, sch
 
 ARGUMENTS_MAX = 100
 NAME_CHARS_MAX = 64  # what providers take
-GIVEN_BY_THE_SERVER = ("self", "agent_state")  # arguments that no model fills in
+GIVEN_BY_THE_SERVER = ("agent_state",)  # arguments that no model fills in
 
 type Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -11,9 +11,11 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.state_size_limits import oversize_tool
 from services.tools.domain.schema_from_source import (
     NAME_CHARS_MAX,
+    Function,
     UnfitSource,
     documentation,
     function_of,
+    required_of,
     schema_from_source,
 )
 
@@ -28,7 +30,7 @@ DEFINED_BY_SERVER = {
     "pip_requirements", "npm_requirements",
 }  # fmt: skip
 
-AGENT_STATE = "agent_state"
+SELF, AGENT_STATE = "self", "agent_state"
 
 
 class UnfitTool(Exception):
@@ -96,8 +98,8 @@ def checked_schema(tool: ToolState) -> JsonObject:
         if tool.json_schema is None:
             raise UnfitTool("`json_schema`: give the schema, it is not derived from TypeScript")
         return named(tool.json_schema)
-    if tool.source_type != PYTHON:
-        raise UnfitTool(f"`source_type`: {PYTHON} or {TYPESCRIPT}, not '{tool.source_type}'")
+    if tool.source_type != PYTHON and tool.json_schema is not None and not is_python(tool):
+        return named(tool.json_schema)
     if not tool.source_code:
         raise UnfitTool("`source_code`: give the Python function that the tool is")
     try:
@@ -106,9 +108,36 @@ def checked_schema(tool: ToolState) -> JsonObject:
         raise UnfitTool(f"`source_code`: {unfit}") from None
 
 
+def is_python(tool: ToolState) -> bool:
+    """Whether the source of a tool is a function in Python, whatever its type is called: V1 takes
+    any name for it, and often says `json`."""
+    if tool.source_type == TYPESCRIPT:
+        return False
+    try:
+        function_of(tool.source_code or "")
+    except UnfitSource:
+        return False
+    return True
+
+
+def why_it_cannot_run(tool: ToolState) -> str:
+    """Why nothing can run a tool of a type that is neither Python nor TypeScript; empty if it
+    can."""
+    if tool.source_type in (PYTHON, TYPESCRIPT) or is_python(tool):
+        return ""
+    return (
+        f"'{tool.name}' cannot run: its `source_type` is '{tool.source_type}', and its"
+        f" `source_code` is no function in Python: give it one, or code with the `source_type`"
+        f" {TYPESCRIPT}"
+    )
+
+
 def schema_of_python(tool: ToolState, source: str) -> JsonObject:
     """The schema of a tool in Python. Raises UnfitTool and UnfitSource."""
     function = function_of(source)
+    refuse_self(function)
+    if tool.args_json_schema:
+        refuse_unlike(function, tool.args_json_schema)
     if tool.json_schema is not None:
         return named(tool.json_schema)
     if not tool.args_json_schema:
@@ -135,9 +164,40 @@ def check_function_name(tool: ToolState, name: str) -> None:
 def function_name(tool: ToolState) -> str:
     """The function in a tool's source that its calls go to; a client may call the tool
     otherwise."""
-    if tool.source_type not in (None, PYTHON) or not tool.source_code:
-        return tool.name or ""
-    return function_of(tool.source_code).name
+    return function_of(tool.source_code or "").name if is_python(tool) else tool.name or ""
+
+
+def refuse_self(function: Function) -> None:
+    """Tools of old tutorials are written as methods of the agent. Raises UnfitSource."""
+    given = [*function.args.posonlyargs, *function.args.args]
+    if given and given[0].arg == SELF:
+        raise UnfitSource(
+            f"function `{function.name}` takes `self`, which no tool is given: leave it out. What"
+            f' it needs of its agent it finds in a last argument `{AGENT_STATE}: "AgentState"`, for'
+            f" example `{AGENT_STATE}.memory.get_block(label).value` and"
+            f" `{AGENT_STATE}.memory.update_block_value(label, value)`"
+        )
+
+
+def refuse_unlike(function: Function, schema: JsonObject) -> None:
+    """A function is called with what its schema describes: by name, or as one object. Raises
+    UnfitTool."""
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict):
+        raise UnfitTool("`args_json_schema`: give an object schema, with `properties`")
+    arguments = function.args
+    named = [one.arg for one in (*arguments.args, *arguments.kwonlyargs) if one.arg != AGENT_STATE]
+    if len(named) == 1 and named[0] not in properties:
+        return
+    unknown = [] if arguments.kwarg else [one for one in properties if one not in named]
+    missing = [one for one in required_of(function) if one not in properties]
+    if unknown or missing:
+        names = ", ".join(f"`{one}`" for one in (*unknown, *missing))
+        raise UnfitTool(
+            f"`args_json_schema`: {names}: the arguments of `{function.name}` and the properties"
+            " of the schema are not the same: name them alike, or let the function take one"
+            " argument, which is then the whole object"
+        )
 
 
 def takes_agent_state(source: str) -> bool:

@@ -18,7 +18,7 @@ from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_permission_evaluation import Caller, ToolPolicies, withheld
 from libs.contracts.tool_runs import RunTool
-from services.tools.domain.tool_definition import AGENT_STATE, PYTHON, takes_agent_state
+from services.tools.domain.tool_definition import AGENT_STATE, TYPESCRIPT, takes_agent_state
 from services.tools.sandbox.ports import Outcome, Program
 
 CHANGED_BLOCKS_MAX = 50
@@ -51,7 +51,7 @@ class AgentStates:
     def wanted(self, tool: ToolState) -> bool:
         """Whether a tool takes its agent."""
         source = tool.source_code or ""
-        return tool.source_type == PYTHON and AGENT_STATE in source and takes(source)
+        return tool.source_type != TYPESCRIPT and AGENT_STATE in source and takes(source)
 
     async def given(self, program: Program, command: RunTool, org: str) -> Program:
         """The program with its agent, which is None where no agent calls it, and has no blocks
@@ -66,12 +66,12 @@ class AgentStates:
         source = program.source
         if "from __future__" not in source:  # there annotations are not looked at
             source = f"AgentState = {made('AgentState')}\n{source}"
-        called = f"{made('call_with_agent_state')}({program.function}, given)"
+        called = f"{made('with_agent_state')}({program.function})"
         return replace(
             program,
-            source=f"{source}\n\ndef {CALLED}(**given):\n    return {called}\n",
+            source=f"{source}\n\n{CALLED} = {called}\n",
             function=CALLED,
-            arguments={"arguments": own, "agent": agent},
+            arguments={**own, AGENT_STATE: agent},
         )
 
     async def written_back(

@@ -11,7 +11,12 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.shortened_text import cut
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.package_requirements import Requirement, requirements_in
-from services.tools.domain.tool_definition import TYPESCRIPT, function_name
+from services.tools.domain.tool_definition import (
+    PYTHON,
+    TYPESCRIPT,
+    function_name,
+    why_it_cannot_run,
+)
 from services.tools.domain.tool_run import printed, text_of
 from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.environment_variables import Variables
@@ -54,7 +59,9 @@ class CustomToolRunner:
         if tool.source_type == TYPESCRIPT and tool.npm_requirements:
             return NO_NPM
         wanted = requirements_of(tool)
-        why = self.refusal(program_of(tool, command, org="", environment={}))
+        why = why_it_cannot_run(tool) or self.refusal(
+            program_of(tool, command, org="", environment={})
+        )
         return why or self.packages.refused(wanted)
 
     async def run(self, tool: ToolState, command: RunTool, org: str) -> ToolRunResult:
@@ -87,10 +94,11 @@ def program_of(
     """The program that calls a tool. It knows nothing of the server but its arguments and what its
     client put into its environment."""
     return Program(
-        language=tool.source_type or "python",
+        language=TYPESCRIPT if tool.source_type == TYPESCRIPT else PYTHON,
         source=tool.source_code or "",
         function=function_name(tool),
         arguments=in_order(command.arguments, tool),
+        schema=tool.args_json_schema or {},
         environment={**environment, **names_of(tool, command)},
         limits=limits_of(command.seconds_max),
         org=org,

@@ -85,25 +85,28 @@ def told(value: Any) -> Any:
     return [told(one) for one in value] if isinstance(value, list) else value
 
 
-def call_with_agent_state(function: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """What a tool returns, and the values of the blocks that it has changed, by their ids."""
-    state = AgentState(given["agent"]) if given["agent"] else None
-    before = {one["id"]: one["value"] for one in given["agent"]["blocks"]} if state else {}
+def with_agent_state(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is called: with its agent as JSON. It returns what the tool returns, and
+    the values of the blocks that it has changed, by their ids."""
 
-    def outcome(value: Any) -> dict[str, Any]:
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError, RecursionError):
-            value = str(value)
-        now = [(one.id, one.value) for one in state.memory.blocks] if state else []
-        changed = {id: str(text) for id, text in now if before.get(id) not in (None, text)}
-        return {"value": value, "blocks": changed}
+    def called(agent_state: dict[str, Any] | None, **arguments: Any) -> Any:
+        state = AgentState(agent_state) if agent_state else None
+        before = {one["id"]: one["value"] for one in agent_state["blocks"]} if agent_state else {}
 
-    value = function(**given["arguments"], agent_state=state)
-    if not hasattr(value, "__await__"):
-        return outcome(value)
+        def outcome(value: Any) -> dict[str, Any]:
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError, RecursionError):
+                value = str(value)
+            now = [(one.id, one.value) for one in state.memory.blocks] if state else []
+            changed = {id: str(text) for id, text in now if before.get(id) not in (None, text)}
+            return {"value": value, "blocks": changed}
 
-    async def awaited() -> dict[str, Any]:
-        return outcome(await value)
+        async def awaited() -> dict[str, Any]:
+            return outcome(await value)
 
-    return awaited()
+        value = function(**arguments, agent_state=state)
+        return awaited() if hasattr(value, "__await__") else outcome(value)
+
+    called.__wrapped__ = function  # type: ignore[attr-defined]
+    return called

@@ -42,12 +42,15 @@ class Program:
     JSON in the variable ARGUMENTS. `org` and `agent_id` say whose places it takes, and
     `in_workspace` that it begins in the folder of the agent. A `prelude` is Python
     whose `names()` are there before the first line. `packages` is a folder that it imports from.
+    The arguments of a function in Python become what its annotations say, and those of a `schema`
+    objects of the classes that this describes.
     """
 
     language: str
     source: str
     function: str = ""
     arguments: JsonObject = field(default_factory=dict)
+    schema: JsonObject = field(default_factory=dict)
     last_value: bool = False
     prelude: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -164,6 +164,7 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
     module.__dict__["__file__"] = NAME
     sys.modules["__main__"] = module
     try:
+        models = models_of(program, module)
         if program["prelude"]:
             given: dict[str, Any] = {}
             exec(compile(program["prelude"], "tools.py", "exec", dont_inherit=True), given)
@@ -171,7 +172,7 @@ def run_python(program: dict[str, Any]) -> dict[str, Any]:
         if program["last_value"]:
             return {"status": "success", "value": last_value(source, module)}
         exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)
-        return {"status": "success", "value": as_json(called(module, program))}
+        return {"status": "success", "value": as_json(called(module, program, models))}
     except SystemExit as stop:
         if stop.code in (None, 0):
             return {"status": "success", "value": None}
@@ -196,14 +197,46 @@ def last_value(source: str, module: ModuleType) -> str | None:
     return None if value is None else repr(value)
 
 
-def called(module: ModuleType, program: dict[str, Any]) -> Any:
+def names_in(source: str) -> dict[str, Any]:
+    """What is defined by source that the service sends beside the program."""
+    names: dict[str, Any] = {"__name__": "heeler"}
+    exec(compile(source, "heeler.py", "exec", dont_inherit=True), names)
+    return names
+
+
+def models_of(program: dict[str, Any], module: ModuleType) -> Any:
+    """The classes of the arguments, if a schema describes them; the program finds them by name."""
+    if not program["schema"]:
+        return None
+    modelling = names_in(program["modelling"])
+    models = modelling["Models"](program["schema"])
+    module.__dict__.update(modelling["names_of"](models))
+    return models
+
+
+def fitted(function: Any, arguments: dict[str, Any], program: dict[str, Any], models: Any) -> Any:
+    """The arguments as the annotations of the function say. Raises TypeError."""
+    annotations = getattr(getattr(function, "__wrapped__", function), "__annotations__", {})
+    odd = [name for name, one in arguments.items() if type(one) is not annotations.get(name)]
+    if not models and all(name == "agent_state" or name not in annotations for name in odd):
+        return arguments
+    fitting = names_in(program["fitting"])
+    kinds = models.root.__annotations__ if models else {}
+    names = fitting["parameters"](function)
+    if models and len(names) == 1 and names[0] not in kinds:
+        agent = {name: arguments.pop(name) for name in ["agent_state"] if name in arguments}
+        arguments, kinds = {names[0]: arguments, **agent}, {names[0]: models.root}
+    return fitting["fitted"](function, arguments, kinds)
+
+
+def called(module: ModuleType, program: dict[str, Any], models: Any) -> Any:
     """What the function gives back; async ones are awaited."""
     if not program["function"]:
         return None
     function = getattr(module, program["function"], None)
     if not callable(function):
         raise NameError(f"The code defines no function {program['function']!r}")
-    value = function(**program["arguments"])
+    value = function(**fitted(function, program["arguments"], program, models))
     if hasattr(value, "__await__"):
         import asyncio  # here, for it takes longer than most tools
 

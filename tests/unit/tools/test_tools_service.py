@@ -22,6 +22,7 @@ from libs.contracts.bus_messages import (
     Accepted,
     Command,
     Context,
+    JsonObject,
     Rejected,
 )
 from libs.contracts.letta.tools import ToolState
@@ -36,6 +37,7 @@ from services.tools.domain.organisation_tool_quota import (
     TOOLS_OF_ORG_MAX,
     ToolsOfOrg,
 )
+from services.tools.domain.tool_definition import why_it_cannot_run
 from services.tools.engine.custom_tool_runner import program_of
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.projections import project
@@ -117,7 +119,7 @@ async def test_a_changed_source_changes_name_schema_and_description_unless_they_
     assert tools.rows()["tool-1"]["doc"]["description"] == "Given."
     await tools.ask(UpdateTool(tool_id="tool-1", changes={"tags": ["x"]}))
     assert tools.rows()["tool-1"]["json_schema"] == schema
-    arguments = {"properties": {"faces": {"type": "integer"}}, "required": ["faces"]}
+    arguments = {"properties": {"dice": {"type": "integer"}}, "required": ["dice"]}
     await tools.ask(UpdateTool(tool_id="tool-1", changes={"args_json_schema": arguments}))
     parameters = tools.rows()["tool-1"]["json_schema"]["parameters"]
     assert parameters == {**arguments, "type": "object"}
@@ -161,7 +163,7 @@ async def test_what_cannot_be_a_tool_names_the_field_and_the_fix() -> None:
     for unfit, words in (
         (ToolState(id="tool-1"), "`source_code`: give"),
         (ToolState(id="tool-1", source_code="def x(:"), "`source_code`: invalid syntax"),
-        (ToolState(id="tool-1", source_type="json", source_code="1"), "`source_type`: python or"),
+        (ToolState(id="tool-1", source_type="json", source_code="1"), "`source_code`: it has no"),
         (ToolState(id="tool-1", source_type="typescript"), "`json_schema`: give"),
         (tool("tool-1", "roll", json_schema={}), "`json_schema.name`"),
         (tool("tool-1", "roll", json_schema={**good, "name": "a b"}), "`json_schema.name`"),
@@ -177,6 +179,62 @@ async def test_what_cannot_be_a_tool_names_the_field_and_the_fix() -> None:
     shown = await tools.ask(DeriveToolSchema(asker="schema-1", source_code=SOURCE.format(name="a")))
     assert isinstance(shown, Accepted)
     assert (shown.result["name"], tools.schema.committed) == ("a", [])
+
+
+METHOD = '''def remember(self: "Agent", text: str) -> str:
+    """Remember.
+
+    Args:
+        text (str): what
+    """
+    return text
+'''
+
+
+@pytest.mark.parametrize("schema", [None, {"name": "remember", "parameters": {}}])
+async def test_a_tool_written_as_a_method_is_refused_with_the_way_to_write_it_now(
+    schema: JsonObject | None,
+) -> None:
+    tools = await Tools().start()
+    old = ToolState(id="tool-1", source_code=METHOD, json_schema=schema)
+    refusal(await tools.ask(CreateTool(tool=old)), INVALID, "takes `self`", 'agent_state: "Agent')
+    now = METHOD.replace('self: "Agent", text: str', 'text: str, agent_state: "AgentState"')
+    reply = await tools.ask(CreateTool(tool=old.model_copy(update={"source_code": now})))
+    assert isinstance(reply, Accepted)
+
+
+async def test_source_of_any_type_is_taken_and_runs_if_it_is_python() -> None:
+    tools = await Tools().start()
+    given = {"name": "plan", "parameters": {"type": "object", "properties": {}}}
+    for number, unfit in enumerate(("{}", "", None, "steps: 1, 2", "x = 1")):
+        schema = {**given, "name": f"plan{number}"}
+        state = ToolState(
+            id=f"tool-{number}", source_type="json", source_code=unfit, json_schema=schema
+        )
+        assert isinstance(await tools.ask(CreateTool(tool=state)), Accepted)
+        assert "`source_type` is 'json'" in why_it_cannot_run(state)
+    python = ToolState(id="tool-9", source_type="json", source_code=SOURCE.format(name="roll"))
+    assert isinstance(await tools.ask(CreateTool(tool=python)), Accepted)
+    assert (tools.rows()["tool-9"]["name"], why_it_cannot_run(python)) == ("roll", "")
+
+
+async def test_a_schema_of_arguments_fits_the_function_or_is_refused() -> None:
+    tools = await Tools().start()
+    source = "def plan(steps, days=1):\n  pass"
+    whole = {"properties": {"steps": {"type": "array"}, "days": {"type": "integer"}}}
+    for properties, code, words in (
+        ({**whole["properties"], "extra": {}}, source, "`extra`"),
+        ({"days": {}}, source, "`steps`"),
+        (whole["properties"], "def plan(): pass", "`steps`, `days`"),
+        ([], source, "an object schema"),
+    ):
+        state = ToolState(
+            id="tool-1", source_code=code, args_json_schema={"properties": properties}
+        )
+        refusal(await tools.ask(CreateTool(tool=state)), INVALID, "`args_json_schema`", words)
+    for number, code in enumerate((source, "def plan2(everything): pass")):
+        state = ToolState(id=f"tool-{number}", source_code=code, args_json_schema=whole)
+        assert isinstance(await tools.ask(CreateTool(tool=state)), Accepted)
 
 
 async def test_a_name_is_taken_until_its_tool_is_renamed_or_deleted() -> None:

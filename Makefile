@@ -146,6 +146,11 @@ bench-passages: ## Measure how 100,000 passages are embedded, stored and found (
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.passages $(ARGS)
 
+.PHONY: bench-files
+bench-files: ## Measure searches and inserts while files are embedded (ARGS=--help)
+	@deploy/bootstrap.sh --dev
+	@$(PYTHON) -m benchmarks.files $(ARGS)
+
 bench-store: ## Measure appending to the event store
 	@deploy/bootstrap.sh --dev
 	@$(PYTHON) -m benchmarks.eventstore $(ARGS)

@@ -39,7 +39,9 @@ class OneEmbedder:
     def __init__(self, embedder: Embedder | None = None) -> None:
         self.embedder = embedder or HashEmbedder()
 
-    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
+    def for_config(
+        self, config: EmbeddingConfig | None, org: str, *, background: bool = False
+    ) -> Embedder:
         """The one."""
         return self.embedder
 

@@ -47,8 +47,11 @@ class Embedder(Protocol):
 class Embedders(Protocol):
     """The one place that knows which model embeds what."""
 
-    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
+    def for_config(
+        self, config: EmbeddingConfig | None, org: str, *, background: bool = False
+    ) -> Embedder:
         """The embedder of a config, for one organisation, which has its share of it; without a
-        config, the server's default. Loads and asks nothing. Raises EmbeddingRefused for a config
-        that names no model."""
+        config, the server's default. Its texts go before those that are embedded in the
+        `background`, for which no client waits. Loads and asks nothing. Raises EmbeddingRefused for
+        a config that names no model."""
         ...

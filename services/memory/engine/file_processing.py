@@ -331,7 +331,7 @@ class FileProcessing:
         segment, segment_first = await self.ports.texts.with_chunk(org, file.text_id, first)
         start = first - segment_first
         batch = chunks_of(segment, tokens_max)[start : start + BATCH_CHUNKS]
-        embedder = self.ports.embedders.for_config(folder.embedding_config, org)
+        embedder = self.ports.embedders.for_config(folder.embedding_config, org, background=True)
         vectors = await embedder.embed([chunk.text for chunk in batch])
         now = (await self.work(org).load(Folder, file.folder_id)).present
         if now is None or now.embedding_config != folder.embedding_config:

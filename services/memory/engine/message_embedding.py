@@ -56,9 +56,9 @@ class MessageEmbedding:
                 break
         await self.vectors.put_off(scope)
 
-    async def embedded(self, scope: MessageScope) -> int:
+    async def embedded(self, scope: MessageScope, *, background: bool = False) -> int:
         """Embed the newest messages of a history that are not; returns how many."""
-        embedder = self.embedders.for_config(None, scope.org)
+        embedder = self.embedders.for_config(None, scope.org, background=background)
         wanted = await self.vectors.unembedded(scope, embedder.model, BATCH_TEXTS)
         if wanted:
             vectors = await embedder.embed([text for _, text in wanted])
@@ -85,7 +85,7 @@ class MessageEmbedding:
     async def worked_on(self, one: Backlog) -> bool:
         """Embed a batch of a history that waits; whether the model answered."""
         try:
-            done = await self.embedded(one.scope) < BATCH_TEXTS
+            done = await self.embedded(one.scope, background=True) < BATCH_TEXTS
         except EmbeddingUnavailable as away:
             log.warning("messages wait to be embedded: %s", away)
             await self.vectors.worked_on(one, done=False)

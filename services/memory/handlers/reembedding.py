@@ -75,7 +75,7 @@ class ReembeddingHandlers:
             return missing_archive(archive_id)
         config = found[0].embedding_config
         try:
-            embedder = self.embedders.for_config(config, org)
+            embedder = self.embedders.for_config(config, org, background=True)
             waiting = await self.archives.passages_to_embed(
                 org, archive_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
             )
@@ -105,7 +105,7 @@ class ReembeddingHandlers:
         # Asked first: what is completed meanwhile, by the old model, is found by the next turn.
         on_its_way = await self.folders.unfinished_files(org, folder_id)
         try:
-            embedder = self.embedders.for_config(config, org)
+            embedder = self.embedders.for_config(config, org, background=True)
             waiting = await self.folders.chunks_to_embed(
                 org, folder_id, embedder.model, embedder.dimensions, PASSAGES_REEMBEDDED_AT_ONCE
             )

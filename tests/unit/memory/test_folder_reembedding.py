@@ -39,7 +39,9 @@ class Both:
         self.old = Flaky()
         self.new = Flaky("other/words", 32)
 
-    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
+    def for_config(
+        self, config: EmbeddingConfig | None, org: str, *, background: bool = False
+    ) -> Embedder:
         if config and config.handle == "nobody/knows":
             raise EmbeddingRefused("no provider is configured")
         return self.new if config and config.handle == OTHER.handle else self.old

@@ -14,6 +14,7 @@ from libs.embeddings.hash_embedder import word_vector
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable, Vector
 from services.memory.adapters.embedders import local_embedder
 from services.memory.adapters.embedders.local_embedder import (
+    TURN_CHARS_MAX,
     TURN_TEXTS_MAX,
     LocalEmbedder,
     Model,
@@ -24,6 +25,7 @@ from services.memory.adapters.embedders.minilm import (
     MiniLm,
     batches,
 )
+from tests.waiting import wait_for
 
 
 class Words:
@@ -33,11 +35,17 @@ class Words:
         self.free = threading.Event()
         self.free.set()
         self.turns: list[str] = []
+        self.sizes: list[int] = []
         self.threads: set[str] = set()
+        self.held: list[str] = []
+        self.always: list[str] = []  # are never held up
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
-        assert self.free.wait(10)
+        if texts[0] not in self.always:
+            self.held.append(texts[0])
+            assert self.free.wait(10)
         self.turns.append(texts[0])
+        self.sizes.append(len(texts))
         self.threads.add(threading.current_thread().name)
         return [word_vector(text, 8) for text in texts]
 
@@ -67,6 +75,63 @@ async def test_a_question_waits_for_a_few_texts_of_a_file_and_not_for_the_file()
     assert model.turns.index("question") <= 2
     assert "nobody waits for this" not in model.turns
     assert embedder.waiting.total() == 0
+    await embedder.aclose()
+
+
+async def test_who_waits_for_an_answer_waits_for_no_file() -> None:
+    model = Words()
+    model.free.clear()
+    model.always = ["question"]
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    file = asyncio.create_task(
+        OrganisationEmbedder(embedder, "org-1", background=True).embed(["chunk"] * 32)
+    )
+    await wait_for("a chunk that is being embedded", lambda: model.held)
+    question = asyncio.create_task(OrganisationEmbedder(embedder, "org-1").embed(["question"]))
+    assert await question == [word_vector("question", 8)]
+    assert not file.done()
+    model.free.set()
+    await file
+    assert len(model.threads) == 2
+    await embedder.aclose()
+
+
+async def test_organisations_take_turns_with_their_files_too() -> None:
+    model = Words()
+    model.free.clear()
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    greedy, modest = (OrganisationEmbedder(embedder, org, True) for org in ("org-1", "org-2"))
+    many = [asyncio.create_task(greedy.embed(["chunk"] * 32)) for _ in range(10)]
+    await asyncio.sleep(0)
+    file = asyncio.create_task(modest.embed(["chunk of another"]))
+    await asyncio.sleep(0)
+    model.free.set()
+    await asyncio.gather(file, *many)
+    assert model.turns.index("chunk of another") <= 2
+    await embedder.aclose()
+
+
+async def test_the_model_is_loaded_once_for_both_threads() -> None:
+    models: list[Words] = []
+
+    def load() -> Words:
+        models.append(Words())
+        return models[-1]
+
+    embedder = LocalEmbedder("words", 8, load)
+    await asyncio.gather(embedder.embed(["a"]), embedder.embed(["b"], background=True))
+    assert len(models) == 1
+    await embedder.aclose()
+
+
+async def test_a_turn_takes_hardly_longer_than_one_long_text() -> None:
+    model = Words()
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    long, short = "long" * TURN_CHARS_MAX, "short"
+    texts = [long, *[short] * (TURN_TEXTS_MAX + 1), long, long]
+    assert len(await embedder.embed(texts)) == len(texts)
+    assert model.turns == [long, short, short, long, long]
+    assert model.sizes == [1, TURN_TEXTS_MAX, 1, 1, 1]
     await embedder.aclose()
 
 

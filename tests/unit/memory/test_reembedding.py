@@ -58,7 +58,9 @@ class Both:
         self.old = Away()
         self.new = Away("other/words", 32)
 
-    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
+    def for_config(
+        self, config: EmbeddingConfig | None, org: str, *, background: bool = False
+    ) -> Embedder:
         return self.new if config else self.old
 
 

@@ -49,10 +49,13 @@ class EmbedderRouter:
         }
         self.named: OrderedDict[str, EmbeddingEndpoint] = OrderedDict()
 
-    def for_config(self, config: EmbeddingConfig | None, org: str) -> Embedder:
-        """The embedder of a config, for one organisation."""
+    def for_config(
+        self, config: EmbeddingConfig | None, org: str, *, background: bool = False
+    ) -> Embedder:
+        """The embedder of a config, for one organisation. An endpoint has places of its own, which
+        what is embedded in the background cannot fill."""
         if config is None or config.handle in EMBEDDED:
-            return OrganisationEmbedder(self.default, org)
+            return OrganisationEmbedder(self.default, org, background)
         if not 1 <= config.embedding_dim <= DIMENSIONS_MAX:
             raise EmbeddingRefused(
                 f"`embedding_config.embedding_dim` must be from 1 to {DIMENSIONS_MAX}, and is"

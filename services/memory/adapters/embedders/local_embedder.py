@@ -1,9 +1,11 @@
-"""A model of this process in a thread of its own: loaded when first wanted, a few texts at a time,
-everybody in turn."""
+"""A model of this process in two threads: one for texts that clients wait for, and one for those of
+the background. It is loaded when first wanted, and embeds a few texts at a time, the organisations
+in turn."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +20,9 @@ from libs.embeddings.ports import (
 )
 
 # Of each call so many texts are embedded before it is another's turn, and another organisation's if
-# one waits: a question waits behind a few texts of a file that is being read, not behind the file.
+# one waits: as many as hardly take longer than one that is as long as the model reads, 30 ms.
 TURN_TEXTS_MAX = 8
+TURN_CHARS_MAX = 1_000
 # All that may wait, and of one organisation: texts are held in memory, and who comes last is to get
 # an answer in time.
 TEXTS_WAITING_MAX = 8_000
@@ -27,7 +30,7 @@ ORGANISATION_TEXTS_WAITING_MAX = 6_000
 
 
 class Model(Protocol):
-    """A model that embeds where it is called."""
+    """A model that embeds where it is called, in two threads at the same time."""
 
     def embed(self, texts: Sequence[str]) -> list[Vector]:
         """The vectors of a few texts."""
@@ -45,55 +48,34 @@ class Call:
 
     @property
     def next_texts(self) -> Sequence[str]:
-        """The texts whose turn it is."""
+        """The texts whose turn it is: one at least."""
         begin = len(self.vectors)
+        chars = 0
+        for end in range(begin, min(begin + TURN_TEXTS_MAX, len(self.texts))):
+            chars += len(self.texts[end])
+            if end > begin and chars > TURN_CHARS_MAX:
+                return self.texts[begin:end]
         return self.texts[begin : begin + TURN_TEXTS_MAX]
 
 
-class LocalEmbedder:
-    """Keeps the contract of `Embedder`, for all organisations in turn, with a model that `load`
-    makes, in the thread. Raises EmbeddingUnavailable where too many texts wait."""
+class EmbedderThread:
+    """A thread that embeds what waits for it: the organisations by turns, and the calls of each by
+    turns. `embedded` is what it does with a few texts."""
 
-    def __init__(self, model: str, dimensions: int, load: Callable[[], Model]) -> None:
-        self.model = model
-        self.dimensions = dimensions
-        self.load = load
-        self.loaded: Model | None = None
+    def __init__(self, embedded: Callable[[Sequence[str]], list[Vector]], name: str) -> None:
+        self.embedded = embedded
         # Of each organisation; the one whose turn is next comes first.
         self.calls: OrderedDict[str, deque[Call]] = OrderedDict()
-        self.waiting: Counter[str] = Counter()
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix="embedder")
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.working: asyncio.Task[None] | None = None
 
-    async def embed(self, texts: Sequence[str], org: str = "") -> list[Vector]:
-        """A vector of unit length for each text of an organisation."""
-        assert len(texts) <= TEXTS_MAX, "whoever has more texts calls again"
-        if not texts:
-            return []
-        self.check_room(len(texts), org)
+    async def embed(self, org: str, texts: Sequence[str]) -> list[Vector]:
+        """A vector of each text of an organisation, when it was their turn."""
         call = Call(org, texts, asyncio.get_running_loop().create_future())
         self.line_up(call)
-        self.waiting[org] += len(texts)
         if self.working is None or self.working.done():
             self.working = asyncio.create_task(self.work())
-        try:
-            return await call.done
-        finally:
-            self.waiting[org] -= len(texts)
-            if not self.waiting[org]:
-                del self.waiting[org]
-
-    def check_room(self, texts: int, org: str) -> None:
-        """Raise EmbeddingUnavailable where there is no room for so many texts."""
-        for waiting, most in (
-            (self.waiting[org], ORGANISATION_TEXTS_WAITING_MAX),
-            (self.waiting.total(), TEXTS_WAITING_MAX),
-        ):
-            if waiting + texts > most:
-                raise EmbeddingUnavailable(
-                    f"{waiting} texts wait to be embedded, and at most {most} may:"
-                    " try again in a moment"
-                )
+        return await call.done
 
     def line_up(self, call: Call) -> None:
         """Have a call wait behind the others of its organisation."""
@@ -135,19 +117,7 @@ class LocalEmbedder:
         else:
             call.done.set_result(outcome)
 
-    def embedded(self, texts: Sequence[str]) -> list[Vector]:
-        """The vectors of a few texts; in the thread. Raises EmbeddingRefused without a model."""
-        if self.loaded is None:
-            try:
-                self.loaded = self.load()
-            except (ImportError, OSError) as missing:
-                raise EmbeddingRefused(
-                    f"the embedding model {self.model} is not installed ({missing}): install what"
-                    " services/memory/pyproject.toml names, or give the archive another model"
-                ) from missing
-        return self.loaded.embed(texts)
-
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Embed nothing more; what waits is given up."""
         if self.working is not None:
             self.working.cancel()
@@ -157,12 +127,79 @@ class LocalEmbedder:
         self.thread.shutdown(wait=False, cancel_futures=True)
 
 
+class LocalEmbedder:
+    """Keeps the contract of `Embedder`, for all organisations in turn, with a model that `load`
+    makes, once, in a thread. Raises EmbeddingUnavailable where too many texts wait."""
+
+    def __init__(self, model: str, dimensions: int, load: Callable[[], Model]) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        self.load = load
+        self.loaded: Model | None = None
+        self.loading = threading.Lock()
+        self.waiting: Counter[str] = Counter()
+        self.interactive = EmbedderThread(self.embedded, "embedder")
+        self.background = EmbedderThread(self.embedded, "background-embedder")
+
+    async def embed(
+        self, texts: Sequence[str], org: str = "", *, background: bool = False
+    ) -> list[Vector]:
+        """A vector of unit length for each text of an organisation. Texts that a client waits for
+        wait for none of the background."""
+        assert len(texts) <= TEXTS_MAX, "whoever has more texts calls again"
+        if not texts:
+            return []
+        self.check_room(len(texts), org)
+        self.waiting[org] += len(texts)
+        try:
+            return await (self.background if background else self.interactive).embed(org, texts)
+        finally:
+            self.waiting[org] -= len(texts)
+            if not self.waiting[org]:
+                del self.waiting[org]
+
+    def check_room(self, texts: int, org: str) -> None:
+        """Raise EmbeddingUnavailable where there is no room for so many texts."""
+        for waiting, most in (
+            (self.waiting[org], ORGANISATION_TEXTS_WAITING_MAX),
+            (self.waiting.total(), TEXTS_WAITING_MAX),
+        ):
+            if waiting + texts > most:
+                raise EmbeddingUnavailable(
+                    f"{waiting} texts wait to be embedded, and at most {most} may:"
+                    " try again in a moment"
+                )
+
+    def embedded(self, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of a few texts; in a thread. Raises EmbeddingRefused without a model."""
+        with self.loading:
+            if self.loaded is None:
+                self.loaded = self.loaded_model()
+        return self.loaded.embed(texts)
+
+    def loaded_model(self) -> Model:
+        """The model, which takes a moment. Raises EmbeddingRefused where it is not installed."""
+        try:
+            return self.load()
+        except (ImportError, OSError) as missing:
+            raise EmbeddingRefused(
+                f"the embedding model {self.model} is not installed ({missing}): install what"
+                " services/memory/pyproject.toml names, or give the archive another model"
+            ) from missing
+
+    async def aclose(self) -> None:
+        """Embed nothing more; what waits is given up."""
+        self.interactive.close()
+        self.background.close()
+
+
 @dataclass(frozen=True, slots=True)
 class OrganisationEmbedder:
     """Keeps the contract of `Embedder` for one organisation."""
 
     embedder: LocalEmbedder
     org: str
+    background: bool = False
 
     @property
     def model(self) -> str:
@@ -176,4 +213,4 @@ class OrganisationEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
         """A vector of unit length for each text."""
-        return await self.embedder.embed(texts, self.org)
+        return await self.embedder.embed(texts, self.org, background=self.background)

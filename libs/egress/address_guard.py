@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
@@ -83,6 +84,8 @@ class AddressGuard:
             literal = literal_address(url.hostname)
             if literal is not None:
                 self.require_public([literal])
+            elif is_this_machine(url.hostname):
+                raise Forbidden(self.of_this_network(url.hostname))
         return url
 
     def require_public(self, addresses: Iterable[str]) -> None:
@@ -90,10 +93,14 @@ class AddressGuard:
         that is not, the next look could give the other."""
         for text in addresses:
             if not is_public(ipaddress.ip_address(text.partition("%")[0])):
-                raise Forbidden(
-                    f"{text} is an address of a private network, of this machine or of its cloud:"
-                    f" name its host in {self.setting} if it may be asked"
-                )
+                raise Forbidden(self.of_this_network(text))
+
+    def of_this_network(self, address: str) -> str:
+        """Why an address is not asked that is not public, and how that is changed."""
+        return (
+            f"{address} is an address of a private network, of this machine or of its cloud:"
+            f" name its host in {self.setting} if it may be asked"
+        )
 
     def refusal(self, text: str) -> str | None:
         """Why an address may not be asked, as far as its text says; None if it may."""
@@ -110,12 +117,22 @@ def port_of(url: SplitResult) -> int:
 
 
 def literal_address(host: str) -> str | None:
-    """The IP address that a host is, if it is no name."""
-    bare = host.partition("%")[0]
+    """The IP address that a host is, if it is no name: also one of fewer than four numbers, or of
+    other than decimal ones, as whoever connects reads them (`127.1`, `0x7f000001`)."""
+    bare = host.partition("%")[0].removesuffix(".")
     try:
         return str(ipaddress.ip_address(bare))
     except ValueError:
+        pass
+    try:
+        return str(ipaddress.IPv4Address(socket.inet_aton(bare)))
+    except OSError:
         return None
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a name means the machine that looks it up, by its rules (RFC 6761)."""
+    return host.lower().removesuffix(".").rpartition(".")[2] == "localhost"
 
 
 def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

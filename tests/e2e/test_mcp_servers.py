@@ -158,6 +158,43 @@ def test_a_change_keeps_the_rest_and_secrets_are_read_back_and_stored_sealed(
     letta.mcp_servers.delete(server.id)
 
 
+@pytest.mark.operation("PATCH /v1/mcp-servers/{mcp_server_id}")
+def test_a_new_address_is_not_told_what_belongs_to_the_old_one(
+    letta: Letta, weather: ChangingServer
+) -> None:
+    server = letta.mcp_servers.create(
+        server_name=unique("weather"),
+        config={
+            "mcp_server_type": "streamable_http",
+            "server_url": weather.url,
+            "auth_header": "Authorization",
+            "auth_token": "Bearer old",
+            "custom_headers": {"X-Key": "old"},
+        },
+    )
+    assert len(letta.mcp_servers.tools.list(server.id)) == 2
+    change: dict[str, Any] = {"mcp_server_type": "streamable_http", "server_url": weather.url}
+    same = letta.mcp_servers.update(server.id, config=change)
+    assert (same.auth_token, same.custom_headers) == ("Bearer old", {"X-Key": "old"})
+
+    elsewhere = f"{weather.url}?key=secret"
+    moved = letta.mcp_servers.update(server.id, config={**change, "server_url": elsewhere})
+    assert (moved.server_url, moved.auth_token) == (elsewhere, None)
+    assert not moved.custom_headers
+    assert "`auth_token` and `custom_headers`" in moved.to_dict()["notice"]
+    letta.mcp_servers.refresh(server.id)
+    assert "x-key" not in weather.headers[-1]
+    assert "authorization" not in weather.headers[-1]
+
+    anew = {**change, "auth_token": "Bearer new", "custom_headers": {"X-Key": "new"}}
+    back = letta.mcp_servers.update(server.id, config=anew)
+    assert (back.auth_token, back.custom_headers) == ("Bearer new", {"X-Key": "new"})
+    assert "notice" not in back.to_dict()
+    same = letta.mcp_servers.update(server.id, config={**change, "server_url": weather.url})
+    assert same.auth_token == "Bearer new"
+    letta.mcp_servers.delete(server.id)
+
+
 @pytest.mark.operation("PATCH /v1/mcp-servers/{mcp_server_id}/refresh")
 async def test_a_refresh_reports_and_a_changed_definition_waits_for_a_person(
     letta: Letta,
@@ -241,7 +278,15 @@ async def test_a_server_that_comes_late_is_found_without_being_asked_for(
 
 def test_what_cannot_become_a_server_is_refused_at_once(letta: Letta, http: httpx.Client) -> None:
     """S09, S11: forbidden addresses and programs never become servers."""
-    for url in ("http://169.254.169.254/mcp", "http://[::1]:5432/", "ftp://example.com/x"):
+    for url in (
+        "http://169.254.169.254/mcp",
+        "http://[::1]:5432/",
+        "ftp://example.com/x",
+        "http://localhost/mcp",
+        "http://2130706433/mcp",
+        "http://0x7f000001/mcp",
+        "http://10.1/mcp",
+    ):
         config = {"mcp_server_type": "streamable_http", "server_url": url}
         with pytest.raises(APIStatusError) as refused:
             letta.mcp_servers.create(server_name=unique("bad"), config=config)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from services.tools.adapters.mcp.ports import (
 )
 from services.tools.adapters.mcp.sampling import REQUEST_BYTES_MAX
 from services.tools.adapters.process_sandbox import ProcessSandbox
+from services.tools.domain.mcp_tool import OfferedTool, problem_of
 from tests.mcp_servers.asking import (
     ANSWER_SECONDS,
     CALL_SECONDS,
@@ -40,7 +41,7 @@ from tests.mcp_servers.asking import (
     said,
     served,
 )
-from tests.mcp_servers.behaviours import TOOLS
+from tests.mcp_servers.behaviours import MENDED_TOOLS, TOOLS
 from tests.mcp_servers.changing import changing_server
 from tests.waiting import wait_for
 
@@ -313,6 +314,49 @@ async def test_a_call_that_goes_wrong_ends_in_its_time_and_the_server_is_asked_a
     assert failed.may_have_taken_effect
     # What was said unasked until the call ended may end its session later.
     await wait_for("an answer", lambda: answers(connections, server), ANSWER_SECONDS)
+
+
+@pytest.mark.parametrize("server", ["sse", "stdio"], indirect=True)
+async def test_a_line_that_is_no_message_does_not_cost_the_answer(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    """Programs write their logs where they should not."""
+    assert await said(connections, server, "log", "") == "logged"
+
+
+async def test_an_answer_that_is_no_message_ends_its_call_at_once_or_soon(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    """It used to hang until the deadline of the call."""
+    assert await said(connections, server, "echo", "hello") == "hello"
+    for tool in ("broken", "words"):
+        failed = await failure(connections, server, tool, "{{ sorry")
+        assert (failed.kind, "no MCP" in failed.words) == ("protocol", True)
+        assert failed.may_have_taken_effect
+    assert await said(connections, server, "echo", "hello") == "hello"
+
+
+async def test_half_a_surrogate_pair_is_replaced(
+    connections: SdkConnections, server: McpServerConfig
+) -> None:
+    assert await said(connections, server, "half", "") == "half a pair: \ufffd"
+    whole = "\U0001f600 \\ud83d"
+    assert await said(connections, server, "echo", whole) == whole
+
+
+async def test_one_odd_tool_does_not_cost_the_others(connections: SdkConnections) -> None:
+    with served("--pages", "odd") as port:
+        listed = await connections.list_tools(config("streamable_http", port))
+    problems = {
+        one.name: problem_of(OfferedTool(one.name, one.description, one.input_schema, one.problem))
+        for one in listed
+    }
+    usable = ["echo", *MENDED_TOOLS]
+    assert [name for name, problem in problems.items() if not problem] == usable
+    assert problems["array"] == "its schema is of type 'array': arguments are an object"
+    assert "`properties` of its schema" in problems["properties"]
+    unusable = {"array", "list", "described", "properties", ""}
+    assert set(problems) - set(usable) == unusable
 
 
 async def test_a_call_that_hangs_does_not_hold_up_another(

@@ -28,6 +28,10 @@ TOOLS = {
     "crash": "Ends the server, or the connection.",
     "hang": "Never answers.",
     "garbage": "Answers something that is no MCP.",
+    "log": "Says what is no MCP, and then answers.",
+    "words": "Answers in words that are no JSON.",
+    "broken": "Answers JSON that is broken off.",
+    "half": "Answers a text that ends in half a surrogate pair.",
     "large": "Answers 100 MB.",
     "notify": "Says things unasked, without end.",
     "sample": "Asks for a model, as it is told to, then says what it was told.",
@@ -36,6 +40,26 @@ TOOLS = {
     "resume": "Loses its connection, and answers when it is asked again.",
     "fail": "Fails.",
 }
+
+ONE_OF = [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}}]
+ODD_TOOLS: list[Any] = [
+    {"name": "empty", "inputSchema": {}},
+    {"name": "none"},
+    {"name": "null", "description": None, "inputSchema": {"type": "object", "required": None}},
+    {"name": "untyped", "inputSchema": {"properties": {"a": {"type": "string"}}}},
+    {"name": "one_of", "inputSchema": {"oneOf": ONE_OF}},
+    {"name": "nullable", "inputSchema": {"type": ["object", "null"]}},
+    {"name": "output", "inputSchema": {"type": "object"}, "outputSchema": {"properties": {}}},
+    {"name": "title", "inputSchema": {"type": "object"}, "title": 5, "annotations": []},
+    {"name": "array", "inputSchema": {"type": "array"}},
+    {"name": "list", "inputSchema": []},
+    {"name": "described", "description": {}, "inputSchema": {"type": "object"}},
+    {"name": "properties", "inputSchema": {"type": "object", "properties": []}},
+    {"name": 5, "inputSchema": {"type": "object"}},
+    "tool",
+]
+# Those of which a tool can be made.
+MENDED_TOOLS = ["empty", "none", "null", "untyped", "one_of", "nullable", "output", "title"]
 
 type Send = Callable[[Any], Awaitable[None]]
 
@@ -53,6 +77,7 @@ class Server:
         self.numbers = itertools.count(1)
         self.capabilities: dict[str, Any] = {}
         self.tasks: set[asyncio.Task[str]] = set()
+        self.asked = 0
 
     async def answer(self, message: dict[str, Any], send: Send, headers: dict[str, str]) -> None:
         """Answer a request; take note of anything else."""
@@ -62,6 +87,7 @@ class Server:
             if future is not None:
                 future.set_result(message)
         elif "id" in message:
+            self.asked = message["id"]
             try:
                 result = await self.result(method, message.get("params") or {}, send, headers)
             except LookupError as unknown:
@@ -122,6 +148,8 @@ class Server:
                 return {"tools": tools[:1], "nextCursor": str(int(cursor or 0) + 1)}
             case "same":
                 return {"tools": tools[:1], "nextCursor": "same"}
+            case "odd":
+                return {"tools": [*tools[:1], *ODD_TOOLS]}
         half = len(tools) // 2
         return {"tools": tools[half:]} if cursor else {"tools": tools[:half], "nextCursor": "2"}
 
@@ -165,6 +193,17 @@ class Server:
                 for _ in range(200):
                     await send(b"{this is no message")
                 raise Ended
+            case "log":
+                await send(b"INFO: a line of a log")
+                return content("logged")
+            case "words":
+                await send(text.encode())
+                await asyncio.Event().wait()
+            case "broken":
+                await send(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [' % self.asked)
+                await asyncio.Event().wait()
+            case "half":
+                return content("half a pair: \ud83d")
             case "large":
                 await send(large)
                 return {}

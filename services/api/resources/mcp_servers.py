@@ -122,10 +122,10 @@ async def retrieve_mcp_server(request: AnyRequest, mcp_server_id: str) -> Respon
     return await shown(request, mcp_server_id)
 
 
-async def shown(request: AnyRequest, server_id: str) -> Response[bytes]:
-    """A server as clients read it."""
+async def shown(request: AnyRequest, server_id: str, **notice: str) -> Response[bytes]:
+    """A server as clients read it, and the notice of what a change did besides."""
     row = from_json(await document_of(request, MCP_SERVERS, server_id))
-    return raw(to_json(opened(api_of(request).sealer, row)))
+    return raw(to_json({**opened(api_of(request).sealer, row), **notice}))
 
 
 def opened(sealer: Sealer, server: dict[str, Any]) -> dict[str, Any]:
@@ -152,12 +152,14 @@ async def update_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response
     """Change the given fields of an MCP server; its tools are discovered again, unless only its
     name changed."""
     body = await body_of(request, all_request_bodies.UpdateMCPServerRequest)
-    await changed(request, mcp_server_id, body.server_name, body.config)
-    return await shown(request, mcp_server_id)
+    notice = await changed(request, mcp_server_id, body.server_name, body.config)
+    return await shown(request, mcp_server_id, **notice)
 
 
-async def changed(request: AnyRequest, server_id: str, name: str | None, config: BaseModel) -> None:
-    """Change a server."""
+async def changed(
+    request: AnyRequest, server_id: str, name: str | None, config: BaseModel
+) -> dict[str, str]:
+    """Change a server; returns the `notice` of credentials that did not go to its new address."""
     api = api_of(request)
     fields = sealed(api.sealer, config)
     command = UpdateMcpServer(
@@ -165,7 +167,11 @@ async def changed(request: AnyRequest, server_id: str, name: str | None, config:
         name=name,
         changes=McpConfigChanges.model_validate(fields) if len(fields) > 1 else None,
     )
-    await api.send(request, command)
+    dropped = (await api.send(request, command)).result.get("dropped")
+    if not isinstance(dropped, list):
+        return {}
+    names = " and ".join(f"`{field}`" for field in dropped)
+    return {"notice": f"{names} belonged to the old address: give them anew if this one has any"}
 
 
 @delete(SERVER, status_code=204, opt=returns("nothing"))

@@ -97,10 +97,11 @@ async def update_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -
     """Change the given fields of an MCP server."""
     body = await body_of(request, NamedMCPServerUpdate)
     server = await named(request)
-    await changed(request, server["id"], body.server_name, change_of(server, body))
+    notice = await changed(request, server["id"], body.server_name, change_of(server, body))
     after = await api_of(request).reads.one(MCP_SERVERS, ORG, server["id"])
     assert after is not None, "what was just changed is there"
-    return raw(to_json(named_config(opened(api_of(request).sealer, from_json(after)))))
+    config = named_config(opened(api_of(request).sealer, from_json(after)))
+    return raw(to_json({**config, **notice}))
 
 
 def change_of(server: dict[str, Any], body: NamedMCPServerUpdate) -> BaseModel:

@@ -79,8 +79,11 @@ class McpServer(Aggregate[McpServerState]):
         self.happened(McpServerCreated, at=at, name=name, config=config, declared=declared)
         return None
 
-    def changed(self, changes: McpConfigChanges | None) -> SealedMcpConfig | Rejected:
-        """The configuration as it is with these changes."""
+    def changed(
+        self, changes: McpConfigChanges | None, *, moves: bool
+    ) -> SealedMcpConfig | Rejected:
+        """The configuration as it is with these changes. One that `moves` to another address takes
+        no token and no header along that belongs to the old one."""
         state = self.present
         if state is None or state.config is None:
             return missing(self.id)
@@ -92,7 +95,7 @@ class McpServer(Aggregate[McpServerState]):
                 reason=f"`mcp_server_type`: {self.id} is of type {state.config.transport}, which"
                 " does not change: delete it, and create another one",
             )
-        return with_changes(state.config, changes)
+        return with_changes(without_credentials(state.config) if moves else state.config, changes)
 
     def change(self, name: str, config: SealedMcpConfig, *, at: datetime) -> Rejected | None:
         """Be called and reached as said; what stays the same is not an event."""
@@ -221,6 +224,21 @@ class McpServer(Aggregate[McpServerState]):
 def same_place(before: SealedMcpConfig | None, after: SealedMcpConfig) -> bool:
     """Whether two configurations are of one address, as far as that can be told."""
     return before is not None and (before.url, before.secret_url) == (after.url, after.secret_url)
+
+
+def without_credentials(config: SealedMcpConfig) -> SealedMcpConfig:
+    """A configuration without what only its address may be told."""
+    return config.model_copy(update={"auth_token": "", "headers": None})
+
+
+def dropped_credentials(before: SealedMcpConfig, after: SealedMcpConfig) -> list[str]:
+    """The fields, as clients call them, that a change took from a server."""
+    fields = {"auth_token": "auth_token", "headers": "custom_headers"}
+    return [
+        shown
+        for field, shown in fields.items()
+        if getattr(before, field) and not getattr(after, field)
+    ]
 
 
 def with_changes(config: SealedMcpConfig, changes: McpConfigChanges) -> SealedMcpConfig:

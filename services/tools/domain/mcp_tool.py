@@ -30,11 +30,12 @@ LOOP = "its schema refers to itself"
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as its server describes it."""
+    """A tool as its server describes it; `problem` says why it could not even be read."""
 
     name: str
     description: str = ""
     parameters: JsonObject = field(default_factory=dict)
+    problem: str = ""
 
     @property
     def digest(self) -> str:
@@ -55,6 +56,8 @@ def sorted_keys(value: Json) -> Json:
 
 def problem_of(tool: OfferedTool) -> str:
     """Why no tool can be made of it; empty if one can."""
+    if tool.problem:
+        return tool.problem
     if UNSTORABLE.search(tool.name + tool.description):
         return "its name or its description has a character that cannot be stored"
     if not tool.name or len(tool.name) > OFFERED_NAME_CHARS_MAX:

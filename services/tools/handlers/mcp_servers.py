@@ -21,15 +21,17 @@ from libs.contracts.mcp_servers import (
     CreateMcpServer,
     DeleteMcpServer,
     ListMcpTools,
+    McpConfigChanges,
     RefreshMcpServer,
     SealedMcpConfig,
     UpdateMcpServer,
     mcp_server_name_id,
 )
+from libs.encryption.sealer import CannotOpen
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_authorization import McpAuthorization
-from services.tools.domain.mcp_server import McpServer, missing
+from services.tools.domain.mcp_server import McpServer, dropped_credentials, missing
 from services.tools.domain.mcp_server_name_reservation import McpServerName
 from services.tools.domain.mcp_tool import with_server_name
 from services.tools.domain.tool import Tool
@@ -77,14 +79,17 @@ class McpServerHandlers:
         return Accepted()
 
     async def update(self, command: UpdateMcpServer, work: UnitOfWork) -> Accepted | Rejected:
-        """Change a server; its tools follow its name at once, and its address by a discovery."""
+        """Change a server; its tools follow its name at once, and its address by a discovery. The
+        result says which credentials belonged to an old address and are `dropped`."""
         server = await work.load(McpServer, command.server_id)
         before = server.present
-        if before is None:
+        if before is None or before.config is None:
             return missing(command.server_id)
-        config = server.changed(command.changes)
+        moves = self.moves(before.config, command.changes)
+        config = server.changed(command.changes, moves=moves)
         if isinstance(config, Rejected):
             return config
+        dropped = dropped_credentials(before.config, config) if moves else []
         name, old_name, version = command.name or before.name, before.name, before.version
         refused = None
         if config != before.config:
@@ -100,7 +105,20 @@ class McpServerHandlers:
             await self.rename_tools(server, old_name, name, work)
         if server.state.version != version:
             self.discover(server.id, work)
-        return Accepted()
+        return Accepted(result={"dropped": [*dropped]} if dropped else {})
+
+    def moves(self, config: SealedMcpConfig, changes: McpConfigChanges | None) -> bool:
+        """Whether a change leads to another address; what cannot be opened is another one."""
+        if changes is None or changes.url is None:
+            return False
+        try:
+            before, after = (
+                self.ports.sealer.open(one.secret_url) if one.secret_url else one.url
+                for one in (config, changes)
+            )
+        except CannotOpen:
+            return True
+        return before != after
 
     async def renamed(self, server: McpServer, name: str, work: UnitOfWork) -> Rejected | None:
         """Take the new name of a server, if it has one, and free the old one."""

@@ -167,19 +167,20 @@ async def test_no_hostile_address_is_asked(listener: Listener) -> None:
     assert listener.connections == 0
 
 
-@pytest.mark.parametrize(
-    "url", [one for one in HOSTILE if "localhost" not in one.lower() and "0x" not in one]
-)
+@pytest.mark.parametrize("url", HOSTILE)
 def test_what_its_text_tells_is_refused_at_once(url: str) -> None:
-    refusal = AddressGuard().refusal(url.replace("PORT", "9000"))
-    numbers = url.replace("/", "").replace("PORT", "").strip("htp:.")
-    short = numbers.replace(".", "").isdigit() and numbers.count(".") != 3
-    octal = "//01" in url
-    assert refusal or short or octal, "what is no literal of four numbers is looked up first"
+    assert AddressGuard().refusal(url.replace("PORT", "9000"))
 
 
 def test_public_addresses_pass() -> None:
-    for url in ("https://example.com/hook?a=1", "http://93.184.216.34:8080/", "http://[2606::1]/"):
+    for url in (
+        "https://example.com/hook?a=1",
+        "http://93.184.216.34:8080/",
+        "http://134744072/",
+        "http://[2606::1]/",
+        "http://localhost.example.com/",
+        "http://127.example.com/",
+    ):
         assert AddressGuard().refusal(url) is None, url
 
 

@@ -15,6 +15,7 @@ from libs.egress.failures import EgressFailed, Forbidden, TooLate
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 
 SERVER_WORDS_CHARS_MAX = 500
+LINE_SHOWN_CHARS_MAX = 100
 # What is shorter would be found in words that are no secrets.
 SECRET_CHARS_MIN = 6
 LOGIN_STATUSES = (401, 403)
@@ -32,6 +33,13 @@ SESSION_UNKNOWN = re.compile(
 )
 # How the SDK and the bounds of this server begin to say that there was too much.
 TOO_MUCH = ("the answer has more than", "Server-sent event exceeded", "a line has more than")
+
+
+class NoMessage(Exception):
+    """A line, or an event, that is no message of the protocol; a person reads its beginning."""
+
+    def __init__(self, line: bytes) -> None:
+        super().__init__(line[:LINE_SHOWN_CHARS_MAX].decode("utf-8", "replace"))
 
 
 class AnsweredWithError(McpFailed):

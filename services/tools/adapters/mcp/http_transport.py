@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from libs.contracts.version import HEELER_VERSION
 from libs.egress.address_guard import AddressGuard
 from libs.egress.guarded_httpx_transport import GuardedTransport
+from services.tools.adapters.mcp.message_repair import RepairedStream
 from services.tools.adapters.mcp.ports import McpServerConfig
 
 # An answer, an event or a line; the SSE transport of the SDK has a quarter of it for an event.
@@ -22,6 +23,16 @@ REPLY_BYTES_MAX = 4 << 20
 WRITE_SECONDS_MAX = 30.0
 # A server may be silent for as long as any call takes: whoever asks has a deadline of its own.
 SILENCE_SECONDS_MAX = 900.0
+
+
+class RepairedTransport(GuardedTransport):
+    """The same, of bodies that the SDK can read."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = RepairedStream(response.stream)
+        return response
 
 
 def http_client(
@@ -37,7 +48,7 @@ def http_client(
     return httpx2.AsyncClient(
         headers={"User-Agent": f"heeler/{HEELER_VERSION}", **config.headers},
         auth=own_auth,
-        transport=GuardedTransport(guard, answer_bytes_max=REPLY_BYTES_MAX, on_status=on_status),
+        transport=RepairedTransport(guard, answer_bytes_max=REPLY_BYTES_MAX, on_status=on_status),
         timeout=httpx2.Timeout(
             connect=connect_seconds,
             read=SILENCE_SECONDS_MAX,

@@ -68,9 +68,11 @@ class McpPerson(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpTool:
-    """A tool as its server describes it; nobody has checked its schemas."""
+    """A tool as its server describes it; nobody has checked its schemas. `problem` says why there
+    is none that could be."""
 
     name: str
+    problem: str = ""
     description: str = ""
     input_schema: JsonObject = field(default_factory=dict)
     output_schema: JsonObject | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mcp_types
 from pydantic_core import to_json
 
+from libs.contracts.bus_messages import Json, JsonObject
+from services.tools.adapters.mcp.message_repair import AS_LISTED
 from services.tools.adapters.mcp.ports import (
     McpOutcome,
     McpPrompt,
@@ -18,16 +20,41 @@ from services.tools.adapters.mcp.ports import (
 
 def tool(one: mcp_types.Tool) -> McpTool:
     """A tool of a list."""
+    if one.meta and AS_LISTED in one.meta:
+        return tool_as_listed(one.name, one.meta[AS_LISTED])
     annotations = one.annotations
     return McpTool(
         name=one.name,
         description=one.description or "",
-        input_schema=one.input_schema,
+        input_schema=of_object(one.input_schema),
         output_schema=one.output_schema,
         annotations=annotations.model_dump(by_alias=True, exclude_none=True, mode="json")
         if annotations
         else {},
     )
+
+
+def tool_as_listed(name: str, listed: Json) -> McpTool:
+    """A tool that is not as the protocol has it, as far as it can be understood."""
+    if not isinstance(listed, dict):
+        return McpTool(name=name, problem="it is no object")
+    if not isinstance(listed.get("name"), str):
+        return McpTool(name=name, problem="its name is no text")
+    schema, description = listed.get("inputSchema"), listed.get("description")
+    if not isinstance(schema, dict | None):
+        return McpTool(name=name, problem="its `inputSchema` is no object")
+    if not isinstance(description, str | None):
+        return McpTool(name=name, problem="its description is no text")
+    return McpTool(name=name, description=description or "", input_schema=of_object(schema or {}))
+
+
+def of_object(schema: JsonObject) -> JsonObject:
+    """The schema without what is null, and of an object where it lets that be."""
+    given: JsonObject = {key: value for key, value in schema.items() if value is not None}
+    types = given.get("type", "object")
+    if isinstance(types, list) and "object" in types:
+        given["type"] = "object"
+    return given
 
 
 def outcome(result: mcp_types.CallToolResult) -> McpOutcome:

@@ -12,10 +12,11 @@ import mcp_types
 from mcp.client._transport import TransportStreams
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED
 
 from libs.contracts.version import HEELER_VERSION
-from services.tools.adapters.mcp.failures import failed, session_lost
+from services.tools.adapters.mcp.failures import failed, said, session_lost
 from services.tools.adapters.mcp.ports import McpFailed, Sampler
 from services.tools.adapters.mcp.sampling import SessionSampling
 from services.tools.adapters.mcp.unsolicited_message_limits import (
@@ -30,6 +31,8 @@ CANCELS_MAX = 4
 CANCEL_SECONDS_MAX = 1.0
 # How long the reason is waited for when a connection is closed.
 REASON_SECONDS_MAX = 1.0
+# How long an answer is waited for when the server has said something that is no message.
+MISHEARD_SECONDS = 5.0
 BAD_STATUS = 400
 CLIENT = mcp_types.Implementation(name="heeler", version=HEELER_VERSION)
 
@@ -50,6 +53,8 @@ class McpSession:
         self.sampling = SessionSampling() if samples else None
         self.client: Client | None = None
         self.requests = 0
+        self.unanswered: set[asyncio.Future[McpFailed]] = set()
+        self.misheard: asyncio.TimerHandle | None = None
         self.used_at = 0.0
         self.status: int | None = None
         self.failure: McpFailed | None = None
@@ -80,7 +85,9 @@ class McpSession:
         """Hold the session open until it is to end, or ends by itself."""
         try:
             refused = REFUSED_REQUESTS - {SAMPLING} if self.sampling else REFUSED_REQUESTS
-            counted = CountedMessages(self.transport(self), self.end, self.ending.set, refused)
+            counted = CountedMessages(
+                self.transport(self), self.heard, self.end, self.ending.set, refused
+            )
             answer = self.sampling.answer if self.sampling else None
             async with Client(
                 counted, client_info=CLIENT, cache=None, sampling_callback=answer
@@ -106,6 +113,23 @@ class McpSession:
         """End the session, because of what the server does."""
         self.failure = self.failure or failure
         self.ending.set()
+
+    def heard(self, item: SessionMessage | Exception) -> None:
+        """The server said something. What is no message may be a line of a log, or the answer that
+        somebody waits for: it was the answer if the server says nothing more."""
+        if self.misheard is not None:
+            self.misheard.cancel()
+        self.misheard = None
+        if isinstance(item, Exception) and self.unanswered:
+            loop = asyncio.get_running_loop()
+            self.misheard = loop.call_later(MISHEARD_SECONDS, self.answer_misheard, item)
+
+    def answer_misheard(self, item: Exception) -> None:
+        """Have all requests fail that wait: one of them was answered with what is no message."""
+        words = f"it answered something that is no MCP: {said(item)}"
+        for waiting in self.unanswered:
+            if not waiting.done():
+                waiting.set_result(McpFailed("protocol", words))
 
     @property
     def living(self) -> bool:
@@ -133,18 +157,23 @@ class McpSession:
         self.status = None
         asked = asyncio.ensure_future(ask(self.client))
         gone = asyncio.ensure_future(self.closed.wait())
+        misheard: asyncio.Future[McpFailed] = asyncio.get_running_loop().create_future()
+        self.unanswered.add(misheard)
         self.requests += 1
         try:
             done, _ = await asyncio.wait(
-                {asked, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                {asked, gone, misheard}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             if asked in done:
                 return await self.answer(asked)
+            if misheard in done:
+                raise misheard.result()
             if gone in done:
                 raise self.reason()
             raise McpFailed("timeout", f"it did not answer within {seconds:.3g} seconds")
         finally:
             self.requests -= 1
+            self.unanswered.discard(misheard)
             gone.cancel()
             self.abandon(asked)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -11,16 +12,19 @@ from types import TracebackType
 import anyio
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from services.tools.adapters.mcp.allowed_commands import AllowedCommand
+from services.tools.adapters.mcp.failures import NoMessage
 from services.tools.adapters.mcp.http_transport import REPLY_BYTES_MAX
+from services.tools.adapters.mcp.message_repair import without_halves
 from services.tools.adapters.mcp.ports import McpFailed
 from services.tools.adapters.mcp.server_processes import ServerProcess, ServerProcesses
 from services.tools.adapters.sandbox_process import SandboxProcess
 
 READ_BYTES = 1 << 16
+REQUEST_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 
 
 @asynccontextmanager
@@ -51,12 +55,17 @@ class Lines:
         self.loop.remove_reader(process.sandbox.stdout.file)
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message, or why a line is none."""
-        line = await self.line()
+        """The next message, or the line that is none. One that names a request has answered it,
+        with an error."""
+        line = without_halves((await self.line()).decode("utf-8", "replace").encode())
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValidationError as garbage:
-            return garbage
+        except ValidationError:
+            named = REQUEST_ID.search(line) if line.lstrip().startswith(b"{") else None
+        if named is None:
+            return NoMessage(line)
+        error = ErrorData(code=PARSE_ERROR, message="the line is no JSON-RPC message")
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(named[1]), error=error))
 
     async def line(self) -> bytes:
         """The next line that says something. Raises EndOfStream."""

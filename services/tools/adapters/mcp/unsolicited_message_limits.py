@@ -14,6 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 from libs.telemetry import metrics
+from services.tools.adapters.mcp.message_repair import repair_tools
 from services.tools.adapters.mcp.ports import McpFailed
 
 # Of notifications, requests and lines that are no messages, in each stretch of time.
@@ -24,26 +25,31 @@ GARBAGE_MAX = 50
 SAMPLING = "sampling/createMessage"
 REFUSED_REQUESTS = frozenset({SAMPLING, "elicitation/create", "roots/list"})
 
+type Heard = Callable[[SessionMessage | Exception], None]
+
 
 class CountedMessages:
-    """A transport of the SDK whose messages are counted; `end` is told when there are too many,
-    `over` when there are no more. Requests that are `refused` are counted by their method."""
+    """A transport of the SDK whose messages are counted; `heard` is told each, `end` when there are
+    too many, `over` when there are no more. Requests that are `refused` are counted by their
+    method."""
 
     def __init__(
         self,
         transport: AbstractAsyncContextManager[TransportStreams],
+        heard: Heard,
         end: Callable[[McpFailed], None],
         over: Callable[[], None],
         refused: frozenset[str] = REFUSED_REQUESTS,
     ) -> None:
         self.transport = transport
+        self.heard = heard
         self.end = end
         self.over = over
         self.refused = refused
 
     async def __aenter__(self) -> TransportStreams:
         read, write = await self.transport.__aenter__()
-        return CountedStream(read, self.end, self.over, self.refused), write
+        return CountedStream(read, self.heard, self.end, self.over, self.refused), write
 
     async def __aexit__(
         self,
@@ -60,11 +66,13 @@ class CountedStream:
     def __init__(
         self,
         stream: Any,
+        heard: Heard,
         end: Callable[[McpFailed], None],
         over: Callable[[], None],
         refused: frozenset[str],
     ) -> None:
         self.stream = stream
+        self.heard = heard
         self.end = end
         self.over = over
         self.refused = refused
@@ -107,6 +115,9 @@ class CountedStream:
             self.over()
             raise
         self.count(item)
+        if isinstance(item, SessionMessage):
+            repair_tools(item)
+        self.heard(item)
         # Where the next is there already nothing waits, and nobody else would have a turn.
         await asyncio.sleep(0)
         return item

@@ -1,0 +1,91 @@
+"""What servers send that is nearly MCP, made so that the SDK reads it. It would refuse a whole
+message over one character, and a whole list over one tool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx2
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+
+from libs.contracts.bus_messages import Json, JsonObject
+
+# Half of a surrogate pair, which is no character, as JSON escapes it; of a pair both halves, and
+# of other escapes the first two characters, so that `\\\\ud83d` is a backslash and five letters.
+HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\.",
+    re.DOTALL,
+)
+IN_ESCAPES = b'\\"/bfnrtu0123456789abcdefABCDEF'
+REPLACEMENT = rb"\ufffd"
+# The version of the protocol that says most about tools; where a tool is kept that is not as it
+# says, until whoever registers tools looks at it.
+STRICT_VERSION = "2025-11-25"
+AS_LISTED = "heeler/as-listed"
+ANY_ARGUMENTS: JsonObject = {"type": "object"}
+
+
+def without_halves(data: bytes) -> bytes:
+    """JSON of the same length, with a replacement character for each half of a surrogate pair."""
+    if not HALF.search(data):
+        return data
+    return ESCAPES.sub(lambda found: REPLACEMENT if found[1] else found[0], data)
+
+
+class RepairedStream(httpx2.AsyncByteStream):
+    """A body of JSON, or of events with JSON, without halves of surrogate pairs. What comes is
+    handed on up to a byte that no escape has, so that none is cut."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self.stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = bytearray()
+        async for chunk in self.stream:
+            end = len(chunk.rstrip(IN_ESCAPES))
+            rest += chunk[:end] if end else chunk
+            if end:
+                yield without_halves(bytes(rest))
+                rest = bytearray(chunk[end:])
+        if rest:
+            yield without_halves(bytes(rest))
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self.stream.aclose()
+
+
+def repair_tools(item: SessionMessage) -> None:
+    """Keep the tools of a list from being refused with the one that is not as MCP has it."""
+    message = item.message
+    if not isinstance(message, JSONRPCResponse) or "content" in message.result:
+        return
+    tools = message.result.get("tools")
+    if isinstance(tools, list):
+        message.result["tools"] = [one if is_tool(one) else put_aside(one) for one in tools]
+
+
+def is_tool(tool: Json) -> bool:
+    """Whether the SDK takes a tool."""
+    try:
+        validate_server_result("tools/list", STRICT_VERSION, {"tools": [tool]})
+    except ValidationError:
+        return False
+    return True
+
+
+def put_aside(tool: Json) -> JsonObject:
+    """A tool that the SDK takes, and within it the one that it would not."""
+    name = tool.get("name") if isinstance(tool, dict) else None
+    return {
+        "name": name if isinstance(name, str) else "",
+        "inputSchema": ANY_ARGUMENTS,
+        "_meta": {AS_LISTED: tool},
+    }

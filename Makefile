@@ -66,6 +66,17 @@ psql: ## Open the database (ARGS='-c "select 1"')
 	@deploy/bootstrap.sh
 	@$(LAUNCH) psql $(ARGS)
 
+.PHONY: dump restore
+dump: ## Write the database of a running server into a file (FILE=heeler.dump)
+	@deploy/bootstrap.sh
+	@$(LAUNCH) dump $(or $(FILE),$(error say into which file: make dump FILE=heeler.dump))
+
+restore: ## Fill a new home from such a file, and start it again (FILE=heeler.dump)
+	@deploy/bootstrap.sh
+	@$(LAUNCH) restore $(or $(FILE),$(error say from which file: make restore FILE=heeler.dump))
+	@$(LAUNCH) down
+	@$(LAUNCH) up
+
 .PHONY: rebuild
 rebuild: ## Rebuild what clients read from the events, while it serves (ARGS=--help)
 	@deploy/bootstrap.sh

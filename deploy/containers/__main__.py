@@ -1,13 +1,16 @@
-"""`python -m deploy.containers up|down|status|logs|watch|psql|rebuild|wipe|wheels`."""
+"""`python -m deploy.containers up|down|status|logs|watch|psql|dump|restore|rebuild|wipe|wheels`."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
+from pathlib import Path
 
+from deploy import database_dumps
 from deploy.containers.project import Project
-from deploy.embedded.settings import LaunchError, Settings, read_settings
+from deploy.database_dumps import PostgresPrograms
+from deploy.embedded.settings import DATABASE, LaunchError, Settings, read_settings
 
 LOG_LINES = "20"
 
@@ -45,6 +48,12 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
 
             url = Project(settings).require_prepared().nats_watch_url
             return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
+        case "dump":
+            database_dumps.dump(_programs(settings), arguments.file)
+            return 0
+        case "restore":
+            database_dumps.restore(_programs(settings), arguments.file)
+            return 0
         case "rebuild":
             # In a container like that of the migration, which may reach the database as its owner.
             words = ["run", "--rm", "--no-deps", "--no-TTY", "migrate"]
@@ -55,6 +64,15 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             terminal = [] if sys.stdin.isatty() else ["--no-TTY"]
             words = ["exec", *terminal, "postgres", "psql", "--username", "postgres", "heeler"]
     return Project(settings).require_prepared().replace_with(*words, *rest)
+
+
+def _programs(settings: Settings) -> PostgresPrograms:
+    project = Project(settings).require_prepared()
+    where = ["--username=postgres", f"--dbname={DATABASE}"]
+    return PostgresPrograms(
+        lambda name: project.compose("exec", "--no-TTY", "postgres", name, *where),
+        project.environment(),
+    )
 
 
 def _wheels(*, clear: bool) -> int:
@@ -82,6 +100,10 @@ def _parser() -> argparse.ArgumentParser:
     watch.add_argument("--count", type=int, help="stop after this many messages")
     commands.add_parser("logs", help="follow the logs")
     commands.add_parser("psql", help="open psql; further arguments are handed to it")
+    dump = commands.add_parser("dump", help="write the database into a file, while it serves")
+    restore = commands.add_parser("restore", help="fill the database of a new home from a dump")
+    for command in (dump, restore):
+        command.add_argument("file", type=Path)
     commands.add_parser(
         "rebuild", add_help=False, help="rebuild the read models from the events, while it serves"
     )

@@ -1,4 +1,4 @@
-"""`python -m deploy.embedded up|down|status|watch|run|psql|rebuild|wipe`."""
+"""`python -m deploy.embedded up|down|status|watch|run|psql|dump|restore|rebuild|wipe`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import contextlib
 import os
 import shutil
 import sys
+from pathlib import Path
 
+from deploy import database_dumps
+from deploy.database_dumps import PostgresPrograms
 from deploy.embedded import postgres_location, postgres_server, supervisor
 from deploy.embedded.encryption_keys import KEYS_FILE
 from deploy.embedded.service_commands import PACKAGES_FOLDER, WORKSPACES_FOLDER
@@ -59,6 +62,12 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
             return asyncio.run(watch(url, everything=arguments.all, count=arguments.count))
         case "psql":
             return _psql(settings, rest)
+        case "dump":
+            database_dumps.dump(_programs(settings), arguments.file)
+            return 0
+        case "restore":
+            database_dumps.restore(_programs(settings), arguments.file)
+            return 0
         case "rebuild":
             return _rebuild(settings, rest)
         case _:
@@ -66,11 +75,18 @@ def _run(arguments: argparse.Namespace, rest: list[str], settings: Settings) -> 
 
 
 def _psql(settings: Settings, rest: list[str]) -> int:
+    programs = _programs(settings)
+    command = [*programs.command("psql"), *rest]
+    os.execve(command[0], command, dict(programs.environment))
+
+
+def _programs(settings: Settings) -> PostgresPrograms:
     state = require_running(settings.home)
-    program = postgres_server.wheel_tree() / "bin" / "psql"
+    folder = postgres_server.wheel_tree() / "bin"
     url, password = postgres_server.without_password(state.urls["database"])
-    os.environ["PGPASSWORD"] = password  # a command line can be read by everybody
-    os.execv(program, [str(program), "--dbname", url, *rest])
+    # A command line can be read by everybody.
+    environment = {**os.environ, "PGPASSWORD": password}
+    return PostgresPrograms(lambda name: [str(folder / name), "--dbname", url], environment)
 
 
 def _rebuild(settings: Settings, rest: list[str]) -> int:
@@ -110,6 +126,10 @@ def _parser() -> argparse.ArgumentParser:
     watch.add_argument("--all", action="store_true", help="commands and deltas too")
     watch.add_argument("--count", type=int, help="stop after this many messages")
     commands.add_parser("psql", help="open psql; further arguments are handed to it")
+    dump = commands.add_parser("dump", help="write the database into a file, while it serves")
+    restore = commands.add_parser("restore", help="fill the database of a new home from a dump")
+    for command in (dump, restore):
+        command.add_argument("file", type=Path)
     commands.add_parser(
         "rebuild", add_help=False, help="rebuild the read models from the events, while it serves"
     )

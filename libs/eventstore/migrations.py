@@ -28,6 +28,23 @@ grant usage on all sequences in schema {schema} to {role};
 revoke update, delete, truncate on {schema}.events from {role};
 """
 
+# Transaction ids count in one cluster. A database that was restored from a dump into another one
+# has events from its future: the relay would leave them out until the counter got there, and all
+# that is written meanwhile for ever. What it has numbered goes behind its cursor, the rest before.
+FROM_ANOTHER_CLUSTER = """
+select exists (
+    select from {schema}.events where xid >= pg_snapshot_xmax(pg_current_snapshot()))
+"""
+RENUMBER = """
+update {schema}.events e
+set xid = case when l.position is null then '1'::xid8 else '0'::xid8 end
+from {schema}.events f left join {schema}.log l on l.event_position = f.position
+where f.position = e.position;
+update {schema}.relay
+set xid = '0', event_position = (select coalesce(max(position), 0) from {schema}.events);
+"""
+RESTORED = "the order of a restored log"
+
 
 def migrate(
     connection: psycopg.Connection[object], service: str, password: str, files: Iterable[Path]
@@ -53,6 +70,11 @@ def migrate(
             connection.execute(file.read_text().replace("{schema}", service).encode())
             connection.execute(f"insert into {service}.migrations (name) values (%s)", [file.name])
             applied.append(file.name)
+        if connection.execute(FROM_ANOTHER_CLUSTER.format(schema=service).encode()).fetchone() == (
+            True,
+        ):
+            connection.execute(RENUMBER.format(schema=service).encode())
+            applied.append(RESTORED)
         grants = GRANTS.format(schema=service, role=database_role(service))
         connection.execute(grants.encode())
     return applied

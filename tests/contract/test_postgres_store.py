@@ -16,7 +16,7 @@ from psycopg.errors import InsufficientPrivilege
 from libs.eventstore.aggregate_load_query import HISTORIES
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database
-from libs.eventstore.migrations import STORE_FILES
+from libs.eventstore.migrations import RESTORED, STORE_FILES, migrate
 from libs.eventstore.ports import Commit, DuplicateMessage, Fence, InboxEntry, StoreUnavailable
 from libs.eventstore.postgres import (
     LOG_HEAD,
@@ -29,7 +29,7 @@ from libs.eventstore.read_model_rows import RowWrites
 from tests.chosen import new_postgres
 from tests.contract.ledger import ACCOUNTS, opened
 from tests.contract.plans import Plan, generic_plan, index_columns, reads_by_key, scans
-from tests.contract.worlds import PostgresWorld, postgres_world
+from tests.contract.worlds import PASSWORD, PostgresWorld, postgres_world
 from tests.servers import PostgresServer
 from tests.waiting import wait_for
 
@@ -127,6 +127,37 @@ async def test_a_rolled_back_write_leaves_no_hole_in_the_log(postgres: PostgresW
     await store.number_log()
     log = await store.read_log(0)
     assert [(event.position, event.aggregate_id) for event in log] == [(1, "a"), (2, "c")]
+
+
+async def test_a_log_that_was_restored_into_another_cluster_goes_on_where_it_was(
+    postgres: PostgresWorld,
+) -> None:
+    """There the counter of transactions is behind those that the dump remembers."""
+    store = postgres.store()
+    schema = postgres.ledger
+    await store.commit(Commit([opened("late")]))
+    await store.commit(Commit([opened("numbered")]))
+    # What was inserted first was committed last, and is not numbered yet.
+    for statement in (
+        "update {}.events set xid = (9000000000 - position)::text::xid8",
+        "insert into {}.log values (1, 2)",
+        "update {}.relay set xid = '8999999998', event_position = 2, position = 1",
+    ):
+        await postgres.admin(statement.format(schema))
+    await store.commit(Commit([opened("new")]))
+    assert await store.number_log() == 0, "the log stands still"
+
+    def migrated() -> list[str]:
+        with psycopg.connect(postgres.admin_url, autocommit=True) as connection:
+            return migrate(connection, schema, PASSWORD, [])
+
+    assert migrated() == [RESTORED]
+    assert await store.number_log() == 2
+    await store.commit(Commit([opened("newer")]))
+    assert migrated() == []
+    assert await store.number_log() == 1
+    log = await store.read_log(0)
+    assert [event.aggregate_id for event in log] == ["numbered", "late", "new", "newer"]
 
 
 async def fails(store: PostgresEventStore, commit: Commit) -> Exception | None:

@@ -241,6 +241,15 @@ def test_status_names_what_is_down(running: Composed) -> None:
     wait_until("all is healthy", running.well, RESTART_SECONDS_MAX)
 
 
+def test_the_database_is_dumped_while_it_serves(running: Composed) -> None:
+    file = running.home / "heeler.dump"
+    running.make("dump", f"FILE={file}")
+    assert file.read_bytes().startswith(b"PGDMP")
+    done = running.try_make("restore", f"FILE={file}")
+    assert done.returncode != 0
+    assert "This home has agents" in done.stderr, "a restore would delete them"
+
+
 def lines_with(text: str, word: str) -> list[str]:
     return [line for line in text.splitlines() if word in line]
 

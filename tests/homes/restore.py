@@ -16,11 +16,6 @@ from tests.homes import DUMP, FOLDER
 from tests.servers import PostgresServer
 
 ROLES = ("heeler_reader", "heeler_agent", "heeler_memory", "heeler_api")
-# Transaction ids are those of the cluster that the home was made in.
-RESET_XIDS = """
-update {schema}.events set xid = '0';
-update {schema}.relay set xid = '0';
-"""
 
 
 class PostgresOfHome(PostgresServer):
@@ -48,8 +43,5 @@ def restore(home: Path, name: str) -> None:
         text = gzip.decompress((FOLDER / name / DUMP).read_bytes())
         psql = [str(wheel_tree() / "bin" / "psql"), "--quiet", "-v", "ON_ERROR_STOP=1", url]
         subprocess.run(psql, input=text, check=True, stdout=subprocess.DEVNULL)
-        with psycopg.connect(url, autocommit=True) as connection:
-            for schema in ("agent", "memory"):
-                connection.execute(RESET_XIDS.format(schema=schema).encode())
     finally:
         postgres.stop()

@@ -1,0 +1,92 @@
+"""`dump` and `restore`: the database of a home as one file, written while Heeler serves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.embedded.settings import DATABASE, LaunchError
+
+# An agent service that has ever stored something has events.
+HAS_AGENTS = "select exists (select from agent.events)"
+# While a database is filled nobody but the superuser has a session with it: a service that holds a
+# lock would stop the restore, or be stopped by it.
+CLOSE = f"alter database {DATABASE} connection limit 0"
+END_SESSIONS = f"""
+select count(pg_terminate_backend(s.pid)) from pg_stat_activity s
+join pg_roles r on r.rolname = s.usename
+where s.datname = '{DATABASE}' and not r.rolsuper
+"""
+OPEN = f"alter database {DATABASE} connection limit -1"
+RESTORE = ("--clean", "--if-exists", "--single-transaction", "--exit-on-error")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPrograms:
+    """How `psql`, `pg_dump` and `pg_restore` reach the database of a home as its superuser."""
+
+    command: Callable[[str], list[str]]
+    environment: Mapping[str, str]
+
+    def run(
+        self, program: str, *words: str, stdin: int = subprocess.DEVNULL, stdout: int
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run one of them; raises LaunchError with what it said when it fails."""
+        done = subprocess.run(
+            [*self.command(program), *words],
+            env=dict(self.environment),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise LaunchError(f"{program} failed: {done.stderr.decode(errors='replace').strip()}")
+        return done
+
+    def ask(self, *statements: str) -> str:
+        """What psql prints for SQL, without headings; each statement is committed by itself."""
+        words = ["--quiet", "--tuples-only", "--no-align"]
+        words += [word for statement in statements for word in ("--command", statement)]
+        return self.run("psql", *words, stdout=subprocess.PIPE).stdout.decode().strip()
+
+
+def dump(programs: PostgresPrograms, file: Path) -> None:
+    """Write the database, as it is at one moment, into a file that only its owner may read."""
+    unfinished = file.with_name(f"{file.name}.unfinished")
+    try:
+        with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
+            programs.run("pg_dump", "--format=custom", stdout=out.fileno())
+            os.fsync(out.fileno())
+        unfinished.replace(file)
+    except OSError as problem:
+        raise LaunchError(f"Cannot write {file}: {problem.strerror}.") from problem
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+    print(f"The database is in {file}. Its secrets are sealed with the keys in encryption.keys.")
+
+
+def restore(programs: PostgresPrograms, file: Path) -> None:
+    """Fill the database of a new home from a dump, all or nothing. Heeler must be started again
+    afterwards: its processes know nothing of it."""
+    if programs.ask(HAS_AGENTS) == "t":
+        raise LaunchError(
+            "This home has agents, and a restore would delete them. Restore into a new home:"
+            f" make up HEELER_HOME=new-home, then make restore FILE={file} HEELER_HOME=new-home."
+        )
+    try:
+        dumped = file.open("rb")
+    except OSError as problem:
+        raise LaunchError(f"Cannot read {file}: {problem.strerror}.") from problem
+    with dumped:
+        programs.ask(CLOSE, END_SESSIONS)
+        try:
+            programs.run("pg_restore", *RESTORE, stdin=dumped.fileno(), stdout=subprocess.DEVNULL)
+        finally:
+            programs.ask(OPEN)
+    print(f"The database has what was in {file}.")

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.chosen import new_nats, new_postgres
 from tests.servers import NatsServer, PostgresServer
 
 pytest_plugins = ["tests.compatibility_plugin", "tests.quick_plugin"]
+
+# How long a value takes to be made or tried says how busy the machine is.
+settings.register_profile("timeless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("timeless")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -890,7 +890,5 @@ TestHistories = Histories.TestCase
 TestHistories.settings = settings(
     max_examples=HISTORIES,
     stateful_step_count=STEPS,
-    deadline=None,
     print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
 )

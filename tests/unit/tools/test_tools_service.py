@@ -297,7 +297,7 @@ ASKED = st.lists(
 )
 
 
-@settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
+@settings(max_examples=settings().max_examples * 3 // 2)
 @given(ASKED)
 async def test_after_any_history_each_name_is_one_tools(asked: list[Any]) -> None:
     tools, held = await Tools().start(), dict[tuple[str, str], str]()

@@ -88,6 +88,7 @@ def message(number: int, text: str, agent: str = ADA, **fields: Any) -> JsonObje
         "created_at": (START + timedelta(days=number)).isoformat(),
         "sent": True,
         "in_context": True,
+        "recorded_at": START.isoformat(),
         "text": text,
         "docs": [],
         **fields,

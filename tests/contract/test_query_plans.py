@@ -164,7 +164,7 @@ TABLES = {
     " array['block-' || n], '{{}}', '[]', '{{}}', '\"a\": 1'",
     "agent.agent_tags": "'agent-' || n, 'tag-' || n % 7, '{org}'",
     "agent.messages": "'message-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, n,"
-    " 'run-' || n, 'step-' || n, 'user', now(), true, true, 'hello', '[]'",
+    " 'run-' || n, 'step-' || n, 'user', now(), true, true, 'hello', '[]', null, null, null, now()",
     "agent.runs": "'run-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, now(),"
     " 'completed', 'end_turn', false, 'hash-' || n, null, null, '{{}}', false",
     "agent.steps": "'step-' || n, '{org}', 'agent-' || n % 10, 'conv-' || n % 10, 'run-' || n, n,"
@@ -221,8 +221,9 @@ class Explained(Database):
         return [tuple(one.get(name, "") for name in told) for one in read]
 
 
-def history(types: list[str]) -> History:
-    return History(ORG, AGENT, CONVERSATION, types)
+async def listed_messages(reads: MessageQueries) -> None:
+    for conversation in (CONVERSATION, None):
+        await reads.messages(History(ORG, AGENT, conversation, ["user_message"]), Slice())
 
 
 SEARCH = Search(ORG, AGENT, "cat", ["user"], NOW, NOW, 10)
@@ -349,9 +350,9 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         "messages_named": lambda queries: queries.messages_named(SEARCH, ["message-1"]),
     },
     MessageQueries: {
-        "messages": lambda reads: reads.messages(history(["user_message"]), Slice()),
+        "messages": listed_messages,
         "system_message": lambda reads: reads.system_message(ORG, CONVERSATION),
-        "messages_of_run": lambda reads: reads.messages_of_run(ORG, RUN, Slice()),
+        "messages_of_run": lambda reads: reads.messages_of_run(ORG, RUN, ["user_message"], Slice()),
         "all_messages": lambda reads: reads.all_messages(ORG, None, ["user_message"], Slice()),
         "message": lambda reads: reads.message(ORG, "message-1"),
         "messages_of_step": lambda reads: reads.messages_of_step(ORG, RUN, STEP, Slice()),

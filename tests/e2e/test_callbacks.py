@@ -54,7 +54,10 @@ async def test_who_asked_for_it_is_told_that_the_run_has_ended(
     agent = await asyncio.to_thread(new_agent)
     url = f"http://localhost:{receiver.port}/ended"
     run = await aletta.agents.messages.create_async(
-        agent.id, messages=says("SAY:Here you are"), callback_url=url
+        agent.id,
+        messages=says("SAY:Here you are"),
+        callback_url=url,
+        include_return_message_types=["assistant_message"],
     )
     assert run.callback_url == url
     assert run.callback_sent_at is None
@@ -66,7 +69,8 @@ async def test_who_asked_for_it_is_told_that_the_run_has_ended(
     [body] = receiver.told
     assert (body["run_id"], body["status"]) == (run.id, "completed")
     assert body["metadata"]["run_type"] == "send_message_async"
-    assert body["metadata"]["result"]["messages"][-1]["content"] == "Here you are"
+    [said] = body["metadata"]["result"]["messages"]
+    assert said["content"] == "Here you are"
     shown = await aletta.runs.retrieve(run.id)
     assert body["completed_at"] == shown.to_dict(mode="json")["completed_at"]
     assert TIMESTAMP.fullmatch(str(shown.to_dict(mode="json")["callback_sent_at"]))

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from letta_client import ConflictError, Letta
+from letta_client import BadRequestError, ConflictError, Letta
 
 from tests.e2e.asking import NOBODY, Line, kinds, lines_of, says
 from tests.e2e.conftest import NewAgent
@@ -100,6 +100,42 @@ def test_a_conversation_streams_unless_told_not_to(
     assert seen.last_message_at is not None
     own = letta.agents.retrieve(agent.id)
     assert not set(own.message_ids or []) & set(seen.in_context_message_ids or [])
+
+
+@pytest.mark.operation("GET /v1/agents/{agent_id}/messages")
+def test_the_messages_of_an_agent_are_those_of_all_its_conversations(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    new_agent()
+    one, two = (letta.conversations.create(agent_id=agent.id).id for _ in range(2))
+    letta.agents.messages.create(agent.id, messages=says("SAY:0"))
+    for n, conversation in enumerate((one, two, one), start=1):
+        say(letta, conversation, f"SAY:{n}")
+    letta.agents.messages.create(agent.id, messages=says("SAY:4"))
+
+    listed = letta.agents.messages.list(agent.id).items
+
+    systems, said = listed[:3], listed[3:]
+    assert [message.message_type for message in systems] == ["system_message"] * 3
+    answers = [one for one in said if one.message_type == "assistant_message"]
+    assert [message.content for message in answers] == ["0", "1", "2", "3", "4"]
+    assert [message.message_type for message in said[::2]] == ["user_message"] * 5
+    ids = [message.id for message in listed]
+    for number, cursor in enumerate(ids):
+        later = letta.agents.messages.list(agent.id, order="asc", after=cursor, limit=4).items
+        assert [message.id for message in later] == ids[number + 1 : number + 5]
+        earlier = letta.agents.messages.list(agent.id, before=cursor, limit=4).items
+        assert [message.id for message in earlier] == ids[max(0, number - 4) : number]
+    for name, texts in ((one, ["1", "3"]), (two, ["2"]), ("default", ["0", "4"])):
+        own = letta.agents.messages.list(agent.id, conversation_id=name).items
+        assert [o.content for o in own if o.message_type == "assistant_message"] == texts
+    words = letta.agents.messages.list(
+        agent.id, limit=2, include_return_message_types=["assistant_message"]
+    ).items
+    assert [message.id for message in words] == [message.id for message in answers[-2:]]
+    with pytest.raises(BadRequestError, match="after"):
+        letta.agents.messages.list(agent.id, conversation_id=two, after=answers[1].id)
 
 
 @LIST

@@ -18,6 +18,47 @@ from tests.servers import HeelerInstance
 from tests.waiting import wait_for
 
 
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages/async")
+@pytest.mark.operation("GET /v1/runs/{run_id}/messages")
+@pytest.mark.operation("POST /v1/runs/{run_id}/stream")
+async def test_a_run_shows_only_messages_of_the_types_that_were_asked_for(
+    aletta: AsyncLetta, new_agent: NewAgent
+) -> None:
+    agent = await asyncio.to_thread(new_agent)
+    call = 'CALL:conversation_search:{"query":"tea"}'
+    run = await aletta.agents.messages.create_async(
+        agent.id,
+        messages=says(call),
+        include_return_message_types=["tool_call_message", "assistant_message"],
+    )
+
+    async def ended() -> bool:
+        return (await aletta.runs.retrieve(run.id)).status == "completed"
+
+    await wait_for("the end of the run", ended)
+    kinds = ["tool_call_message", "assistant_message"]
+    listed = (await aletta.runs.messages.list(run.id)).items
+    assert [one.message_type for one in listed] == kinds
+    newest = (await aletta.runs.messages.list(run.id, order="desc", limit=1)).items
+    assert [one.message_type for one in newest] == kinds[1:]
+    stream = await aletta.agents.messages.create(
+        agent.id,
+        messages=says("Hello"),
+        streaming=True,
+        background=True,
+        include_return_message_types=["assistant_message"],
+    )
+    told = [one async for one in stream]
+    [said] = [one for one in told if one.message_type == "assistant_message"]
+    again = await aletta.runs.messages.stream(str(said.run_id))
+    types = [one.message_type async for one in again]
+    assert [one for one in types if one != "ping"] == [
+        "assistant_message",
+        "stop_reason",
+        "usage_statistics",
+    ]
+
+
 @pytest.mark.operation("GET /v1/runs/{run_id}")
 @pytest.mark.operation("GET /v1/runs/{run_id}/usage")
 @pytest.mark.operation("GET /v1/runs/")

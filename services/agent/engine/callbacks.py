@@ -18,6 +18,7 @@ from pydantic_core import to_json
 from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.enums import StopReasonType
+from libs.contracts.letta.messages import only_types
 from libs.contracts.letta.response_and_stream_events import letta_response
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
@@ -132,7 +133,9 @@ class CallbackSender:
 
     async def body(self, due: DueCallback) -> bytes:
         """What a client is told: how its run ended and, unless that is too long, the answer."""
-        messages = await self.ports.queries.messages_of_run(due.org, due.run_id)
+        asked = due.run["request_config"]["include_return_message_types"]
+        found = await self.ports.queries.messages_of_run(due.org, due.run_id)
+        messages = only_types(found, asked or None)
         reason = StopReasonType(str(due.run["stop_reason"]))
         result = letta_response(messages, reason, due.usage or {})
         body = to_json(told(due, result))

@@ -6,9 +6,8 @@ is shown oldest first whatever its order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from libs.eventstore.connection_pool import Database
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Slice, UnknownCursor
@@ -21,28 +20,25 @@ OF_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Which messages: those of one conversation of an agent, with `types` only messages of these
-    types, and only as these types. Summaries are shown as words of the user, unless they are
-    wanted `structured`."""
+    """Which messages: those of one conversation of an agent or (None) of all of them, with `types`
+    only messages of these types, and only as these types. Summaries are shown as words of the
+    user, unless they are wanted `structured`."""
 
     org: str
     agent_id: str
-    conversation_id: str
+    conversation_id: str | None
     types: Sequence[str] | None = None
     structured_summaries: bool = False
     # Whether a page comes in its order, and `after` counts in it; else both count in time.
     ordered: bool = False
 
 
-# Of a conversation any message of its agent is a cursor, of a run only its own.
-OF_AGENT = "select position from agent.message_view where id = %s and agent_id = %s and org = %s"
-OF_CONVERSATION = (
-    "select position from agent.message_view where id = %s and conversation_id = %s and org = %s"
-)
+# The columns by which messages are ordered: those of one conversation, of an agent, and of all.
+IN_CONVERSATION = ("v.position",)
+OF_AGENT = ("v.recorded_at", 'v.conversation_id collate "C"', "v.position")
+OF_ALL = ("v.created_at", 'v.conversation_id collate "C"', "v.position")
 # Summaries as words of the user.
 PLAIN = "coalesce(v.plain_docs, v.docs)"
-PLACE = 'v.created_at, v.conversation_id collate "C", v.position'
-OF_RUN = "select position from agent.message_view where id = %s and run_id = %s and org = %s"
 
 
 class MessageQueries:
@@ -56,21 +52,23 @@ class MessageQueries:
         agent the oldest comes first and the cursors count in time, as recorded; of a conversation
         they come in that order, in which `after` counts too, so that one can leaf on. Raises
         UnknownCursor."""
-        found = Filter()
-        found.add("v.conversation_id = %(conversation)s", conversation=history.conversation_id)
-        found.add("v.agent_id = %(agent)s", agent=history.agent_id)
-        found.add("v.org = %(org)s", org=history.org)
-        owner = history.conversation_id if history.ordered else history.agent_id
-        known = OF_CONVERSATION if history.ordered else OF_AGENT
+        found = Filter(["v.org = %(org)s"], {"org": history.org})
+        among = {"v.agent_id": history.agent_id, "v.org": history.org}
+        columns: Sequence[str] = OF_AGENT
+        if history.conversation_id is None:
+            # Under the collation of its index, which only this list uses.
+            found.add('v.agent_id collate "C" = %(agent)s', agent=history.agent_id)
+        else:
+            columns = IN_CONVERSATION
+            among["v.conversation_id"] = history.conversation_id
+            found.add("v.agent_id = %(agent)s", agent=history.agent_id)
+            found.add("v.conversation_id = %(conversation)s", conversation=history.conversation_id)
         later = "<" if history.ordered and part.order == "desc" else ">"
-        await within_cursors(self.database, found, part, known, owner, history.org, later=later)
-        shown = "v.docs" if history.structured_summaries else PLAIN
-        if history.types is not None:
-            of_types = OF_TYPES.format(docs=shown)
-            shown = f"(select json_agg(doc) {of_types})"
-            found.add(f"exists (select {of_types})", types=[*history.types])
+        await within_cursors(self.database, found, part, columns, among, later=later)
+        docs = "v.docs" if history.structured_summaries else PLAIN
+        shown = docs_of_types(found, docs, history.types)
         order = part.order if history.ordered else "asc"
-        return await messages_page(self.database, found, part, shown, order)
+        return await messages_page(self.database, found, part, shown, columns, order)
 
     async def system_message(self, org: str, conversation_id: str) -> bytes:
         """The text of a conversation's system message as a JSON string; null without one."""
@@ -82,24 +80,21 @@ class MessageQueries:
         )
         return text or b"null"
 
-    async def messages_of_run(self, org: str, run_id: str, part: Slice) -> bytes:
+    async def messages_of_run(
+        self, org: str, run_id: str, types: Sequence[str] | None, part: Slice
+    ) -> bytes:
         """A page of a run's messages as a JSON array, those that were sent first, in its order.
         Raises UnknownCursor."""
-        found = Filter()
-        found.add("v.run_id = %(run)s", run=run_id)
-        found.add("v.org = %(org)s", org=org)
-        await within_cursors(self.database, found, part, OF_RUN, run_id, org)
-        return await messages_page(self.database, found, part, "v.docs", part.order)
+        found = Filter(["v.run_id = %(run)s", "v.org = %(org)s"], {"run": run_id, "org": org})
+        return await page_of_run(self.database, found, part, docs_of_types(found, "v.docs", types))
 
     async def messages_of_step(self, org: str, run_id: str, step_id: str, part: Slice) -> bytes:
         """A page of the messages of one step of a run as a JSON array, in its order. Raises
         UnknownCursor."""
-        found = Filter()
-        found.add("v.run_id = %(run)s", run=run_id)
-        found.add("v.step_id = %(step)s", step=step_id)
-        found.add("v.org = %(org)s", org=org)
-        await within_cursors(self.database, found, part, OF_RUN, run_id, org)
-        return await messages_page(self.database, found, part, "v.docs", part.order)
+        found = Filter(["v.run_id = %(run)s", "v.org = %(org)s"], {"run": run_id, "org": org})
+        return await page_of_run(
+            self.database, found.add("v.step_id = %(step)s", step=step_id), part, "v.docs"
+        )
 
     async def all_messages(
         self, org: str, conversation_id: str | None, types: Sequence[str] | None, part: Slice
@@ -109,28 +104,12 @@ class MessageQueries:
         found = Filter([ALL_OF_ORG], {"org": org})
         if conversation_id is not None:
             found.by_key("v.conversation_id = %(conversation)s", conversation=conversation_id)
-        for name, value, after in (("after", part.after, True), ("before", part.before, False)):
-            if value is None:
-                continue
-            known = "select created_at, conversation_id, position from agent.message_view"
-            row = await self.database.fetch_one(f"{known} where id = %s and org = %s", [value, org])
-            if row is None:
-                raise UnknownCursor(name, value)
-            sign = ">" if after == (part.order == "asc") else "<"
-            place = f"(%({name}_at)s, %({name}_conversation)s, %({name}_position)s)"
-            found.add(f"({PLACE}) {sign} {place}", **named_place(name, row))
-        shown = PLAIN
-        if types is not None:
-            of_types = OF_TYPES.format(docs=shown)
-            shown = f"(select json_agg(doc) {of_types})"
-            found.add(f"exists (select {of_types})", types=[*types])
-        placed = ", ".join(f"{column} {part.order}" for column in PLACE.split(", "))
-        rows = await self.database.fetch(
-            f"select {shown}::text from agent.message_view v where {found.sql}"
-            f" order by {placed} limit %(limit)s",
-            {**found.values, "limit": part.limit},
+        later, earlier = (">", "<") if part.order == "asc" else ("<", ">")
+        await within_cursors(
+            self.database, found, part, OF_ALL, {"v.org": org}, later=later, earlier=earlier
         )
-        return b"[" + b",".join(inner(row[0]) for row in rows if inner(row[0])) + b"]"
+        shown = docs_of_types(found, PLAIN, types)
+        return await messages_page(self.database, found, part, shown, OF_ALL)
 
     async def message(self, org: str, message_id: str) -> bytes | None:
         """The V1 messages of one stored message as a JSON array; None if it is not there."""
@@ -140,41 +119,67 @@ class MessageQueries:
         )
 
 
-def named_place(name: str, row: Sequence[Any]) -> dict[str, Any]:
-    """The place of a cursor, as parameters."""
-    return dict(zip((f"{name}_at", f"{name}_conversation", f"{name}_position"), row, strict=True))
+def docs_of_types(found: Filter, docs: str, types: Sequence[str] | None) -> str:
+    """The SQL expression of a row's V1 messages: all, or those of some types, without which a row
+    is not found."""
+    if types is None:
+        return docs
+    of_types = OF_TYPES.format(docs=docs)
+    found.add(f"exists (select {of_types})", types=[*types])
+    return f"(select json_agg(doc) {of_types})"
 
 
 async def within_cursors(
     database: Database,
     found: Filter,
     part: Slice,
-    known: str,
-    owner: str,
-    org: str,
+    columns: Sequence[str],
+    among: Mapping[str, str],
     *,
     later: str = ">",
+    earlier: str = "<",
 ) -> None:
-    """Only what stands behind or before the cursors, which are counted in time."""
-    for name, value, sign in (("after", part.after, later), ("before", part.before, "<")):
+    """Only what stands behind or before the cursors, by the columns that order the list. Cursors
+    are messages `among` those whose columns have these values. Raises UnknownCursor."""
+    place = ", ".join(columns)
+    known = " and ".join(f"{column} = %s" for column in among)
+    for name, value, sign in (("after", part.after, later), ("before", part.before, earlier)):
         if value is None:
             continue
-        row = await database.fetch_one(known, [value, owner, org])
+        row = await database.fetch_one(
+            f"select {place} from agent.message_view v where v.id = %s and {known}",
+            [value, *among.values()],
+        )
         if row is None:
             raise UnknownCursor(name, value)
-        found.add(f"v.position {sign} %({name})s", **{name: row[0]})
+        values = {f"{name}_{number}": one for number, one in enumerate(row)}
+        found.add(f"({place}) {sign} ({', '.join(f'%({one})s' for one in values)})", **values)
+
+
+async def page_of_run(database: Database, found: Filter, part: Slice, shown: str) -> bytes:
+    """The page of those of a run's messages that were found."""
+    among = {"v.run_id": found.values["run"], "v.org": found.values["org"]}
+    await within_cursors(database, found, part, IN_CONVERSATION, among)
+    return await messages_page(database, found, part, shown, IN_CONVERSATION)
 
 
 async def messages_page(
-    database: Database, found: Filter, part: Slice, shown: str, order: str
+    database: Database,
+    found: Filter,
+    part: Slice,
+    shown: str,
+    columns: Sequence[str],
+    order: str = "",
 ) -> bytes:
-    """The messages that were found, cut from the end that the client asked for."""
+    """The messages that were found, cut from the end that the client asked for; in another order
+    than that of the cut if one is given."""
     rows = await database.fetch(
-        "select docs::text from ("
-        f" select {shown} as docs, v.position from agent.message_view v where {found.sql}"
-        f" order by v.position {part.order} limit %(limit)s) page order by position {order}",
+        f"select ({shown})::text from agent.message_view v where {found.sql}"
+        f" order by {', '.join(f'{column} {part.order}' for column in columns)} limit %(limit)s",
         {**found.values, "limit": part.limit},
     )
+    if order and order != part.order:
+        rows = rows[::-1]
     return b"[" + b",".join(inner(row[0]) for row in rows if inner(row[0])) + b"]"
 
 

@@ -59,13 +59,13 @@ class RunsToCancel(BaseModel):
 
 @get("/v1/agents/{agent_id:str}/messages", opt=returns("messages", query=MessagePage))
 async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
-    """List the messages of an agent."""
+    """List the messages of an agent, over all its conversations or (`conversation_id`) of one."""
     api = api_of(request)
     page = query_of(request, MessagePage)
     if not await api.reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
-    main = main_conversation(agent_id)
-    asked = main if page.conversation_id in (None, "default", agent_id) else page.conversation_id
+    own = page.conversation_id in ("default", agent_id)
+    asked = main_conversation(agent_id) if own else page.conversation_id
     types, structured = page.include_return_message_types, page.include_compaction_messages
     history = History(ORG, agent_id, asked, types, structured_summaries=structured)
     return raw(await api.messages.messages(history, slice_of(page)))

@@ -204,6 +204,7 @@ class TestMessages:
             "step_id": None,
             "role": "user",
             "created_at": NOW.isoformat(),
+            "recorded_at": NOW.isoformat(),
             "sent": True,
             "in_context": True,
             "text": "I like tea",

@@ -80,7 +80,7 @@ async def test_a_client_is_told_once_its_run_has_ended_and_not_before(world: Wor
     assert body["completed_at"]
     result = body["metadata"]["result"]
     kinds = [message["message_type"] for message in result["messages"]]
-    assert kinds == ["user_message", "assistant_message"]
+    assert kinds == ["assistant_message"], "the type that its request asked for"
     assert result["stop_reason"]["stop_reason"] == "end_turn"
     assert result["usage"]["prompt_tokens"] == 10
     assert shown(world) == (200, None, True)

@@ -80,7 +80,8 @@ def test_a_conversation_is_read_back_as_it_was_made(
     assert made.created_by_id == made.last_updated_by_id == USER
     assert made.in_context_message_ids == []
     assert made.last_message_at is None
-    assert letta.conversations.retrieve(made.id) == made
+    read = letta.conversations.retrieve(made.id)
+    assert read.model_copy(update={"in_context_message_ids": []}) == made
     assert letta.conversations.list(agent_id=agent.id) == [made]
     raw = http.get(f"/v1/conversations/{made.id}").json()
     assert TIMESTAMP.fullmatch(raw["created_at"])
@@ -109,6 +110,31 @@ def test_a_conversation_has_the_recorded_shape(
     ours = {field: type(value) for field, value in answers[name].items()}
     assert ours == {field: type(value) for field, value in expected.items()}
     assert bool(answers[name]["in_context_message_ids"]) == (name == "retrieve")
+
+
+@CREATE
+@RETRIEVE
+@pytest.mark.operation("GET /v1/conversations/{conversation_id}/messages")
+def test_a_conversation_begins_with_a_system_message_of_the_memory_at_that_time(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent()
+    before = letta.conversations.create(agent_id=agent.id)
+    letta.agents.blocks.update("human", agent_id=agent.id, value="Name: Grace")
+    after = letta.conversations.create(agent_id=agent.id)
+
+    for conversation, name in ((before, "Name: Ada"), (after, "Name: Grace")):
+        [system] = letta.conversations.messages.list(conversation.id).items
+        assert system.message_type == "system_message"
+        assert name in system.content
+        assert f"CONVERSATION_ID: {conversation.id}" in system.content
+        read = letta.conversations.retrieve(conversation.id)
+        assert read.in_context_message_ids == [system.id]
+        assert read.last_message_at is None
+    say(letta, before.id, "Hello")
+    first, *_ = letta.conversations.messages.list(before.id, order="asc").items
+    assert first.message_type == "system_message"
+    assert "Name: Grace" in first.content, "it is compiled anew when its memory has changed"
 
 
 @CREATE
@@ -308,7 +334,7 @@ def test_a_deleted_conversation_is_gone_with_all_that_was_in_it(
     ):
         assert refused.status_code == 404, refused.text
         assert refused.json() == {"detail": f"Conversation with ID {conversation.id} not found"}
-    assert letta.conversations.list(agent_id=agent.id) == [letta.conversations.retrieve(kept.id)]
+    assert [one.id for one in letta.conversations.list(agent_id=agent.id)] == [kept.id]
     assert letta.runs.list(conversation_id=conversation.id).items == []
     assert http.get(f"/v1/runs/{run.id}").status_code == 404
     assert history(letta, kept.id) == ["Hello", "Hello from the scripted model."]

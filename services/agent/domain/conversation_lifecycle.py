@@ -15,7 +15,7 @@ from services.agent.domain.conversation import Conversation
 
 
 def create(conversation: Conversation, config: ConversationConfig) -> Rejected | None:
-    """Begin to exist, without messages: the system message comes before the first of them."""
+    """Begin to exist, without messages yet."""
     if conversation.exists:
         reason = f"Conversation {conversation.id} exists already, or did before"
         return Rejected(code=CONFLICT, reason=reason)

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import TOO_LARGE, Accepted, Command, Rejected
 from libs.contracts.compaction import ClearContext
-from libs.contracts.conversation import Message, RunCommand
+from libs.contracts.conversation import RunCommand
 from libs.contracts.model_request_preview import PreviewModelRequest
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
@@ -57,10 +57,6 @@ class ContextHandlers:
         blocks, folders, archival = await seen_memory(queries, org, inside)
         at = self.ports.clock.now()
         asked = as_if_asked(conversation, inside, command, at)
-        if not conversation.state.window:
-            prompt = await compiled(conversation, design, self.ports, work)
-            system = Message(id="", role="system", content=prompt.content, created_at=at)
-            asked.state.window.insert(0, system)
         request = step_request(
             asked, inside, blocks, at=at, directories=folders, archival=archival
         ).request
@@ -83,9 +79,8 @@ class ContextHandlers:
             return refused
         at = self.ports.clock.now()
         clear(conversation, at=at)
-        if conversation.state.window:
-            prompt = await compiled(conversation, design, self.ports, work)
-            conversation.rebuild(prompt, at=at)
+        prompt = await compiled(conversation, design, self.ports, work)
+        conversation.rebuild(prompt, at=at)
         return Accepted()
 
     async def loaded(

@@ -136,13 +136,13 @@ class ConversationHandlers:
         messages: list[Message],
         work: UnitOfWork,
     ) -> Accepted | Rejected:
-        """The blocks are there: so is the conversation, as a fork with its messages."""
+        """Make the conversation, whose blocks are there, with its system message as of now, and
+        with the messages of a fork."""
         conversation = await work.load_new(Conversation, config.id)
         refused = conversation_lifecycle.create(conversation, config)
         if refused:
             return refused
-        if messages:
-            await begin(conversation, design, self.ports, work)
+        await begin(conversation, design, self.ports, work)
         for message in messages:
             conversation.append(message, at=config.created_at)
         return Accepted(result={"conversation_id": config.id})
@@ -217,11 +217,8 @@ class ConversationHandlers:
         design = await self.design(conversation, command, work)
         if isinstance(design, Rejected):
             return design
-        if conversation.state.window:
-            prompt = await compiled(conversation, design, self.ports, work)
-            conversation.rebuild(prompt, at=self.ports.clock.now())
-        else:
-            await begin(conversation, design, self.ports, work)
+        prompt = await compiled(conversation, design, self.ports, work)
+        conversation.rebuild(prompt, at=self.ports.clock.now())
         return Accepted()
 
     async def preview_system_prompt(
@@ -256,7 +253,7 @@ class ConversationHandlers:
 async def begin(
     conversation: Conversation, design: AgentDesign, ports: HandlerDependencies, work: UnitOfWork
 ) -> None:
-    """Give a conversation that has no messages its system message."""
+    """Give a new conversation its system message."""
     prompt = await compiled(conversation, design, ports, work)
     message_id, at = ports.ids.new("message"), ports.clock.now()
     system = Message(id=message_id, role="system", content=prompt.content, created_at=at)

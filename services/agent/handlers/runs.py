@@ -36,7 +36,6 @@ from services.agent.domain.run_accepted_events import Terms
 from services.agent.domain.run_deletion import delete_run
 from services.agent.domain.tool_rule_names import name_clients_tools
 from services.agent.domain.tool_rules import rules_in_force
-from services.agent.handlers.conversations import begin
 from services.agent.handlers.dependencies import HandlerDependencies
 
 RETRY_MEANS_SAME_SECONDS = 600
@@ -94,8 +93,6 @@ class RunHandlers:
             summary = summary_if_idle(conversation.state)
             if summary is not None:
                 return Accepted(result={"summary": summary})
-        elif not conversation.state.window:
-            await begin(conversation, agent.design, self.ports, work)
         resolved = await self.resolved(command)
         if isinstance(resolved, Rejected):
             return resolved

@@ -61,6 +61,8 @@ CONVERSATIONS = Resource(
     },
     created_view="agent.created_conversation_view",
 )
+# As V1 answers a creation and in lists: its `in_context_message_ids` are empty there.
+WITHOUT_MESSAGE_IDS = """v.doc || '{"in_context_message_ids": []}'"""
 OWN = "default"
 
 
@@ -116,7 +118,7 @@ async def create_conversation(request: AnyRequest) -> Response[bytes]:
     wanted = body.model_dump(mode="json", exclude_unset=True)
     command = CreateConversation(conversation_id=conversation_id, agent_id=agent_id, request=wanted)
     await api.send(request, command, message_id=f"create-{conversation_id}")
-    return await retrieved(request, CONVERSATIONS, conversation_id)
+    return await retrieved(request, CONVERSATIONS, conversation_id, document=WITHOUT_MESSAGE_IDS)
 
 
 @get("/v1/conversations", opt=returns("conversations", query=ConversationPage))
@@ -124,7 +126,8 @@ async def list_conversations(request: AnyRequest) -> Response[bytes]:
     """List conversations, the newest first, without those that are hidden."""
     page = query_of(request, ConversationPage)
     found = filter_of(page, ORG).add("not v.hidden")
-    return await listed(request, CONVERSATIONS, page, found, key=page.order_by)
+    shown = WITHOUT_MESSAGE_IDS
+    return await listed(request, CONVERSATIONS, page, found, key=page.order_by, document=shown)
 
 
 @get("/v1/conversations/{conversation_id:str}", opt=returns("conversation"))

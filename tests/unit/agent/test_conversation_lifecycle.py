@@ -133,13 +133,13 @@ class TestBusy:
 
 
 class TestCreation:
-    async def test_the_system_message_comes_before_the_first_message(self, world: World) -> None:
+    async def test_a_conversation_begins_with_its_system_message(self, world: World) -> None:
         process = world.process("p-1", words())
         await made(process, summary="Tea")
-        assert world.story(BESIDE) == ["conversation.created"]
+        assert world.story(BESIDE) == ["conversation.created", "message.appended"]
         await process.tell(saying(process, "run-1"), "m-1")
         await process.idle()
-        assert world.story(BESIDE)[1:3] == ["message.appended", "run.accepted"]
+        assert world.story(BESIDE)[2:4] == ["run.accepted", "run.started"]
         [system, *_] = process.model.asked[0].messages
         assert f"CONVERSATION_ID: {BESIDE}" in str(system.content)
         assert "Name: Ada" in str(system.content)
@@ -236,7 +236,7 @@ class TestChange:
         await made(process, summary="Tea")
         command = UpdateConversation(conversation_id=BESIDE, request=request_)
         assert await process.tell(command, "m-1") == Accepted()
-        assert world.story(BESIDE) == ["conversation.created"]
+        assert world.story(BESIDE) == ["conversation.created", "message.appended"]
 
     async def test_a_change_does_not_take_back_when_it_was_spoken_in(self, world: World) -> None:
         process = world.process("p-1", words())

@@ -16,6 +16,7 @@ from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Context,
 from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.semantic_message_search import NearestMessages
+from libs.contracts.shortened_text import NOTE
 from libs.contracts.tool_permission_evaluation import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.conversation_search_queries import FoundMessage, Search
@@ -298,10 +299,8 @@ class TestCalls:
         value = "x" * (TOOL_RETURN_CHARS_MAX + 7)
         bus = ToldBus(Accepted(result={"value": value}))
         result = await run(runner(bus), "memory_insert", {"label": "human", "new_string": "x"})
-        assert (
-            result.text
-            == "x" * TOOL_RETURN_CHARS_MAX + f"... [7 of {len(value)} characters left out]"
-        )
+        note = NOTE.format(chars=len(value), limit=TOOL_RETURN_CHARS_MAX)
+        assert result.text == "x" * TOOL_RETURN_CHARS_MAX + note
 
     def test_only_what_does_something_twice_may_not_run_twice(self) -> None:
         tools = runner()

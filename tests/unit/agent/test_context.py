@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.letta.enums import AgentType
+from libs.contracts.shortened_text import NOTE, cut
 from services.agent.domain.archival_memory_metadata import COUNTED_MAX, ArchivalMemory
 from services.agent.domain.conversation import ConversationState, SystemPrompt
 from services.agent.domain.model_context import (
@@ -111,7 +112,18 @@ def test_a_model_is_shown_so_much_of_a_result_as_its_window_has_room_for() -> No
     talk = ConversationState(window=[SYSTEM, said, CALLED, result])
     for tokens, chars in ((1_000, 5_000), (20_000, 16_000), (128_000, 30_000)):
         shown = shown_messages(talk, None, window_tokens=tokens)
-        note = "" if chars == 30_000 else f"... [{30_000 - chars} of 30000 characters left out]"
+        note = "" if chars == 30_000 else NOTE.format(chars=30_000, limit=chars)
         assert shown[-1].content == "x" * chars + note
         assert shown[1].content == said.content, "only results are cut"
     assert talk.window[-1].content == "x" * 30_000, "the history is never cut"
+
+
+def test_a_result_that_was_cut_before_says_how_long_it_was_at_first() -> None:
+    once = cut("x" * 30_000, 9_000)
+    assert once == "x" * 9_000 + NOTE.format(chars=30_000, limit=9_000)
+    assert cut(once, 9_000) is once
+    result = message(9, role="tool", content=once, tool_call_id=CALL.id)
+    shown = shown_messages(
+        ConversationState(window=[SYSTEM, CALLED, result]), None, window_tokens=1
+    )
+    assert shown[-1].content == "x" * 5_000 + NOTE.format(chars=30_000, limit=5_000)

@@ -24,6 +24,7 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
+from libs.contracts.shortened_text import NOTE
 from libs.contracts.tool_permission_evaluation import ToolPolicies
 from libs.contracts.tool_runs import (
     ARGUMENTS_KEPT_CHARS_MAX,
@@ -522,7 +523,7 @@ def test_what_is_long_is_cut() -> None:
     assert printed("") == []
     assert printed("x" * 60_000)[0].endswith("[10000 characters left out]")
     cut = result_of("f", Outcome("success", "y" * 50), chars_max=10)
-    assert cut.text == "y" * 10 + "... [40 of 50 characters left out]"
+    assert cut.text == "y" * 10 + NOTE.format(chars=50, limit=10)
 
 
 class TestEnvironments:

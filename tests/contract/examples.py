@@ -20,7 +20,7 @@ from libs.contracts.agent import (
     UpdateAgent,
 )
 from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent_tools import AttachTool, CallTool, DetachTool
 from libs.contracts.approvals import (
     AnswerApproval,
     ApprovalAnswered,
@@ -400,6 +400,12 @@ COMMANDS: list[Command] = [
     AttachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
     DetachBlock(agent_id=AGENT, block_id=SHARED_BLOCK),
     AttachTool(agent_id=AGENT, tool_id=TOOL),
+    CallTool(
+        call_id=CALL.id,
+        agent_id=AGENT,
+        tool_name="memory_insert",
+        arguments={"label": "human", "new_string": "Likes tea"},
+    ),
     DetachTool(agent_id=AGENT, tool_id=TOOL),
     StartRun(
         agent_id=AGENT,

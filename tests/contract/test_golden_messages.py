@@ -42,6 +42,7 @@ SUBJECTS = {
     "DeleteAgent": f"agent.command.agent.delete.org-1.{AGENT}",
     "AttachBlock": f"agent.command.agent.attach_block.org-1.{AGENT}",
     "AttachTool": f"agent.command.agent.attach_tool.org-1.{AGENT}",
+    "CallTool": "agent.command.agent.call_tool.org-1.call_1",
     "DetachTool": f"agent.command.agent.detach_tool.org-1.{AGENT}",
     "DetachBlock": f"agent.command.agent.detach_block.org-1.{AGENT}",
     "StartRun": f"agent.command.run.start.org-1.{CONVERSATION}",

@@ -273,6 +273,24 @@ async def test_twenty_agents_call_at_once_and_a_hog_costs_nobody_an_answer(
     assert hogged.status == "error"
 
 
+@pytest.mark.operation("POST /v1/tools/")
+@pytest.mark.operation("POST /v1/agents/{agent_id}/messages")
+def test_a_long_result_is_cut_once_and_says_how_long_it_was(
+    letta: Letta, new_agent: NewAgent, new_tool: NewTool
+) -> None:
+    tool = new_tool("return 'x' * 100_000", return_char_limit=1_000)
+    agent = new_agent(tool_ids=[tool.id])
+
+    answer = letta.agents.messages.create(
+        agent.id, messages=says(f'CALL:{tool.name}:{{"sides": 6}}')
+    )
+
+    assert returned(answer.messages).tool_return == "x" * 1_000 + (
+        "... [NOTE: function output was truncated since it exceeded the character limit"
+        " (100000 > 1000)]"
+    )
+
+
 async def test_a_cancelled_run_stops_the_code(
     heeler: HeelerInstance, letta: Letta, new_agent: NewAgent, new_tool: NewTool
 ) -> None:
@@ -416,3 +434,57 @@ def test_a_tool_takes_its_agent_and_changes_its_memory(
     assert ran.status == "success"
     assert letta.agents.blocks.retrieve("human", agent_id=agent.id).value == "Ada tea pie"
     letta.tools.delete(str(tool.id))
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/tools/{tool_name}/run")
+def test_a_client_calls_memory_tools_of_an_agent_itself(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent(tools=["archival_memory_insert", "archival_memory_search", "memory"])
+    tools = letta.agents.tools
+
+    insert: dict[str, object] = {"label": "human", "new_string": "Likes tea"}
+    edited = tools.run("memory_insert", agent_id=agent.id, args=insert)
+    assert (edited.status, edited.func_return) == ("success", "Name: Ada\nLikes tea")
+    block = letta.agents.blocks.retrieve("human", agent_id=agent.id)
+    assert block.value == "Name: Ada\nLikes tea"
+    again = http.post(
+        f"/v1/agents/{agent.id}/tools/memory_insert/run",
+        json={"args": insert},
+        headers={"idempotency-key": agent.id},
+    )
+    repeated = http.post(
+        f"/v1/agents/{agent.id}/tools/memory_insert/run",
+        json={"args": insert},
+        headers={"idempotency-key": agent.id},
+    )
+    assert again.json() == repeated.json()
+    assert letta.agents.blocks.retrieve("human", agent_id=agent.id).value.count("tea") == 2
+    create: dict[str, object] = {"command": "create", "path": "/memories/plan"}
+    made = tools.run("memory", agent_id=agent.id, args={**create, "description": "Plans"})
+    assert made.status == "success", made.func_return
+    assert "plan" in {one.label for one in letta.agents.blocks.list(agent.id)}
+    tools.run("archival_memory_insert", agent_id=agent.id, args={"content": "A cat called Tom"})
+    found = tools.run("archival_memory_search", agent_id=agent.id, args={"query": "cat"})
+    assert "A cat called Tom" in str(found.func_return)
+    assert tools.run("conversation_search", agent_id=agent.id, args={"query": "x"}).status == (
+        "success"
+    )
+    unfit = tools.run("memory_insert", agent_id=agent.id, args={"label": "human"})
+    assert unfit.status == "error"
+    assert "new_string" in str(unfit.func_return)
+    [entry, *_] = http.get(f"/v1/blocks/{block.id}/history", params={"order": "desc"}).json()
+    assert (entry["tool_name"], entry["run_id"]) == ("memory_insert", None)
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/tools/{tool_name}/run")
+def test_a_tool_that_acts_in_a_conversation_is_not_called_without_one(
+    http: httpx.Client, new_agent: NewAgent
+) -> None:
+    agent = new_agent(agent_type="memgpt_v2_agent")
+    refused = http.post(
+        f"/v1/agents/{agent.id}/tools/send_message/run", json={"args": {"message": "Hi"}}
+    )
+    assert refused.status_code == 501
+    assert refused.headers["x-should-retry"] == "false"
+    assert "send_message" in refused.json()["detail"]

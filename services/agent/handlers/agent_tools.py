@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic_core import to_json
+
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent_tools import AttachTool, DetachTool
-from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.agent_tools import CALLABLE_ALONE, AttachTool, CallTool, DetachTool
+from libs.contracts.bus_messages import INVALID, Accepted, Command, Rejected
+from libs.contracts.conversation import ToolCall
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agent import Agent
+from services.agent.domain.agent import Agent, missing
 from services.agent.domain.agent_tools import attach, detach
 from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.handlers.dependencies import HandlerDependencies
 
 
 class AgentToolHandlers:
-    """Gives agents tools, and takes them away."""
+    """Gives agents tools, takes them away, and calls them."""
 
     def __init__(self, ports: HandlerDependencies) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
-        return {AttachTool: self.attach_tool, DetachTool: self.detach_tool}
+        return {
+            AttachTool: self.attach_tool,
+            CallTool: self.call_tool,
+            DetachTool: self.detach_tool,
+        }
 
     async def attach_tool(self, command: AttachTool, work: UnitOfWork) -> Accepted | Rejected:
         """Let an agent have a tool."""
@@ -36,3 +43,17 @@ class AgentToolHandlers:
         """Take a tool from an agent."""
         agent = await work.load(Agent, command.agent_id)
         return detach(agent, command.tool_id, at=self.ports.clock.now()) or Accepted()
+
+    async def call_tool(self, command: CallTool, work: UnitOfWork) -> Accepted | Rejected:
+        """Carry a call out. Made again after a crash it sends the same commands."""
+        agent = await work.load(Agent, command.agent_id)
+        if agent.design is None:
+            return missing(agent.id)
+        if command.tool_name not in CALLABLE_ALONE:
+            reason = f"'{command.tool_name}' is called in a conversation alone"
+            return Rejected(code=INVALID, reason=reason)
+        arguments = to_json(command.arguments).decode()
+        call = ToolCall(id=command.call_id, name=command.tool_name, arguments=arguments)
+        tools = self.ports.engine.ports.tools
+        result = await tools.run(call, agent.design, "", command.call_id, work.context)
+        return Accepted(result={"status": result.status, "text": result.text})

@@ -13,7 +13,7 @@ WHO = """'version', v.version,
  'kind', case v.topic when 'block.created' then 'created' when 'block.deleted' then 'deleted'
   else case when v.restored_version is null then 'changed' else 'restored' end end,
  'restored_version', v.restored_version,
- 'author_id', coalesce(v.cause->>'agent_id', v.actor), 'run_id', v.cause->>'run_id',
+ 'author_id', coalesce(v.cause->>'agent_id', v.actor), 'run_id', nullif(v.cause->>'run_id', ''),
  'tool_call_id', v.cause->>'tool_call_id', 'tool_name', v.cause->>'tool'"""
 OF_BLOCK = "v.id = %(block)s and v.org = %(org)s"
 # Of what comes first in an order as much as has room in an answer, but one at least.

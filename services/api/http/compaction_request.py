@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, JsonValue, ValidationInfo
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.compaction import CompactConversation
@@ -22,6 +22,20 @@ from services.api.http.request_parsing import AnyRequest, parsed
 
 # How the run of a compaction fails that would have made nothing shorter.
 NOTHING_TO_COMPACT = "nothing_to_compact"
+INSTEAD = (
+    "leave it out, and say with `compaction_settings` how much is summarised"
+    " (`sliding_window_percentage`) and how (`prompt`, `clip_chars`)"
+)
+
+
+def refuse(value: JsonValue, info: ValidationInfo) -> JsonValue:
+    """Refuse a field that would have no effect. Raises ValueError."""
+    if value is not None:
+        raise ValueError(f"`{info.field_name}` is not built yet: {INSTEAD}")
+    return value
+
+
+NotBuilt = Annotated[JsonValue, AfterValidator(refuse)]
 
 
 class CompactionRequest(BaseModel):
@@ -29,6 +43,9 @@ class CompactionRequest(BaseModel):
 
     agent_id: Name | None = None
     compaction_settings: Annotated[all_request_bodies.CompactionSettings, JsonLimit()] | None = None
+    message_count: NotBuilt = None
+    summary_length: NotBuilt = None
+    save_to_archival: NotBuilt = None
 
 
 async def read_compaction(request: AnyRequest) -> CompactionRequest:

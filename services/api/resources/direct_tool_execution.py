@@ -9,6 +9,8 @@ from litestar import Response, post
 from pydantic_core import from_json, to_json
 
 from libs.bus.ports import BusUnavailable
+from libs.contracts.agent_tools import CALLABLE_ALONE, CallTool
+from libs.contracts.base_tools.catalogue import CATALOGUE
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.messages import message_date
@@ -101,8 +103,10 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
     if found is None:
         detail = f"Agent {agent_id} has no tool named '{tool_name}': attach it first"
         raise Problem(404, {"detail": detail})
+    if tool_name in CALLABLE_ALONE and found["id"] in CATALOGUE:
+        return raw(to_json(execution_result(await called(request, agent_id, tool_name, body.args))))
     if found["tool_type"] not in RUNNABLE_TYPES:
-        detail = f"'{tool_name}' comes with the server: only an agent's model calls it, for now"
+        detail = f"'{tool_name}' is called in a conversation: only an agent's model calls it"
         raise Problem(501, {"detail": detail}, {"x-should-retry": "false"})
     command = RunTool(
         tool_run_id=api_of(request).ids.new("tool_run"),
@@ -115,6 +119,18 @@ async def run_tool_of_agent(request: AnyRequest, agent_id: str, tool_name: str) 
     )
     result = await outcome(request, command)
     return raw(to_json(execution_result(result)))
+
+
+async def called(
+    request: AnyRequest, agent_id: str, tool_name: str, arguments: JsonObject
+) -> ToolRunResult:
+    """What came of a call of a tool that the agent service carries out."""
+    api = api_of(request)
+    call_id = api.new_id(request, "call", agent_id, tool_name)
+    command = CallTool(call_id=call_id, agent_id=agent_id, tool_name=tool_name, arguments=arguments)
+    end_turn(request.scope["state"])  # a search may take long
+    reply = await api.send(request, command, message_id=call_id, seconds_max=RUN_SECONDS_MAX)
+    return ToolRunResult.model_validate(reply.result)
 
 
 def execution_result(result: ToolRunResult) -> JsonObject:

@@ -113,16 +113,17 @@ def shown_calls(message: Message, *, gated: bool) -> list[ToolCall]:
 
 
 def approval_response(envelope: Envelope, message: Message) -> JsonObject:
-    """What the client answered; of a single answer also in the deprecated fields."""
+    """What the client answered; its first approval or denial stands in the deprecated fields, too,
+    where `approval_request_id` is the id of the call."""
     answers = message.content if isinstance(message.content, list) else []
     approvals = [one for one in answers if isinstance(one, dict)]
-    only = approvals[0] if len(approvals) == 1 else {}
-    approve, reason = only.get("approve"), only.get("reason")
+    first = next((one for one in approvals if isinstance(one.get("approve"), bool)), {})
+    approve, call, reason = (first.get(name) for name in ("approve", "tool_call_id", "reason"))
     return approval_response_message(
         envelope,
         approvals,
         approve=approve if isinstance(approve, bool) else None,
-        approval_request_id=message.request_id,
+        approval_request_id=str(call) if call is not None else None,
         reason=str(reason) if reason is not None else None,
     )
 

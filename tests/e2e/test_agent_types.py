@@ -9,7 +9,7 @@ import httpx
 import pytest
 from letta_client import BadRequestError, Letta
 
-from tests.e2e.asking import lines_of, says, stream
+from tests.e2e.asking import MODEL, lines_of, says, stream
 from tests.e2e.conftest import NewAgent
 
 CREATE = pytest.mark.operation("POST /v1/agents/")
@@ -73,6 +73,21 @@ def test_every_type_answers_as_it_always_did(
     assert kinds(listed)[-len(expected) :] == expected, "the history shows the same"
     again, _ = answer(letta, agent.id, text)
     assert kinds(again) == expected
+
+
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}")
+@SEND
+def test_a_change_of_the_model_makes_no_model_write_its_thoughts_into_arguments(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent(agent_type="memgpt_v2_agent", reasoning=False)
+    changed = letta.agents.update(agent.id, model=MODEL)
+    assert changed.llm_config.put_inner_thoughts_in_kwargs is False
+    messages, _ = answer(letta, agent.id, SAY)
+    assert [one.message_type for one in messages] == WORDS
+    asked: Any = {"reasoning": True}
+    thinking = letta.agents.update(agent.id, model=MODEL, extra_body=asked)
+    assert thinking.llm_config.put_inner_thoughts_in_kwargs is True
 
 
 def rule(kind: str, tool: str, **fields: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from letta_client import ConflictError, Letta, NotFoundError
+from letta_client.types import AgentState
 
 from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, TIMESTAMP, USER, is_id, says, unique
 from tests.e2e.conftest import NewAgent
@@ -283,6 +284,24 @@ def test_tools_come_by_name_by_id_and_by_default(letta: Letta, new_agent: NewAge
         ["letta_sleeptime_core"],
     )
     assert new_agent(include_base_tools=False).tools == []
+
+
+@pytest.mark.operation("POST /v1/agents/")
+@pytest.mark.operation("PATCH /v1/agents/{agent_id}")
+def test_an_agent_has_identical_tool_rules_once(letta: Letta, new_agent: NewAgent) -> None:
+    def limited(times: int) -> dict[str, Any]:
+        rule = {"type": "max_count_per_step", "tool_name": "memory_insert"}
+        return {**rule, "max_count_limit": times}
+
+    def limits(agent: AgentState) -> list[Any]:
+        rules = [rule.to_dict() for rule in agent.tool_rules or []]
+        return [rule["max_count_limit"] for rule in rules if "max_count_limit" in rule]
+
+    agent = new_agent(tool_rules=[limited(2), limited(2), limited(3), limited(2)])
+    assert limits(agent) == [2, 3]
+    rules: Any = [limited(1), limited(2), limited(1)]
+    assert limits(letta.agents.update(agent.id, tool_rules=rules)) == [1, 2]
+    assert limits(letta.agents.retrieve(agent.id)) == [1, 2]
 
 
 @pytest.mark.operation("POST /v1/agents/")

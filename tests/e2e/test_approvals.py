@@ -109,7 +109,7 @@ def test_an_approved_call_is_carried_out_and_the_conversation_goes_on(
         "assistant_message",
     ]
     response = history[-3]
-    assert response.approval_request_id == asked.messages[0].id
+    assert response.approval_request_id == call.tool_call_id
     assert response.approve is True
     [given] = response.approvals
     assert (given.tool_call_id, given.approve) == (call.tool_call_id, True)
@@ -142,9 +142,14 @@ def test_the_deprecated_form_names_the_message_that_asked(
     agent = new_agent(**GATED)
     asked = letta.agents.messages.create(agent.id, messages=says(ASK))
     message = {"type": "approval", "approve": True, "approval_request_id": asked.messages[0].id}
+    [call] = calls_of(asked)
     answer = letta.agents.messages.create(agent.id, messages=[message])
     assert answer.stop_reason.stop_reason == "end_turn"
     assert human(letta, agent.id).endswith("Likes tea")
+    history = letta.agents.messages.list(agent.id, order="asc").items
+    [response] = [one for one in history if one.message_type == "approval_response_message"]
+    assert response.approval_request_id == call.tool_call_id
+    assert response.approve is True
 
 
 @SEND
@@ -204,7 +209,9 @@ def test_other_messages_are_refused_without_effect_also_as_streams(
         detail = refused.json()["detail"]
         assert detail["code"] == "PENDING_APPROVAL"
         assert detail["pending_request_id"] == asked.messages[0].id
-        assert detail["message"]
+        assert detail["message"].endswith(
+            "Please approve or deny the pending request before continuing."
+        )
     assert len(letta.agents.messages.list(agent.id).items) == count
     letta.agents.messages.create(agent.id, messages=[approval(*calls_of(asked))])
     said = letta.agents.messages.create(agent.id, messages=says("SAY:Now.", otid="again"))

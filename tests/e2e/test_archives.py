@@ -15,7 +15,7 @@ from letta_client import (
     UnprocessableEntityError,
 )
 
-from tests.e2e.asking import USER, says, unique
+from tests.e2e.asking import EMBEDDING, USER, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.test_messages import called
 from tests.waiting import wait_for
@@ -129,7 +129,7 @@ async def test_an_archive_gets_another_model_and_its_passages_follow(
 @pytest.mark.operation("GET /v1/embeddings/total_storage_size")
 def test_passages_of_an_archive_come_and_go(letta: Letta, http: httpx.Client) -> None:
     """MEM-04: tags and times are combined, within the query."""
-    archive = letta.archives.create(name=unique("facts")).id
+    archive = letta.archives.create(name=unique("facts"), embedding=EMBEDDING).id
     passages = letta.archives.passages
     one = passages.create(
         archive,
@@ -181,6 +181,22 @@ def test_a_batch_is_put_in_whole_or_not_at_all(letta: Letta) -> None:
         with pytest.raises(UnprocessableEntityError, match=words):
             letta.archives.passages.create_many(archive, passages=passages)  # type: ignore[arg-type]
     assert letta.passages.search(archive_id=archive) == []
+
+
+@pytest.mark.operation("POST /v1/agents/{agent_id}/archival-memory")
+@pytest.mark.operation("GET /v1/agents/{agent_id}/archival-memory/search")
+def test_an_agent_without_an_embedding_config_has_passages_without_vectors(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    agent = new_agent(embedding=None)
+    assert agent.embedding_config is None
+
+    made = letta.agents.passages.create(agent.id, text="The cat sleeps on the roof")
+
+    for passage in (*made, *letta.agents.passages.list(agent.id)):
+        assert (passage.embedding, passage.embedding_config) == (None, None)
+    found = letta.agents.passages.search(agent.id, query="Where does the animal rest?")
+    assert [one.content for one in found.results] == ["The cat sleeps on the roof"]
 
 
 @pytest.mark.operation("POST /v1/agents/{agent_id}/archival-memory")

@@ -133,8 +133,8 @@ def approval_pending(request_id: str) -> JsonObject:
     return {
         "detail": {
             "code": "PENDING_APPROVAL",
-            "message": "CONFLICT: The agent waits for a tool call to be approved or denied. "
-            "Answer that request before sending another message.",
+            "message": "CONFLICT: Cannot send a new message: The agent is waiting for approval on a"
+            " tool call. Please approve or deny the pending request before continuing.",
             "pending_request_id": request_id,
         }
     }

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from pydantic_core import to_json
+
 from libs.contracts.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, JsonObject, Rejected
 from libs.contracts.conversation import Message
@@ -92,7 +94,7 @@ def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDe
         compaction_settings=compaction_settings(llm, request.compaction_settings),
         parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
         response_format=request.response_format,
-        tool_rules=[*rules, *defaults, *approval_rules(tools, rules)],
+        tool_rules=distinct([*rules, *defaults, *approval_rules(tools, rules)]),
         description=request.description,
         metadata=request.metadata,
         project_id=request.project_id,
@@ -136,6 +138,11 @@ def approval_rules(tools: Iterable[HeldTool], rules: list[JsonObject]) -> list[J
     """The rules for tools that need an approval by themselves, where there is none yet."""
     wanted = [RequiresApprovalToolRule(tool_name=one.name) for one in tools if one.needs_approval]
     return [rule for one in wanted if (rule := one.model_dump(mode="json")) not in rules]
+
+
+def distinct(rules: Iterable[JsonObject]) -> list[JsonObject]:
+    """These rules in their order, identical ones once."""
+    return [*{to_json(rule): rule for rule in rules}.values()]
 
 
 def first_messages(agent_id: str, request: CreateAgent, now: datetime) -> list[Message]:
@@ -186,7 +193,8 @@ def updated_design(
         assert isinstance(llm, LLMConfig)
         changes["compaction_settings"] = compaction_settings(llm, request.compaction_settings)
     if request.tool_rules is not None:
-        changes["tool_rules"] = [rule.model_dump(mode="json") for rule in request.tool_rules]
+        rules = [rule.model_dump(mode="json") for rule in request.tool_rules]
+        changes["tool_rules"] = distinct(rules)
     tools, tool_ids = design.tools, design.tool_ids
     if request.tool_ids is not None:
         wanted = known_tools(request.tool_ids, facts.custom)
@@ -202,7 +210,7 @@ def updated_design(
         given = changes.get("tool_rules", old.tool_rules)
         assert isinstance(given, list)
         kept = with_current_names(given, now)
-        rules = [*kept, *approval_rules(new, kept)]
+        rules = distinct([*kept, *approval_rules(new, kept)])
         if rules != given:
             changes["tool_rules"] = rules
     block_ids = design.block_ids

@@ -74,7 +74,7 @@ def record(
         MessageAppended,
         at=at,
         agent_id=state.agent_id,
-        message=response_message(command, approval.message_id, at=at),
+        message=response_message(command, approval, at=at),
         run_id=run_id,
         step_id=approval.step_id,
         sent=True,
@@ -169,14 +169,16 @@ def run_of_answers(conversation: Conversation, answers: list[CallAnswer]) -> str
     return known[-1].run_id
 
 
-def response_message(command: AnswerApproval, request_id: str, *, at: datetime) -> Message:
-    """The client's answers as they stand in the history."""
+def response_message(
+    command: AnswerApproval, approval: PendingApproval, *, at: datetime
+) -> Message:
+    """The client's answers as they stand in the history, by the ids of the calls."""
     return Message(
         id=derived_id("message", command.run.id, "approval"),
         role="approval",
-        content=[answer_document(one) for one in command.answers],
+        content=[answer_document(one) for one in meant(command.answers, approval)],
         otid=command.otid,
-        request_id=request_id,
+        request_id=approval.message_id,
         created_at=at,
     )
 

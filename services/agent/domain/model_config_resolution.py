@@ -95,6 +95,9 @@ def updated_config(
         assert base is not None, "a request that names a model comes with its catalogue config"
         config = base.model_copy(update={"context_window": _window(request, base)})
         config = with_reasoning(config, config.enable_reasoner, agent_type)
+        # As in V1: a model that writes its thoughts into arguments does so after a change of the
+        # model only where `reasoning` asks for it.
+        config = config.model_copy(update={"put_inner_thoughts_in_kwargs": False})
         if request.model_settings is not None and not _says_output_tokens(request.model_settings):
             config = config.model_copy(update={"max_tokens": stored.max_tokens})
     elif request.context_window_limit is not None:

@@ -22,8 +22,8 @@ from services.agent.domain.provider_rejected_messages import shown
 from services.agent.domain.tool_rules import RULES, rule_lines
 from services.agent.domain.tools.return_limits import shown_chars_max
 
-# How the parts are put together; with another one, every prompt is rebuilt. 2: blocks are escaped.
-PROMPT_VERSION = 2
+# How the parts are put together; with another one, every prompt is rebuilt.
+PROMPT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)

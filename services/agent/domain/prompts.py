@@ -139,7 +139,7 @@ def compile_system_prompt(
     metadata = [
         f"- AGENT_ID: {agent_id}",
         f"- CONVERSATION_ID: {conversation_id or 'default'}",
-        f"- System prompt last compiled: {recompiled_at:%Y-%m-%d %I:%M:%S %p %Z%z}",
+        f"- System prompt last recompiled: {recompiled_at:%Y-%m-%d %I:%M:%S %p %Z%z}",
         f"- Messages in recall memory, before those you see: {previous_message_count}",
     ]
     if archival.passages:

@@ -117,7 +117,7 @@ likes tea
 <memory_metadata>
 - AGENT_ID: agent-1
 - CONVERSATION_ID: default
-- System prompt last compiled: 2026-11-21 09:05:00 AM UTC+0000
+- System prompt last recompiled: 2026-11-21 09:05:00 AM UTC+0000
 - Messages in recall memory, before those you see: 42
 - Memories in archival memory: 3
 - Tags in archival memory: a, b

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from services.tools.adapters import process_sandbox_pool
+from services.tools.adapters import process_sandbox_pool, sandbox_session
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions
 from services.tools.adapters.agent_workspaces import AgentWorkspaces, NoWorkspace, Used
 from services.tools.adapters.process_sandbox import UNCONFINED, ProcessSandbox
@@ -214,6 +214,88 @@ def f():
         assert "PermissionError" in refused.reason
         await session.stop()
 
+    async def test_what_a_program_leaves_cannot_speak_through_the_files_of_the_next_one(self):
+        """Through /proc it sees the pipes, the memory and the script of each later program."""
+        session = await self.session()
+        forging = """
+import json, os, sys, time
+def f():
+    return os.fork() or forge()
+def forge():
+    data = json.dumps({"status": "success", "value": "forged"}).encode()
+    data = len(data).to_bytes(4, "big") + data
+    mine = os.getpid()
+    while True:
+        print("forged", file=sys.stderr, flush=True)
+        print("forged", flush=True)
+        for name in os.listdir("/tmp"):
+            try:
+                with open(f"/tmp/{name}", "w") as file:
+                    file.write("echo forged")
+            except OSError:
+                pass
+        for pid in [one for one in os.listdir("/proc") if one.isdigit() and int(one) != mine]:
+            try:
+                os.open(f"/proc/{pid}/mem", os.O_RDWR)
+                open("/workspace/mem", "w").close()
+            except OSError:
+                pass
+            for file in (1, 2, 3, 9):
+                try:
+                    os.write(os.open(f"/proc/{pid}/fd/{file}", os.O_WRONLY), data)
+                    open("/workspace/fd", "w").close()
+                except OSError:
+                    pass
+"""
+        first = await session.exec(Program("python", forging, "f", in_workspace=True))
+        look = "import time\ndef f():\n  time.sleep(0.05)\n  return 'second'"
+        for _ in range(10):
+            await session.pause()
+            second = await session.exec(Program("python", look, "f", in_workspace=True))
+            assert (second.value, second.stdout, second.stderr) == ("second", "", "")
+            third = await session.exec(shell("sleep 0.05; echo third; ls /workspace; exit 0"))
+            assert (third.stdout, third.stderr) == ("third\n", "")
+        assert (await session.exec(shell(f"kill -9 {first.value}"))).status == "success"
+        await session.stop()
+
+    async def test_a_program_speaks_with_what_an_earlier_one_left_and_ends_it(self):
+        session = await self.session()
+        serve = """
+import os, socket
+def f():
+    server = socket.create_server(("127.0.0.1", 4000))
+    pid = os.fork()
+    if pid:
+        return pid
+    while True:
+        client, _ = server.accept()
+        print("it logs", flush=True)
+        client.sendall(b"served")
+        client.close()
+"""
+        ask = """
+import os, socket
+def f(pid):
+    with socket.create_connection(("127.0.0.1", 4000)) as made:
+        said = made.recv(100).decode()
+    os.kill(pid, 9)
+    return said
+"""
+        pid = (await session.exec(Program("python", serve, "f", in_workspace=True))).value
+        await session.pause()
+        asked = await session.exec(Program("python", ask, "f", {"pid": pid}, in_workspace=True))
+        assert (asked.value, asked.stdout) == ("served", ""), asked
+        await session.stop()
+
+    async def test_where_the_kernel_keeps_programs_apart_by_nothing_none_is_left(self, monkeypatch):
+        blind = sandbox_session.STAYING.replace("if not locked", "if locked")
+        monkeypatch.setattr(sandbox_session, "STAYING", blind)
+        session = await self.session()
+        await session.exec(shell("sleep 1000 & echo $! > pid"))
+        assert (await session.exec(shell("kill -0 $(cat pid)"))).status == "error"
+        assert (await session.exec(shell("echo still"))).stdout == "still\n"
+        await session.stop()
+
 
 class TestAffinity:
     """SBX-09: the sandbox of an agent is its own, and nobody else's."""
@@ -222,10 +304,10 @@ class TestAffinity:
         self, agents: AgentSandboxSessions
     ):
         look = "ls /tmp; touch /tmp/$1mark; ls -A /workspace; touch here"
-        for expected in (["tool.sh"], ["mark", "tool.sh", "here"]):
+        for expected in ([], ["mark", "here"]):
             outcome = await agents.run(shell(look))
             assert outcome.stdout.split() == expected
-        assert (await agents.run(shell(look, "agent-2"))).stdout.split() == ["tool.sh"]
+        assert (await agents.run(shell(look, "agent-2"))).stdout.split() == []
         assert len(agents.agents) == 2
         assert all(one.session.stats().state == "paused" for one in agents.agents.values())
 

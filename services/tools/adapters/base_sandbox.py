@@ -142,7 +142,7 @@ class BaseSandbox(ABC):
         limits = program.limits
         return {
             "packages": self.seen_packages(program.packages),
-            "stays": False,
+            "stays": "",
             "folder": WORKSPACE_PATH if program.in_workspace else "",
             "language": program.language,
             "source": source_of(program),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from pydantic_core import to_json
 
 from services.tools.adapters.running_sandbox import RunningSandbox
 from services.tools.adapters.sandbox_execution import Execution
+from services.tools.sandbox import session_executor
 from services.tools.sandbox.ports import Outcome, Program
 from services.tools.sandbox.sessions import SessionState, SessionStats
 from services.tools.sandbox.spawner_protocol import PROGRAM_BYTES_MAX
+
+STAYING = Path(session_executor.__file__).read_text(encoding="utf-8")
 
 
 class StayingSession:
@@ -34,7 +38,7 @@ class StayingSession:
 
     async def begin(self) -> None:
         """Have its first process stay."""
-        await self.sandbox.send(to_json({"stays": True}))
+        await self.sandbox.send(to_json({"stays": STAYING}))
 
     @property
     def living(self) -> bool:

@@ -4,8 +4,7 @@ It waits on stdin for the program (a length, then JSON), limits itself, executes
 result (a length, then JSON) to a pipe of its own. Nothing of Heeler can be imported here. What the
 code does to this process can only spoil its own result: who reads it trusts none of it.
 
-Told to stay, it executes each program that comes in a process of its own, and what these leave
-running stays until the sandbox ends.
+Told to stay, it executes one program after another, as `session_executor.py` says.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-RESULT, REPLIES, LENGTH_BYTES = 3, 11, 4
+RESULT, SCRIPT, REPLIES, LENGTH_BYTES = 3, 9, 11, 4
 NAME, SHELL_ARGUMENTS = "tool.py", "ARGUMENTS"
-OPEN_FILES_MAX, PR_SET_DUMPABLE = 128, 4
+OPEN_FILES_MAX = 128
 SPARSE = ("javascript", "typescript")
 IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE and SIGXFSZ
 LESS_IMPORTANT = 5  # than the services, when the processors are busy
@@ -44,15 +43,15 @@ READ_RIGHTS, RIGHTS_OF_A_FILE = 0b1101, 0x4000 | 0x8000 | 0b111
 SCOPED_SINCE, SIGNALS_AND_ABSTRACT_SOCKETS = 6, 0b11
 
 
-def lock_files(readable: list[str], writable: list[str]) -> bool:
-    """Whether the kernel keeps this process, and all that come of it, from other files, and from
-    other processes and their sockets."""
+def lock_files(readable: list[str], writable: list[str], *, scoped: bool = True) -> bool:
+    """Whether the kernel keeps this process, and all that come of it, from other files, from the
+    insides of processes that do not come of it, and if `scoped` from their signals and sockets."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(LANDLOCK_CREATE, None, ctypes.c_size_t(0), VERSION_ONLY)
     if version < 1:
         return False
     rights = max(bits for since, bits in FILE_RIGHTS.items() if since <= version)
-    attributes = struct.pack("QQQ", rights, 0, SIGNALS_AND_ABSTRACT_SOCKETS)
+    attributes = struct.pack("QQQ", rights, 0, SIGNALS_AND_ABSTRACT_SOCKETS if scoped else 0)
     size = ctypes.c_size_t(24 if version >= SCOPED_SINCE else 8)
     rules = libc.syscall(LANDLOCK_CREATE, attributes, size, 0)
     if rules < 0:
@@ -197,11 +196,11 @@ def last_value(source: str, module: ModuleType) -> str | None:
     return None if value is None else repr(value)
 
 
-def names_in(source: str) -> dict[str, Any]:
+def names_in(source: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
     """What is defined by source that the service sends beside the program."""
-    names: dict[str, Any] = {"__name__": "heeler"}
-    exec(compile(source, "heeler.py", "exec", dont_inherit=True), names)
-    return names
+    found: dict[str, Any] = {"__name__": "heeler"} if names is None else names
+    exec(compile(source, "heeler.py", "exec", dont_inherit=True), found)
+    return found
 
 
 def models_of(program: dict[str, Any], module: ModuleType) -> Any:
@@ -259,9 +258,14 @@ def run_other(command: list[str], environment: dict[str, str]) -> dict[str, Any]
 
 
 def run_shell(program: dict[str, Any]) -> dict[str, Any]:
-    """Execute a script by `sh`."""
+    """Execute a script by `sh`. It has no name by which something else could change it."""
     arguments = {SHELL_ARGUMENTS: json.dumps(program["arguments"])}
-    return run_other(["/bin/sh", write("tool.sh", program["source"])], arguments)
+    script = os.open(os.environ["TMPDIR"], os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.dup2(script, SCRIPT, inheritable=True)
+    os.close(script)
+    with open(SCRIPT, "w", encoding="utf-8", errors="replace", closefd=False) as file:
+        file.write(program["source"])
+    return run_other(["/bin/sh", "-c", f". /dev/fd/{SCRIPT}", "sh"], arguments)
 
 
 def run_javascript(program: dict[str, Any]) -> dict[str, Any]:
@@ -343,51 +347,6 @@ def be_first_to_go() -> None:
         return
 
 
-def stay() -> None:
-    """Execute each program that comes; what these leave running cannot look into this process."""
-    prctl(PR_SET_DUMPABLE, 0)
-    while True:
-        write_frame(executed(receive()))
-
-
-def executed(program: dict[str, Any]) -> bytes:
-    """The result of a program that runs in a process of its own."""
-    import select
-
-    read, written = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.dup2(written, RESULT)
-        os.closerange(RESULT + 1, OPEN_FILES_MAX)
-        prctl(PR_SET_DUMPABLE, 1)
-        os.setsid()
-        execute(program)
-    os.close(written)
-    handle = os.pidfd_open(child)
-    data = b""
-    while len(data) <= LENGTH_BYTES + program["result_bytes_max"]:
-        ready, _, _ = select.select([read, handle], [], [])
-        if read not in ready:
-            break
-        data += (piece := os.read(read, 1 << 16))
-        if not piece or len(data) - LENGTH_BYTES >= int.from_bytes(data[:LENGTH_BYTES], "big"):
-            break
-    os.close(read)
-    os.close(handle)
-    os.kill(child, 9)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    size = int.from_bytes(data[:LENGTH_BYTES], "big")
-    if len(data) >= LENGTH_BYTES and len(data) - LENGTH_BYTES == size:
-        return data[LENGTH_BYTES:]
-    why = f"It ended without a result ({f'signal {-code}' if code < 0 else f'status {code}'})"
-    return json.dumps({"status": "error", "reason": why}).encode()
-
-
-def prctl(option: int, value: int) -> None:
-    """prctl(2)."""
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
 def become(program: dict[str, Any]) -> None:
     """Turn into a program that was listed, with its stdin, stdout and stderr."""
     prepare(program)
@@ -400,13 +359,14 @@ def main() -> None:
     """Wait, execute, tell."""
     be_first_to_go()
     rules = json.loads(sys.argv[1])
-    writable = [*rules["write"], os.getcwd()]
-    os.write(RESULT, b"L" if lock_files(rules["read"], writable) else b"R")
+    rules["write"].append(os.getcwd())
+    locked = lock_files(rules["read"], rules["write"])
+    os.write(RESULT, b"L" if locked else b"R")
     program = receive()
     if "argv" in program:
         become(program)
     if program["stays"]:
-        stay()
+        names_in(program["stays"], globals())["stay"](rules, locked)
     execute(program)
 
 

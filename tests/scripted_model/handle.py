@@ -83,6 +83,18 @@ class Admin:
         """Fails every valid chat request that has this text anywhere, until the next reset."""
         await self._call("POST", "/_refuse", {"text": text, "status": status})
 
+    async def answer(self, text: str, *bodies: Any, status: int = 200) -> None:
+        """Answers the next valid chat requests that have this text anywhere with these bodies, one
+        each: JSON, or, where a body is a text, the stream that it is."""
+        given = [
+            {"type": "text/event-stream", "body": one}
+            if isinstance(one, str)
+            else {"type": "application/json", "body": json.dumps(one)}
+            for one in bodies
+        ]
+        answers = [{**one, "status": status} for one in given]
+        await self._call("POST", "/_answer", {"text": text, "answers": answers})
+
     async def _steps(self, field: str, text: str) -> dict[int, int]:
         stats = await self._call("GET", f"/_stats?text={quote(text, safe='')}")
         return {int(step): times for step, times in stats[field].get(text, {}).items()}

@@ -95,6 +95,7 @@ class Server:
             ("POST", "/_delay"): self._set_delay,
             ("POST", "/_fail"): self._set_fail,
             ("POST", "/_refuse"): self._set_refuse,
+            ("POST", "/_answer"): self._set_answers,
         }
         self._start_over()
 
@@ -103,6 +104,7 @@ class Server:
         self._delay_ms = 0.0
         self._fails: dict[str, tuple[str, int]] = {}  # kind of request: (code, how many more)
         self._refuses: dict[bytes, str] = {}  # what no request may hold: with which code
+        self._answers: dict[bytes, list[bytes]] = {}  # what is answered, by what a request holds
         self._fault_uses: dict[tuple[str, int], int] = {}
 
     def answer(self, method: str, target: str, body: bytes) -> Answer:
@@ -139,6 +141,8 @@ class Server:
         self.stats.ask(turn.text, turn.step)
         if failed := self._failed_by_admin(spoken, "chat") or self._refused_by_admin(spoken, body):
             return failed
+        if given := next((one for text, one in self._answers.items() if one and text in body), []):
+            return Answer([given.pop(0)])
         try:
             step = parse(turn.text).step(turn.calls_made)
         except BadScript as error:
@@ -300,6 +304,14 @@ class Server:
             return _invalid("'status' must be 400 to 599, 'text' not be empty.")
         self._refuses[text.encode()] = code
         return _ok(json.dumps({"text": text, "status": code}))
+
+    def _set_answers(self, body: bytes, _query: str) -> Answer:
+        asked = _admin_body(body, "text")
+        given = [
+            wire.raw(one.get("status", 200), one["type"], one["body"]) for one in asked["answers"]
+        ]
+        self._answers[asked["text"].encode()] = given
+        return _ok(json.dumps({"text": asked["text"], "answers": len(given)}))
 
 
 def _admin_body(body: bytes, needed: str) -> dict[str, Any]:

@@ -78,6 +78,14 @@ def error(
     return failed(status, {"error": fields})
 
 
+def raw(status: int, content_type: str, body: str) -> bytes:
+    """A whole HTTP response with this body, whatever it is."""
+    content = body.encode()
+    phrase = HTTPStatus(status).phrase
+    head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: {content_type}\r\n"
+    return f"{head}content-length: {len(content)}\r\n\r\n".encode() + content
+
+
 def failed(status: int, document: JSONObject) -> bytes:
     """A whole HTTP response with this status and body."""
     body = json.dumps(document).encode()

@@ -64,6 +64,17 @@ def design_of_run(state: ConversationState, design: AgentDesign) -> AgentDesign:
     return inside.model_copy(update={"config": config})
 
 
+def within_window(design: AgentDesign, tokens: int | None) -> AgentDesign:
+    """The same agent, whose model may be shown no more than its server said that it may."""
+    llm = design.config.llm_config
+    if tokens is None or tokens >= llm.context_window:
+        return design
+    llm = llm.model_copy(update={"context_window": tokens})
+    return design.model_copy(
+        update={"config": design.config.model_copy(update={"llm_config": llm})}
+    )
+
+
 def with_own_system(messages: list[Message], run: ActiveRun) -> list[Message]:
     """What the model is shown in a run: its own system message, if it has one."""
     if run.options is None or run.options.system is None:

@@ -56,13 +56,15 @@ class ToolResult:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a run cannot go on. `error_type` is one of V1's, e.g. `llm_timeout`; `model` is the one
-    that was asked, where one was."""
+    that was asked, where one was. `window` is how many tokens it may be shown, where its provider
+    said so."""
 
     error_type: str
     message: str
     detail: str | None = None
     stop_reason: str = "llm_api_error"
     model: str = ""
+    window: int | None = None
 
 
 def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:

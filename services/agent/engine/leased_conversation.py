@@ -17,7 +17,7 @@ from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.domain.configuration_overrides import design_of_run
+from services.agent.domain.configuration_overrides import design_of_run, within_window
 from services.agent.domain.conversation import Conversation
 from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.run_stream import RunStreamPublisher
@@ -111,7 +111,11 @@ class LeasedConversation:
             design = design_of_run(self.conversation.state, agent.design)
         found = design
         whole = await self.once_answered(lambda: with_custom_tools(queries, org, found))
-        return with_forbidden(self.ports.policies(), org, whole)
+        return self.within_window(with_forbidden(self.ports.policies(), org, whole))
+
+    def within_window(self, design: AgentDesign) -> AgentDesign:
+        """The agent with the window of its model, as far as its server has named that."""
+        return within_window(design, self.ports.models.window_tokens(design.config.llm_config))
 
     async def once_answered[T](self, ask: Callable[[], Awaitable[T]]) -> T:
         """What the store says, however long it is away: the lease says whether it is still ours

@@ -315,6 +315,7 @@ class RunAttempt:
         """Compact the conversation if the model said that it is too long; else, or if that does
         not help any more, record why there is no answer."""
         if failure.error_type == TOO_LONG:
+            design = self.leased.within_window(design)  # the error may have named it
             try:
                 if await self.compactor.after_overflow(design, question, step_id):
                     return

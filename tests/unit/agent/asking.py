@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
+from services.agent.adapters.models.transport import ProviderRequest, Refused, StreamedWire
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import CONFIG, LLM, SYSTEM, message
@@ -45,6 +46,32 @@ class GivenWire:
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
         return json.dumps(self.answers.pop(0)).encode()
+
+    async def close(self) -> None:
+        pass
+
+
+class RawWire(StreamedWire):
+    """A wire over which bytes come as they are given, in chunks of some size."""
+
+    call_seconds_max = 60.0
+
+    def __init__(self, *answers: bytes | Refused, chunk_bytes: int = 2**16) -> None:
+        self.answers = list(answers)
+        self.chunk_bytes = chunk_bytes
+        self.asked: list[Any] = []
+
+    @asynccontextmanager
+    async def answered(self, asked: ProviderRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        self.asked.append(json.loads(asked.content or b"null"))
+        body = self.answers.pop(0)
+        if isinstance(body, Refused):
+            raise body
+        yield self.chunks(body)
+
+    async def chunks(self, body: bytes) -> AsyncIterator[bytes]:
+        for start in range(0, len(body), self.chunk_bytes):
+            yield body[start : start + self.chunk_bytes]
 
     async def close(self) -> None:
         pass

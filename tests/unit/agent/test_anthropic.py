@@ -12,17 +12,14 @@ import pytest
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat
 from services.agent.adapters.models import http_provider as providers
-from services.agent.adapters.models.anthropic_answer import (
-    AnthropicAnswer,
-    failure_of,
-    reply_of,
-)
+from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, reply_of
 from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 from services.agent.adapters.models.anthropic_request import (
     AFTER_THE_LAST,
     BEFORE_THE_FIRST,
     body_of,
 )
+from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.domain.step_results import ModelReply
 from tests.contract.examples import CALLED, RETURNED, SAID, SYSTEM, THOUGHT, message
@@ -335,12 +332,8 @@ class TestAnswers:
             [],
             None,
             {},
-            {"content": "Hi"},
-            {"content": [None]},
-            {"content": [{"type": "text", "text": 7}]},
-            {"content": [{"type": "tool_use", "id": "a"}]},
-            {"content": [{"type": "redacted_thinking"}]},
-            {"content": [], "usage": {"input_tokens": "many"}},
+            {"content": None},
+            {"type": "message", "stop_reason": "end_turn"},
         ],
     )
     async def test_an_answer_of_another_shape_fails_the_run_and_is_no_bug(self, body: Any) -> None:
@@ -376,13 +369,13 @@ class TestErrors:
         self, status: int, kind: str, message: str, error_type: str
     ) -> None:
         body = {"type": "error", "error": {"type": kind, "message": message}}
-        failure = failure_of(status, body, "")
+        failure = failure_of("anthropic", status, body, "")
         assert (failure.error_type, failure.detail) == (error_type, kind)
         assert message in failure.message
 
     def test_a_body_that_says_nothing_is_no_bug(self) -> None:
-        assert "gateway" in failure_of(502, None, "gateway").message
-        assert failure_of(500, {"error": "odd"}, "odd").error_type == "llm_error"
+        assert "gateway" in failure_of("anthropic", 502, None, "gateway").message
+        assert failure_of("anthropic", 500, {"error": "odd"}, "odd").error_type == "llm_error"
 
     @pytest.mark.parametrize(
         ("kind", "error_type"),
@@ -395,12 +388,15 @@ class TestErrors:
             ("news", "llm_error"),
         ],
     )
-    def test_an_error_in_the_middle_of_a_stream_is_the_reason(
+    async def test_an_error_in_the_middle_of_a_stream_is_the_reason(
         self, kind: str, error_type: str
     ) -> None:
         event = {"type": "error", "error": {"type": kind, "message": "Sorry"}}
+        begun = {"type": "content_block_start", "content_block": {"type": "text", "text": "Hi"}}
+        provider = AnthropicProvider("k", "http://x")
+        provider.wire = GivenWire([begun, event])
         with pytest.raises(ModelFailed, match="Sorry") as raised:
-            AnthropicAnswer("seed").read(json.dumps(event))
+            await streamed(provider, ask(SYSTEM, user(1, "Hi"), **PLAIN))
         assert raised.value.failure.error_type == error_type
 
 

@@ -226,6 +226,22 @@ class TestAutomatic:
         ] == ["context_window_exceeded"] * 2
         chat.check()
 
+    async def test_a_window_that_the_provider_names_is_kept_from_then_on(self, chat: Chat) -> None:
+        await chat.begin(window=60_000)
+        await chat.talk(6, 500)
+        named = ModelFailed(Failure("context_window_exceeded", "too long", window=1_000))
+        await chat.say("and?", named, SUMMARY, words("well"))
+        assert chat.run()["status"] == "completed"
+        assert len(chat.compactions) == 1
+        for number in range(12):
+            reached = len(shown(chat.asked[-1]))
+            await chat.say(f"{number} " + "q" * 300, words("a" * 300), words("a" * 300))
+            chat.process.model.turns.clear()
+            assert chat.run()["status"] == "completed"
+        assert reached < 4 * 1_000, "it was not asked for more than it can take"
+        assert len(chat.compactions) > 1, "and there was more to say"
+        chat.check()
+
     async def test_a_provider_that_always_says_too_long_fails_the_run_and_no_more(
         self, chat: Chat
     ) -> None:

@@ -14,6 +14,7 @@ from services.agent.adapters.models.aiohttp_transport import proxy_for
 from services.agent.adapters.models.http_provider import pause_before_another_try
 from services.agent.adapters.models.model_errors import failed
 from services.agent.adapters.models.openai_provider import OpenAIProvider
+from services.agent.adapters.models.ports import OddAnswer
 from services.agent.adapters.models.transport import EventReader, Lost, Refused
 
 
@@ -43,7 +44,7 @@ class TestEvents:
 
 
 def pause(problem: BaseException, number: int = 1, error_type: str = "llm_error") -> float | None:
-    failure = failed(error_type, "No", problem)
+    failure = failed(error_type, "No")
     failure.__cause__ = problem
     return pause_before_another_try(failure, number)
 
@@ -91,9 +92,9 @@ class TestAnotherTry:
         assert pause(Lost(ConnectionResetError())) is not None
         assert pause(Lost(TimeoutError(), late=True)) is not None
 
-    def test_a_stream_may_say_that_it_breaks_off_for_now(self) -> None:
-        assert pause(ValueError(), 1, "llm_rate_limit") is not None
-        assert pause(ValueError(), 1, "llm_error") is None
+    def test_an_answer_that_is_none_stays_and_so_does_one_that_is_too_long(self) -> None:
+        assert pause(OddAnswer("it is empty")) is None
+        assert pause(refused(500), 1, "context_window_exceeded") is None
 
 
 def test_the_proxy_is_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,12 +198,7 @@ class TestStandIns:
             {"choices": [{"message": None}]},
             {"choices": [None]},
             {"choices": "x"},
-            answered(tool_calls=[{"id": "a"}]),
-            answered(tool_calls=[call("a", arguments=7)]),  # type: ignore[arg-type]
-            answered(tool_calls=[call("a", name=None)]),  # type: ignore[arg-type]
-            answered(content=7),
-            {**answered(content="x"), "usage": {"prompt_tokens": "many"}},
-            {**answered(content="x"), "usage": [1]},
+            {"choices": [{"finish_reason": "stop"}]},
         ],
     )
     async def test_an_answer_of_another_shape_fails_the_run_and_is_no_bug(
@@ -213,7 +208,10 @@ class TestStandIns:
         provider.wire = GivenWire(body)
         failed = await failure(provider, "Hi")
         assert (failed.error_type, failed.stop_reason) == ("llm_error", "invalid_llm_response")
-        assert failed.detail
+        assert failed.message == (
+            "The answer of openai at http://x cannot be understood: it has no `choices` with a "
+            "`message` or `delta`"
+        )
 
     def test_pieces_are_put_together_whatever_they_look_like(self) -> None:
         events: list[Any] = [
@@ -264,23 +262,27 @@ class TestStandIns:
             ("It broke", "llm_error"),
         ],
     )
-    def test_an_error_in_the_middle_of_a_stream_is_the_reason(
+    async def test_an_error_in_the_middle_of_a_stream_is_the_reason(
         self, error: Any, error_type: str
     ) -> None:
+        provider = OpenAIProvider("k", "http://x")
+        provider.wire = GivenWire([piece(content="Hi"), {"error": error}])
         with pytest.raises(ModelFailed) as raised:
-            assembled([piece(content="Hi"), {"error": error}])
+            await streamed(provider, script("Hi"))
         assert raised.value.failure.error_type == error_type
 
     def test_errors_are_told_apart_by_code_too(self) -> None:
-        spent = failure_of(429, {"code": "insufficient_quota", "message": "Pay."}, "")
+        spent = failure_of("openai", 429, {"code": "insufficient_quota", "message": "Pay."}, "")
         assert (spent.error_type, spent.stop_reason) == (
             "llm_insufficient_credits",
             "insufficient_credits",
         )
-        long = failure_of(400, {"code": "context_length_exceeded", "message": "Long."}, "")
+        long = failure_of(
+            "openai", 400, {"code": "context_length_exceeded", "message": "Long."}, ""
+        )
         assert long.error_type == "context_window_exceeded"
-        assert failure_of(504, None, "gateway").error_type == "llm_timeout"
-        assert "gateway" in failure_of(504, None, "gateway").message
+        assert failure_of("openai", 504, None, "gateway").error_type == "llm_timeout"
+        assert "gateway" in failure_of("openai", 504, None, "gateway").message
 
     def test_images_are_sent_by_address_or_inline(self) -> None:
         parts = [

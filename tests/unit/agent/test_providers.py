@@ -155,7 +155,7 @@ class TestEitherWay:
                 "FAIL:insufficient_quota",
                 "llm_insufficient_credits",
                 "insufficient_credits",
-                "model answered",
+                "answered 4",
             ),
             ("FAIL:context_length_exceeded", "context_window_exceeded", "llm_api_error", "400"),
             ("FAIL:413", "context_window_exceeded", "llm_api_error", "413"),

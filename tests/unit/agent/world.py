@@ -48,7 +48,7 @@ from services.agent.adapters.heartbeat_pause_queries import PausedConversation
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
-from services.agent.adapters.models.ports import Finished, ModelEvent
+from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed
 from services.agent.adapters.reconciliation_queries import (
     SWEPT_MAX,
     LostPart,
@@ -124,6 +124,10 @@ class FakeModel:
     def __init__(self, *turns: ActiveRun) -> None:
         self.turns = list(turns)
         self.asked: list[ModelRequest] = []
+        self.window: int | None = None  # as its server names it in an error
+
+    def window_tokens(self, _config: LLMConfig) -> int | None:
+        return self.window
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         assert validator.check(body_of(request)) is None
@@ -132,6 +136,8 @@ class FakeModel:
         turn = self.turns.pop(0)
         answer = await turn() if callable(turn) else turn
         if isinstance(answer, Exception):
+            if isinstance(answer, ModelFailed):
+                self.window = answer.failure.window or self.window
             raise answer
         return answer
 

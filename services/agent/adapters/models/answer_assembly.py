@@ -8,6 +8,7 @@ from hashlib import sha256
 
 from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
 from services.agent.adapters.models.answer_sanitization import ArgumentChunks, TextChunks, storable
+from services.agent.adapters.models.answer_values import number
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,
@@ -163,9 +164,6 @@ class Assembly:
 
 
 def tokens(counted: object) -> int:
-    """A number of tokens; none is none. Raises ValueError if it can be no such number."""
-    if counted is None:
-        return 0
-    if not isinstance(counted, int) or not 0 <= counted <= TOKENS_MAX:
-        raise ValueError("no number of tokens")
-    return counted
+    """A number of tokens; none where it can be no such number: the answer counts all the same."""
+    count = number(counted)
+    return count if count is not None and 0 <= count <= TOKENS_MAX else 0

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 from libs.contracts.conversation import ReasoningPart, Usage
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
-from services.agent.adapters.models.model_errors import ERROR_TYPES, refused
-from services.agent.adapters.models.ports import ModelDelta, ModelFailed
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.adapters.models.answer_values import entries, event_of, fields, words
+from services.agent.adapters.models.call_assembly import CallAssembly
+from services.agent.adapters.models.model_errors import refusal_note
+from services.agent.adapters.models.ports import ModelDelta, OddAnswer
+from services.agent.adapters.models.provider_error_words import refused_in
+from services.agent.domain.step_results import ModelReply
 
 # Why an answer ended, in the words that every provider's answers are told in.
 FINISH_REASONS = {
@@ -21,142 +25,188 @@ FINISH_REASONS = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-
-# The type of an error that comes after the status 200, and the status that it stands for.
-STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
+# What an event is that does not say so, by what it has.
+EVENTS = {
+    "content_block": "content_block_start",
+    "delta": "content_block_delta",
+    "message": "message_start",
+    "content": "message",
 }
-UNKNOWN_STATUS = 500
-
-# What a refused request says whose reason has no type of its own.
-TOO_LONG = ("prompt is too long", "exceed context limit", "context window")
-UNPAID = ("credit balance is too low",)
+# What a piece is that does not say so, by what it has.
+DELTAS = {
+    "text": "text_delta",
+    "thinking": "thinking_delta",
+    "signature": "signature_delta",
+    "partial_json": "input_json_delta",
+}
 
 
 def reply_of(body: Any, seed: str = "") -> ModelReply:
     """A whole answer."""
     answer = AnthropicAnswer(seed)
-    for block in body["content"]:
-        answer.start_block(block)
-        if block["type"] == "tool_use":
-            answer.assembly.argue(json.dumps(block["input"], ensure_ascii=False))
-        answer.stop_block()
-    answer.finish_reason = finish_reason(body.get("stop_reason") or "end_turn")
-    answer.count(body.get("usage") or {})
+    answer.read(json.dumps(body))
     return answer.end()[1]
 
 
+@dataclass(slots=True)
+class Thought:
+    """A block of thoughts that is still coming, with what the provider signs it by."""
+
+    texts: list[str] = field(default_factory=list)
+    signature: list[str] = field(default_factory=list)
+
+
 class AnthropicAnswer:
-    """An answer whose events come one after the other: content blocks, each from start to stop."""
+    """An answer whose events come one after the other: content blocks, each from start to stop. A
+    whole answer is one event."""
 
     def __init__(self, seed: str) -> None:
         self.assembly = Assembly(seed)
+        self.calls = CallAssembly(self.assembly)
         self.counted: dict[str, Any] = {}
-        self.finish_reason = "stop"
-        self.whole = False
-        self.thought: list[str] = []
-        self.signature: list[str] = []
-        self.block = ""
+        self.finish_reason: str | None = None
+        self.refusal = ""
+        self.has_begun = self.has_stopped = False
+        self.thought: Thought | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer has come to its end."""
+        return self.has_stopped or self.finish_reason is not None
 
     def read(self, data: bytes | str) -> list[ModelDelta]:
-        """The pieces of one event."""
-        event = json.loads(data)
-        match event["type"]:
+        """The pieces of one event. Raises Refused if it tells of an error, and OddAnswer."""
+        event = event_of(data)
+        if refused := refused_in(event):
+            raise refused
+        kind = event.get("type") or next((EVENTS[name] for name in EVENTS if name in event), "")
+        if kind == "content_block_delta" and "stop_reason" in fields(event.get("delta")):
+            kind = "message_delta"
+        match kind:
+            case "message":
+                return self.read_whole(event)
             case "message_start":
-                self.count(event["message"].get("usage") or {})
+                self.has_begun = True
+                self.count(fields(event.get("message")).get("usage"))
             case "content_block_start":
-                return self.start_block(event["content_block"])
+                return self.start_block(fields(event.get("content_block")), event.get("index"))
             case "content_block_delta":
-                return self.go_on(event["delta"])
+                return self.go_on(fields(event.get("delta")), event.get("index"))
             case "content_block_stop":
-                return self.stop_block()
+                return [*self.stop_thought(), *self.calls.end_call(event.get("index"))]
             case "message_delta":
-                self.finish_reason = finish_reason(event["delta"].get("stop_reason") or "end_turn")
-                self.count(event.get("usage") or {})
+                self.stop(fields(event.get("delta")))
+                self.count(event.get("usage"))
             case "message_stop":
-                self.whole = True
-            case "error":
-                raise ModelFailed(failure_in_stream(event.get("error")))
+                self.has_stopped = True
         return []
 
-    def start_block(self, block: Any) -> list[ModelDelta]:
-        """A content block starts, perhaps with its first words."""
-        self.block = block["type"]
-        match self.block:
+    def read_whole(self, message: dict[str, Any]) -> list[ModelDelta]:
+        """An answer that came whole."""
+        content, pieces = message.get("content"), list[ModelDelta]()
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        self.has_begun = self.has_stopped = isinstance(content, list)
+        for index, block in enumerate(entries(content)):
+            pieces += self.start_block(block, index)
+            pieces += [*self.stop_thought(), *self.calls.end_call(index)]
+        self.stop(message)
+        self.count(message.get("usage"))
+        return pieces
+
+    def start_block(self, block: dict[str, Any], index: object) -> list[ModelDelta]:
+        """A content block starts, perhaps with its first words; the thoughts before it are over."""
+        self.has_begun = True
+        pieces = self.stop_thought()
+        match block.get("type") or block_type(block):
             case "text":
-                return self.assembly.say(block.get("text") or "")
+                pieces += self.assembly.say(words(block.get("text")))
             case "thinking":
-                self.signature = [block.get("signature") or ""]
-                return self.think(block.get("thinking") or "")
-            case "redacted_thinking":
-                self.assembly.keep(ReasoningPart(redacted=block["data"]))
+                self.thought = Thought(signature=[words(block.get("signature"))])
+                pieces += self.think(words(block.get("thinking")))
+            case "redacted_thinking" if words(block.get("data")):
+                self.assembly.keep(ReasoningPart(redacted=words(block["data"])))
             case "tool_use":
-                return self.assembly.open_call(block["id"], block["name"])
-        return []
+                pieces += self.calls.add(
+                    index=index,
+                    call_id=words(block.get("id")),
+                    name=words(block.get("name")),
+                    arguments=block.get("input"),
+                    apart=True,
+                )
+        return pieces
 
-    def go_on(self, delta: Any) -> list[ModelDelta]:
-        """A piece of the content block that started last."""
-        match delta["type"]:
+    def go_on(self, delta: dict[str, Any], index: object) -> list[ModelDelta]:
+        """A piece of a content block."""
+        self.has_begun = True
+        kind = delta.get("type") or next((DELTAS[name] for name in DELTAS if name in delta), "")
+        match kind:
             case "text_delta":
-                return self.assembly.say(delta["text"])
+                return self.assembly.say(words(delta.get("text")))
             case "thinking_delta":
-                return self.think(delta["thinking"])
+                return self.think(words(delta.get("thinking")))
             case "signature_delta":
-                self.signature.append(delta["signature"])
+                self.thought = self.thought or Thought()
+                self.thought.signature.append(words(delta.get("signature")))
             case "input_json_delta":
-                return self.assembly.argue(delta["partial_json"])
+                arguments = delta.get("partial_json")
+                return self.calls.add(index=index, call_id="", name="", arguments=arguments)
         return []
-
-    def stop_block(self) -> list[ModelDelta]:
-        """The content block that started last is whole."""
-        block, self.block = self.block, ""
-        if block == "tool_use":
-            return self.assembly.close_call()
-        if block != "thinking":
-            return []
-        pieces = self.assembly.think_no_more()
-        self.thought += [piece.text for piece in pieces]
-        thought, signature = "".join(self.thought), "".join(self.signature)
-        if thought or signature:
-            self.assembly.keep(ReasoningPart(text=thought, signature=signature or None))
-        self.thought, self.signature = [], []
-        return [*pieces]
 
     def think(self, piece: str) -> list[ModelDelta]:
         """A piece of the thoughts."""
+        self.thought = self.thought or Thought()
         pieces = self.assembly.think(piece)
-        self.thought += [piece.text for piece in pieces]
+        self.thought.texts += [piece.text for piece in pieces]
         return [*pieces]
 
-    def count(self, usage: dict[str, Any]) -> None:
+    def stop_thought(self) -> list[ModelDelta]:
+        """The thoughts that were still coming, if any, are over."""
+        if self.thought is None:
+            return []
+        pieces = self.assembly.think_no_more()
+        text = "".join([*self.thought.texts, *(piece.text for piece in pieces)])
+        signature = "".join(self.thought.signature)
+        if text or signature:
+            self.assembly.keep(ReasoningPart(text=text, signature=signature or None))
+        self.thought = None
+        return [*pieces]
+
+    def stop(self, told: dict[str, Any]) -> None:
+        """Why the answer ended, if that is told."""
+        if reason := told.get("stop_reason"):
+            self.finish_reason = FINISH_REASONS.get(str(reason), str(reason))
+        details = fields(told.get("stop_details"))
+        why = (words(details.get(name)) for name in ("explanation", "category", "reason"))
+        self.refusal = self.refusal or next(filter(None, why), "")
+
+    def count(self, usage: object) -> None:
         """Take note of the tokens used; later counts include earlier ones."""
-        self.counted |= {name: value for name, value in usage.items() if value is not None}
+        self.counted |= {name: one for name, one in fields(usage).items() if one is not None}
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
-        """The last pieces, and the whole."""
-        pieces = self.assembly.close()
-        return pieces, self.assembly.reply(self.finish_reason, usage_of(self.counted))
+        """The last pieces, and the whole. Raises OddAnswer where there was no answer."""
+        if not self.has_begun:
+            raise OddAnswer("it has no `content`")
+        pieces = [*self.stop_thought(), *self.calls.close()]
+        if self.finish_reason == FINISH_REASONS["refusal"]:
+            pieces += self.assembly.say(refusal_note(self.refusal, self.assembly.texts))
+        pieces += self.assembly.close()
+        return pieces, self.assembly.reply(self.finish_reason or "stop", usage_of(self.counted))
 
 
-def finish_reason(stop_reason: str) -> str:
-    """Why the answer ended, in our words."""
-    return FINISH_REASONS.get(stop_reason, stop_reason)
+def block_type(block: dict[str, Any]) -> str:
+    """What a content block is that does not say so."""
+    if "name" in block or "input" in block:
+        return "tool_use"
+    return "thinking" if "thinking" in block else "text"
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
     """The tokens that the provider counted; it counts those from the cache apart."""
     read = tokens(usage.get("cache_read_input_tokens"))
     written = tokens(usage.get("cache_creation_input_tokens"))
-    details = usage.get("output_tokens_details") or {}
+    details = fields(usage.get("output_tokens_details"))
     return Usage(
         prompt_tokens=tokens(usage.get("input_tokens")) + read + written,
         completion_tokens=tokens(usage.get("output_tokens")),
@@ -164,22 +214,3 @@ def usage_of(usage: dict[str, Any]) -> Usage:
         cache_write_tokens=written,
         reasoning_tokens=tokens(details.get("thinking_tokens")),
     )
-
-
-def failure_of(status: int, body: object, text: str) -> Failure:
-    """An HTTP error of the provider as the reason why a run failed."""
-    inner = body.get("error") if isinstance(body, dict) else None
-    error = inner if isinstance(inner, dict) else {}
-    message = str(error.get("message") or text)
-    kind = ERROR_TYPES.get(status, "llm_error")
-    if status == 400 and any(words in message.lower() for words in TOO_LONG):
-        kind = "context_window_exceeded"
-    if any(words in message.lower() for words in UNPAID):
-        kind = "llm_insufficient_credits"
-    return refused(kind, status, message, str(error.get("type") or ""))
-
-
-def failure_in_stream(error: object) -> Failure:
-    """An error that came after the status 200."""
-    kind = error.get("type") if isinstance(error, dict) else None
-    return failure_of(STATUSES.get(str(kind), UNKNOWN_STATUS), {"error": error}, str(error))

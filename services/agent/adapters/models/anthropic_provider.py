@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, failure_of, reply_of
+from services.agent.adapters.models.anthropic_answer import AnthropicAnswer
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
 from services.agent.domain.model_config_resolution import llm_config
 from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
 
 MODELS_LISTED_MAX = 1_000
 CONTEXT_WINDOW_DEFAULT = 200_000
@@ -28,6 +26,14 @@ OUTPUT_TOKENS = {
     "claude-sonnet-4-6": 21_000,
 }
 
+# What a request need not have: a server that refuses one is asked without.
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "temperature": (),
+    "thinking": (),
+    "output_config": ("effort",),
+    "tool_choice": ("disable_parallel_tool_use",),
+}
+
 # Models that V1 offers under a shorter handle.
 HANDLES = {
     "claude-3-5-haiku-20241022": "claude-3-5-haiku",
@@ -40,6 +46,7 @@ class AnthropicProvider(HttpProvider):
 
     name = "anthropic"
     path = "/v1/messages"
+    optional = OPTIONAL
 
     def __init__(
         self,
@@ -56,17 +63,9 @@ class AnthropicProvider(HttpProvider):
         """The request in the provider's words."""
         return body_of(request)
 
-    def reply(self, body: Any, request: ModelRequest) -> ModelReply:
-        """A whole answer in our words."""
-        return reply_of(body, seed_of(request))
-
     def answer(self, request: ModelRequest) -> AnthropicAnswer:
-        """What reads an answer that comes in pieces."""
+        """What reads an answer."""
         return AnthropicAnswer(seed_of(request))
-
-    def refusal(self, status: int, body: Json, text: str) -> Failure:
-        """An HTTP error in our words."""
-        return failure_of(status, body, text)
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the endpoint lists; Anthropic has no embedding models."""
@@ -79,7 +78,7 @@ class AnthropicProvider(HttpProvider):
         name = str(entry["id"])
         prefixes = [prefix for prefix in OUTPUT_TOKENS if name.startswith(prefix)]
         output = OUTPUT_TOKENS[max(prefixes, key=len)] if prefixes else OUTPUT_TOKENS_DEFAULT
-        window = entry.get("max_input_tokens")
+        window = self.window_tokens(name) or entry.get("max_input_tokens")
         known = isinstance(window, int) and 0 < window < CONTEXT_WINDOW_MAX
         config = llm_config(
             f"{self.name}/{HANDLES.get(name, name)}",

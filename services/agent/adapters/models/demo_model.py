@@ -116,6 +116,10 @@ class DemoProvider:
         """What it is asked, as a provider with OpenAI's API would be: it is sent nowhere."""
         return openai_request.body_of(request)
 
+    def window_tokens(self, _model: str) -> int | None:
+        """Its window is as long as it says."""
+        return None
+
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """The one model."""
         config = llm_config(

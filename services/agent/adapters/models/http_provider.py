@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
+import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Container, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic_core import to_json
 
-from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from services.agent.adapters.models.model_errors import MISSHAPEN, failed, misunderstood
+from services.agent.adapters.models.learned_models import LearnedModels
+from services.agent.adapters.models.model_errors import MISSHAPEN, TOO_LONG, failed, failure_of
 from services.agent.adapters.models.ports import (
     Finished,
     ModelDelta,
     ModelEvent,
     ModelFailed,
+    OddAnswer,
     ProviderUnreachable,
 )
-from services.agent.adapters.models.transport import WORDS_MAX, Lost, Refused, TooLong, Wire
+from services.agent.adapters.models.provider_error_words import error_words
+from services.agent.adapters.models.transport import (
+    WORDS_MAX,
+    Lost,
+    Refused,
+    TooLong,
+    Wire,
+    events_in,
+)
 from services.agent.domain.model_context import ModelRequest
 from services.agent.domain.step_results import Failure, ModelReply
+
+log = logging.getLogger(__name__)
 
 TRIES_MAX = 3
 PAUSE_SECONDS = (0.5, 1.0)
@@ -33,6 +47,9 @@ PAUSE_SPREAD = 0.25
 PAUSE_SECONDS_MAX = 60.0
 
 LAST_EVENT = b"[DONE]"
+# The names that the libraries under a wire give to what goes wrong, in their words for it.
+ERROR_NAMES = re.compile(r"\b\w+(?:Error|Exception)\b:? ?")
+NOTHING = "there was nothing in it"
 
 # Of the models that an endpoint lists.
 MODELS_MAX = 2_000
@@ -40,12 +57,15 @@ NAME_CHARS_MAX = 200
 
 HIDDEN = "***"
 
-# How a stream may say that it breaks off so that another try makes sense.
-PASSING = ("llm_provider_overloaded", "llm_rate_limit")
+# The statuses with which servers refuse a parameter.
+PARAMETER_STATUSES = (400, 422)
 
 
 class StreamedAnswer(Protocol):
-    """An answer whose events come one after the other."""
+    """An answer whose events come one after the other; a whole answer is one event. `has_begun`
+    says that something of it came."""
+
+    has_begun: bool
 
     @property
     def whole(self) -> bool:
@@ -53,11 +73,11 @@ class StreamedAnswer(Protocol):
         ...
 
     def read(self, data: bytes) -> list[ModelDelta]:
-        """The pieces of one event. Raises ModelFailed if it tells of an error."""
+        """The pieces of one event. Raises Refused if it tells of an error, and OddAnswer."""
         ...
 
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
-        """The last pieces, and the whole."""
+        """The last pieces, and the whole. Raises OddAnswer if there was no answer."""
         ...
 
 
@@ -66,35 +86,41 @@ class HttpProvider(ABC):
 
     name: str
     path: str
+    # What a request need not have, with other names that errors call it by.
+    optional: Mapping[str, tuple[str, ...]]
+    # Those of these that keep room in the window for the answer.
+    answer_room: tuple[str, ...] = ()
 
     def __init__(self, base_url: str, wire: Wire, secrets: Sequence[str] = ()) -> None:
         self.base_url = base_url
         self.wire = wire
         self.secrets = secrets
+        self.learned = LearnedModels()
+
+    @property
+    def called(self) -> str:
+        """What people are told who this is."""
+        return f"{self.name} at {self.base_url}"
 
     @abstractmethod
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""
 
-    def content(self, request: ModelRequest) -> bytes:
-        """The same as JSON."""
-        return to_json(self.body(request))
+    def content(self, request: ModelRequest, omitted: Container[str]) -> bytes:
+        """The same as JSON, without these of its parameters."""
+        return to_json(without(self.body(request), omitted))
 
     def payload(self, request: ModelRequest) -> JsonObject:
         """What a model is sent for this request."""
-        return self.body(request)
+        return without(self.body(request), self.learned.omitted(request.config.llm_config.model))
 
-    @abstractmethod
-    def reply(self, body: Any, request: ModelRequest) -> ModelReply:
-        """A whole answer in our words."""
+    def window_tokens(self, model: str) -> int | None:
+        """How many tokens a model may be shown, where its server has said so in an error."""
+        return self.learned.window(model)
 
     @abstractmethod
     def answer(self, request: ModelRequest) -> StreamedAnswer:
-        """What reads an answer that comes in pieces."""
-
-    @abstractmethod
-    def refusal(self, status: int, body: Json, text: str) -> Failure:
-        """An HTTP error in our words; `body` is `text` as JSON, or None."""
+        """What reads an answer."""
 
     @abstractmethod
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
@@ -105,42 +131,84 @@ class HttpProvider(ABC):
         await self.wire.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Ask a model for a whole step. What passes is tried again until the first piece was
-        shown, which cannot be taken back."""
-        content = self.content(request)
-        for number in range(1, TRIES_MAX + 1):
+        """Ask a model for a whole step. Until the first piece was shown, which cannot be taken
+        back, what passes is tried again, and what a server does not know is left out."""
+        model, number = request.config.llm_config.model, 1
+        omitted = self.learned.omitted(model)
+        while True:
             shown = False
             try:
+                content = self.content(request, omitted)
                 async with aclosing(self.one_try(request, content)) as events:
                     async for event in events:
                         shown = True
+                        self.learned.omit(model, omitted)
                         yield event
-            except ModelFailed as problem:
-                pause = pause_before_another_try(problem, number)
-                if shown or pause is None or number == TRIES_MAX:
-                    raise
-            else:
                 return
+            except ModelFailed as problem:
+                self.learned.limit(model, problem.failure.window)
+                refused = (
+                    frozenset() if shown else self.refused_parameters(problem, request) - omitted
+                )
+                pause = 0.0 if refused else pause_before_another_try(problem, number)
+                if shown or pause is None or (number == TRIES_MAX and not refused):
+                    raise
+            if refused:
+                log.warning("%s does not take %s of %s", self.called, sorted(refused), model)
+                omitted |= refused
+                continue
             await asyncio.sleep(pause)
+            number += 1
+
+    def refused_parameters(self, problem: ModelFailed, request: ModelRequest) -> frozenset[str]:
+        """The optional parameters that an error says are not taken. A request that is too long
+        names some as well, but is to blame itself, unless it wants too much room for the answer."""
+        refused = problem.__cause__
+        if not isinstance(refused, Refused) or refused.status not in PARAMETER_STATUSES:
+            return frozenset()
+        error = error_words(refused.body)
+        body = self.body(request)
+        if error.blames_room_for_answer:
+            return frozenset(filter(body.__contains__, self.answer_room))
+        if problem.failure.error_type == TOO_LONG:
+            return frozenset()
+        sent = self.optional.keys() & body.keys()
+        aliases = {alias: name for name in sent for alias in (name, *self.optional[name])}
+        return frozenset(aliases[name] for name in error.refused_parameters(aliases))
+
+    async def data(self, request: ModelRequest, content: bytes) -> AsyncGenerator[bytes]:
+        """The data of the events that answer a request; whether they come as they are made, is
+        as the request wants."""
+        if request.stream_tokens:
+            async with aclosing(self.wire.events(self.path, content)) as events:
+                async for data in events:
+                    yield data
+        else:
+            for data in events_in(await self.wire.post(self.path, content)):
+                yield data
 
     async def one_try(self, request: ModelRequest, content: bytes) -> AsyncGenerator[ModelEvent]:
         """Ask once."""
         with self.failures():
-            if not request.stream_tokens:
-                body = json.loads(await self.wire.post(self.path, content))
-                yield Finished(self.reply(body, request))
-                return
-            answer = self.answer(request)
-            async with aclosing(self.wire.events(self.path, content)) as events:
-                async for data in events:
-                    if data == LAST_EVENT:
-                        break
-                    for piece in answer.read(data):
-                        yield piece
-            if not answer.whole:
-                raise Lost(EOFError("the stream ended in the middle of the answer"))
+            answer, heard, is_over, shown = self.answer(request), 0, False, False
+            try:
+                async with aclosing(self.data(request, content)) as events:
+                    async for data in events:
+                        if is_over := data == LAST_EVENT:
+                            break
+                        heard += 1
+                        for piece in answer.read(data):
+                            if request.stream_tokens:
+                                shown = True
+                                yield piece
+            except Lost:
+                if not (shown and answer.whole):  # else nothing but the end of the stream is lost
+                    raise
+            # One piece of data that begins no answer is no part of one.
+            if not (answer.whole or is_over) and (answer.has_begun or heard != 1):
+                raise Lost(EOFError("it ended in the middle" if heard else NOTHING), cut=True)
             last, reply = answer.end()
-            for piece in last:
+            for piece in last if request.stream_tokens else ():
                 yield piece
             yield Finished(reply)
 
@@ -149,25 +217,35 @@ class HttpProvider(ABC):
         """Say in our words why there is no answer."""
         try:
             yield
-        except ModelFailed as told:
-            raise ModelFailed(self.without_secrets(told.failure)) from told.__cause__
         except Refused as refused:
-            failure = self.refusal(refused.status, refused.body, refused.text[:WORDS_MAX])
+            text = refused.text[:WORDS_MAX]
+            failure = failure_of(self.called, refused.status, refused.body, text)
             raise ModelFailed(self.without_secrets(failure)) from refused
         except Lost as lost:
             failure = self.failure_of_lost(lost)
             raise ModelFailed(self.without_secrets(failure)) from lost
         except TooLong as endless:
-            raise failed("llm_error", "The model's answer is too long", endless) from endless
+            message = f"The answer of {self.called} is too long: {endless}"
+            raise failed("llm_error", message) from endless
+        except OddAnswer as odd:
+            failure = self.failure_of_odd(str(odd))
+            raise ModelFailed(self.without_secrets(failure)) from odd
         except MISSHAPEN as odd:
-            raise misunderstood(odd) from odd
+            log.exception("an answer of %s was not expected", self.called)
+            raise ModelFailed(self.failure_of_odd("it has another form")) from odd
+
+    def failure_of_odd(self, why: str) -> Failure:
+        """An answer came that is none."""
+        message = f"The answer of {self.called} cannot be understood: {why}"
+        return failed("llm_error", message, why).failure
 
     def failure_of_lost(self, lost: Lost) -> Failure:
         """Why there was no answer, or none to its end."""
         if lost.late:
-            return failed("llm_timeout", "The model did not answer in time", lost).failure
-        reason = f"The model at {self.base_url} cannot be reached"
-        return failed("llm_connection_error", reason, lost).failure
+            return failed("llm_timeout", f"{self.called} did not answer in time").failure
+        what = "broke off its answer" if lost.cut else "cannot be reached"
+        why = ERROR_NAMES.sub("", lost.why) or "the connection was lost"
+        return failed("llm_connection_error", f"{self.called} {what}: {why}", why).failure
 
     def without_secrets(self, failure: Failure) -> Failure:
         """The same for everybody's eyes: a provider may tell what it was asked by."""
@@ -191,6 +269,11 @@ class HttpProvider(ABC):
         return named[:MODELS_MAX]
 
 
+def without(body: JsonObject, omitted: Container[str]) -> JsonObject:
+    """A request without these of its parameters."""
+    return {name: value for name, value in body.items() if name not in omitted}
+
+
 def is_named(entry: object) -> bool:
     """Whether an entry of a list of models has a name that can be kept."""
     name = entry.get("id") if isinstance(entry, dict) else None
@@ -204,6 +287,8 @@ def pause_before_another_try(problem: ModelFailed, number: int) -> float | None:
         1 - PAUSE_SPREAD, 1 + PAUSE_SPREAD
     )
     match problem.__cause__:
+        case Refused() if problem.failure.error_type == TOO_LONG:
+            return None
         case Refused(passing=False):
             return None
         case Refused(pause=float(seconds)):
@@ -211,7 +296,7 @@ def pause_before_another_try(problem: ModelFailed, number: int) -> float | None:
         case Refused() | Lost():
             return usual
         case _:
-            return usual if problem.failure.error_type in PASSING else None
+            return None
 
 
 def seed_of(request: ModelRequest) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from services.agent.adapters.models.answer_sanitization import storable
 from services.agent.adapters.models.ports import ModelFailed
+from services.agent.adapters.models.provider_error_words import OVERFLOW_STATUSES, error_words
 from services.agent.domain.step_results import Failure
 
 # What reading an answer of another shape than the provider's raises.
@@ -13,53 +16,58 @@ MISSHAPEN = (ValueError, KeyError, IndexError, TypeError, AttributeError, Recurs
 MESSAGE_CHARS_MAX = 2_000
 DETAIL_CHARS_MAX = 500
 
+PARAGRAPH = "\n\n"
+
+TOO_LONG = "context_window_exceeded"
+UNPAID = "llm_insufficient_credits"
+
 # HTTP status of the provider to the error type that clients know from V1.
 ERROR_TYPES = {
     400: "llm_bad_request",
     401: "llm_authentication",
-    402: "llm_insufficient_credits",
+    402: UNPAID,
     403: "llm_permission_denied",
     404: "llm_not_found",
     408: "llm_timeout",
-    413: "context_window_exceeded",
+    413: TOO_LONG,
     422: "llm_unprocessable_entity",
     429: "llm_rate_limit",
     503: "llm_provider_overloaded",
     504: "llm_timeout",
     529: "llm_provider_overloaded",
 }
+UNPAID_WORDS = ("credit balance is too low", "insufficient_quota", "insufficient balance")
 
 
-def failure_of(status: int, body: object, text: str) -> Failure:
-    """An HTTP error of the provider as the reason why a run failed."""
-    error = body if isinstance(body, dict) else {}
-    message = str(error.get("message") or text)
-    code = error.get("code")
+def failure_of(provider: str, status: int, body: object, text: str) -> Failure:
+    """An HTTP error of the provider as the reason why a run failed; `text` is its body where that
+    is nothing that is known."""
+    error = error_words(body)
     kind = ERROR_TYPES.get(status, "llm_error")
-    if code == "insufficient_quota":
-        kind = "llm_insufficient_credits"
-    if code == "context_length_exceeded":
-        kind = "context_window_exceeded"
-    return refused(kind, status, message, str(code or ""))
+    if any(words in error.all_words.lower() for words in UNPAID_WORDS):
+        kind = UNPAID
+    elif error.says_too_long and (status in OVERFLOW_STATUSES or status >= 500):
+        kind = TOO_LONG
+    stop = "insufficient_credits" if kind == UNPAID else "llm_api_error"
+    said = shortened(error.message or text or "without a word", MESSAGE_CHARS_MAX)
+    detail = shortened(error.kind or error.code, DETAIL_CHARS_MAX)
+    window = error.window if kind == TOO_LONG else None
+    return Failure(kind, f"{provider} answered {status}: {said}", detail, stop, window=window)
 
 
-def refused(kind: str, status: int, message: str, detail: str) -> Failure:
-    """The provider answered with an error."""
-    stop = "insufficient_credits" if kind == "llm_insufficient_credits" else "llm_api_error"
-    message = f"The model answered {status}: {shortened(message, MESSAGE_CHARS_MAX)}"
-    return Failure(kind, message, shortened(detail, DETAIL_CHARS_MAX), stop)
-
-
-def failed(error_type: str, message: str, cause: BaseException) -> ModelFailed:
+def failed(error_type: str, message: str, detail: str = "") -> ModelFailed:
     """A failure that is not an HTTP error."""
-    detail = shortened(f"{type(cause).__name__}: {cause}", DETAIL_CHARS_MAX)
     stop = "invalid_llm_response" if error_type == "llm_error" else "llm_api_error"
-    return ModelFailed(Failure(error_type, message, detail, stop))
+    words = shortened(message, MESSAGE_CHARS_MAX)
+    return ModelFailed(Failure(error_type, words, shortened(detail, DETAIL_CHARS_MAX), stop))
 
 
-def misunderstood(cause: BaseException) -> ModelFailed:
-    """The model answered with something else than an answer."""
-    return failed("llm_error", "The model's answer cannot be understood", cause)
+def refusal_note(why: str, said: Sequence[str]) -> str:
+    """What the user is shown of an answer that its provider withheld, behind what was said before
+    that."""
+    because = f": {shortened(why, DETAIL_CHARS_MAX)}" if why else "; its provider says no reason"
+    what = "broke off here" if said else "refused to answer"
+    return f"{PARAGRAPH if said else ''}[The model {what}: a content filter stopped it{because}.]"
 
 
 def shortened(text: str, chars_max: int) -> str:

@@ -141,6 +141,12 @@ class ModelRouter:
         provider = await self.provider_of(request.config.llm_config)
         return provider if isinstance(provider, Rejected) else provider.payload(request)
 
+    def window_tokens(self, config: LLMConfig) -> int | None:
+        """How many tokens the model of a config may be shown, where its server has said so."""
+        names = [config.handle.partition("/")[0]] if config.handle else self.fitting(config)
+        provider = self.providers.get(names[0]) if names else None
+        return provider.window_tokens(config.model) if provider else None
+
     async def llm(self, handle: str) -> LLMConfig | Rejected:
         """The config of a language model."""
         offer = await self.offer(handle, "llms")

@@ -49,6 +49,10 @@ class ObservedProvider:
         """What a model is sent for this request."""
         return self.provider.payload(request)
 
+    def window_tokens(self, model: str) -> int | None:
+        """How many tokens a model may be shown."""
+        return self.provider.window_tokens(model)
+
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the provider offers."""
         return await self.provider.models()

@@ -8,35 +8,30 @@ from typing import Any
 
 from libs.contracts.conversation import Usage
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
-from services.agent.adapters.models.model_errors import failure_of
-from services.agent.adapters.models.ports import ModelDelta, ModelFailed
+from services.agent.adapters.models.answer_values import entries, event_of, fields, words
+from services.agent.adapters.models.call_assembly import CallAssembly
+from services.agent.adapters.models.model_errors import refusal_note
+from services.agent.adapters.models.ports import ModelDelta, OddAnswer
+from services.agent.adapters.models.provider_error_words import refused_in
 from services.agent.adapters.models.token_logprobs import TokenLogprobs
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.step_results import ModelReply
 
-UNKNOWN_STATUS = 500
+FILTERED = "content_filter"
+# Where the thoughts of a model stand; some servers write the same under several names.
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def reply_of(body: Any, seed: str = "") -> ModelReply:
     """A whole answer."""
-    choice = body["choices"][0]
-    message = choice["message"]
-    assembly = Assembly(seed)
-    assembly.think(message.get("reasoning_content") or "")
-    assembly.say(message.get("content") or "")
-    for call in message.get("tool_calls") or []:
-        assembly.open_call(call.get("id") or "", call["function"]["name"])
-        assembly.argue(call["function"]["arguments"] or "")
-    assembly.close()
-    details = TokenLogprobs()
-    details.add(choice)
-    reply = assembly.reply(choice.get("finish_reason") or "stop", usage_of(body.get("usage") or {}))
-    return replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
+    answer = OpenAIAnswer(seed)
+    answer.read(json.dumps(body))
+    return answer.end()[1]
 
 
-def usage_of(usage: Any) -> Usage:
+def usage_of(usage: dict[str, Any]) -> Usage:
     """The tokens that the provider counted."""
-    shown = usage.get("prompt_tokens_details") or {}
-    said = usage.get("completion_tokens_details") or {}
+    shown = fields(usage.get("prompt_tokens_details"))
+    said = fields(usage.get("completion_tokens_details"))
     return Usage(
         prompt_tokens=tokens(usage.get("prompt_tokens")),
         completion_tokens=tokens(usage.get("completion_tokens")),
@@ -46,15 +41,17 @@ def usage_of(usage: Any) -> Usage:
 
 
 class OpenAIAnswer:
-    """An answer whose events come one after the other."""
+    """An answer whose events come one after the other; a whole answer is one event."""
 
     def __init__(self, seed: str) -> None:
         self.assembly = Assembly(seed)
+        self.calls = CallAssembly(self.assembly)
         self.usage = Usage()
         self.details = TokenLogprobs()
         self.finish_reason: str | None = None
-        self.index: object = None
-        self.call_id = ""
+        self.choice: object = None
+        self.has_begun = self.has_refused = False
+        self.filtered: list[str] = []
 
     @property
     def whole(self) -> bool:
@@ -62,48 +59,82 @@ class OpenAIAnswer:
         return self.finish_reason is not None
 
     def read(self, data: bytes | str) -> list[ModelDelta]:
-        """The pieces of one event."""
-        event = json.loads(data)
-        if event.get("error"):
-            raise ModelFailed(failure_in_stream(event["error"]))
-        if event.get("usage"):
-            self.usage = usage_of(event["usage"])
-        if not event.get("choices"):
+        """The pieces of one event. Raises Refused if it tells of an error, and OddAnswer."""
+        event = event_of(data)
+        if refused := refused_in(event):
+            raise refused
+        if usage := fields(event.get("usage")):
+            self.usage = usage_of(usage)
+        choice = self.own_choice(event)
+        if choice is None:
             return []
-        choice = event["choices"][0]
-        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        if refused := refused_in(choice if choice.get("error") else {}):
+            raise refused
         self.details.add(choice)
-        return self.pieces(choice.get("delta") or {})
+        self.filtered += filters_in(choice)
+        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        return self.said_in(choice)
 
-    def pieces(self, delta: Any) -> list[ModelDelta]:
+    def own_choice(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """The choice that is read, of all that an event has: the first that came."""
+        for choice in entries(event.get("choices")):
+            index = choice.get("index")
+            self.choice = index if self.choice is None else self.choice
+            if index is None or index == self.choice:
+                return choice
+        return None
+
+    def said_in(self, choice: dict[str, Any]) -> list[ModelDelta]:
+        """The pieces of a choice: of what it adds, or of all, unless that only repeats it."""
+        delta, message = fields(choice.get("delta")), fields(choice.get("message"))
+        if delta or ("delta" in choice and (self.has_begun or not message)):
+            self.has_begun = True
+            return self.pieces(delta, whole=False)
+        if not message or self.has_begun:
+            return []
+        # All of an answer that is no stream: it need not say that it ends.
+        self.has_begun, self.finish_reason = True, self.finish_reason or "stop"
+        return self.pieces(message, whole=True)
+
+    def pieces(self, delta: dict[str, Any], *, whole: bool) -> list[ModelDelta]:
         """What one event adds."""
-        thought = self.assembly.think(delta.get("reasoning_content") or "")
-        pieces = [*thought, *self.assembly.say(delta.get("content") or "")]
-        for call in delta.get("tool_calls") or []:
-            pieces += self.call_pieces(call)
+        thought = next((said for name in THOUGHTS if (said := words(delta.get(name)))), "")
+        refusal = words(delta.get("refusal"))
+        self.has_refused = self.has_refused or bool(refusal)
+        pieces: list[ModelDelta] = [*self.assembly.think(thought)]
+        pieces += self.assembly.say(words(delta.get("content")) + refusal)
+        calls = entries(delta.get("tool_calls"))
+        if function := fields(delta.get("function_call")):
+            calls.append({"function": function})
+        for place, call in enumerate(calls):
+            function, index = fields(call.get("function")), call.get("index")
+            pieces += self.calls.add(
+                index=place if index is None and len(calls) > 1 else index,
+                call_id=words(call.get("id")),
+                name=words(function.get("name")),
+                arguments=function.get("arguments"),
+                apart=whole,
+            )
         return pieces
 
-    def call_pieces(self, call: Any) -> list[ModelDelta]:
-        """What one event adds to a call. A call is told from the one before by its index, or,
-        where a stand-in gives all the same one, by its id; pieces after the first have none."""
-        call_id, function = call.get("id") or "", call.get("function") or {}
-        pieces: list[ModelDelta] = []
-        other_index = self.assembly.open is None or call.get("index") != self.index
-        if other_index or (call_id and call_id != self.call_id):
-            self.index, self.call_id = call.get("index"), call_id
-            pieces += self.assembly.open_call(call_id, function["name"])
-        return pieces + self.assembly.argue(function.get("arguments") or "")
-
     def end(self) -> tuple[list[ModelDelta], ModelReply]:
-        """The last pieces, and the whole."""
-        pieces = self.assembly.close()
+        """The last pieces, and the whole. Raises OddAnswer where there was no answer."""
+        if not self.has_begun:
+            raise OddAnswer("it has no `choices` with a `message` or `delta`")
+        pieces = self.calls.close()
+        if self.finish_reason == FILTERED and not self.has_refused:
+            pieces += self.assembly.say(refusal_note(", ".join(self.filtered), self.assembly.texts))
+        pieces += self.assembly.close()
         reply = self.assembly.reply(self.finish_reason or "stop", self.usage)
         details = self.details
         return pieces, replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
 
 
-def failure_in_stream(error: object) -> Failure:
-    """An error that came after the status 200."""
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) else UNKNOWN_STATUS
-    return failure_of(status, error, str(error))
+def filters_in(choice: dict[str, Any]) -> list[str]:
+    """What a content filter found, as Azure tells it."""
+    found = fields(choice.get("content_filter_results"))
+    return [
+        f"{name}: {words(result.get('severity')) or 'found'}"
+        for name, result in found.items()
+        if isinstance(result, dict) and result.get("filtered")
+    ]

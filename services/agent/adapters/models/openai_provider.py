@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
 
-from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.aiohttp_transport import HttpWire
+from services.agent.adapters.models.answer_values import number
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
-from services.agent.adapters.models.model_errors import failure_of
-from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
+from services.agent.adapters.models.openai_answer import OpenAIAnswer
 from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
 from services.agent.adapters.models.rendered_message_cache import RenderedMessages
 from services.agent.domain.model_config_resolution import embedding_config, llm_config
 from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
 
 UNKNOWN_CONTEXT_WINDOW = 30_000
 UNKNOWN_OUTPUT_TOKENS_MAX = 16_384
@@ -34,6 +32,25 @@ LIMITS = {
     "o3": (200_000, 16_384),
     "o4": (200_000, 16_384),
 }
+# Where servers that stand in for OpenAI say in their lists how much a model may be shown.
+WINDOW_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+WINDOW_MAX = 2**31
+NOTHING_LISTED: JsonObject = {}
+
+# What a request need not have, with other names for it: a server that refuses one is asked without.
+OPTIONAL = {
+    "max_completion_tokens": ("max_tokens",),
+    "temperature": (),
+    "reasoning_effort": ("reasoning", "reasoning.effort"),
+    "frequency_penalty": (),
+    "response_format": (),
+    "logprobs": (),
+    "top_logprobs": (),
+    "return_token_ids": (),
+    "tool_choice": (),
+    "parallel_tool_calls": (),
+    "stream_options": (),
+}
 EMBEDDING_DIMENSIONS = {"text-embedding-3-large": 3_072}
 EMBEDDING_DIMENSIONS_DEFAULT = 1_536
 NOT_FOR_CHAT = ("audio", "dall-e", "image", "moderation", "realtime", "sora", "transcribe", "tts",
@@ -46,6 +63,8 @@ class OpenAIProvider(HttpProvider):
 
     name = "openai"
     path = "/chat/completions"
+    optional = OPTIONAL
+    answer_room = ("max_completion_tokens",)
 
     def __init__(
         self,
@@ -63,44 +82,38 @@ class OpenAIProvider(HttpProvider):
         """The request in the provider's words."""
         return body_of(request)
 
-    def content(self, request: ModelRequest) -> bytes:
-        """The same as JSON."""
-        return content_of(request, self.kept)
-
-    def reply(self, body: Any, request: ModelRequest) -> ModelReply:
-        """A whole answer in our words."""
-        return reply_of(body, seed_of(request))
+    def content(self, request: ModelRequest, omitted: Container[str]) -> bytes:
+        """The same as JSON, without these of its parameters."""
+        return content_of(request, self.kept, omitted)
 
     def answer(self, request: ModelRequest) -> OpenAIAnswer:
-        """What reads an answer that comes in pieces."""
+        """What reads an answer."""
         return OpenAIAnswer(seed_of(request))
-
-    def refusal(self, status: int, body: Json, text: str) -> Failure:
-        """An HTTP error in our words."""
-        error = body.get("error", body) if isinstance(body, dict) else None
-        return failure_of(status, error, text)
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the endpoint lists, with the limits that are known of each."""
-        names = sorted(str(entry["id"]) for entry in await self.listed("/models", {}))
+        entries = {str(entry["id"]): entry for entry in await self.listed("/models", {})}
+        names = sorted(entries)
         chat = [name for name in names if not any(part in name for part in NOT_FOR_CHAT)]
         chat = [name for name in chat if "embed" not in name]
         embeddings = sorted({*EMBEDDINGS, *(name for name in names if "embed" in name)})
         return (
-            [self.chat_model(name) for name in chat],
+            [self.chat_model(name, entries[name]) for name in chat],
             [self.embedding_model(name) for name in embeddings],
         )
 
-    def chat_model(self, name: str) -> LLMConfig:
-        """The catalogue's config of a model."""
+    def chat_model(self, name: str, entry: JsonObject = NOTHING_LISTED) -> LLMConfig:
+        """The catalogue's config of a model, with the window that its server names, if it does."""
         prefixes = [prefix for prefix in LIMITS if name.startswith(prefix)]
         unknown = (UNKNOWN_CONTEXT_WINDOW, UNKNOWN_OUTPUT_TOKENS_MAX)
         window, output = LIMITS[max(prefixes, key=len)] if prefixes else unknown
+        listed = (number(entry.get(field)) for field in WINDOW_FIELDS)
+        known = next((one for one in listed if one and 0 < one < WINDOW_MAX), window)
         return llm_config(
             f"{self.name}/{name}",
             endpoint_type="openai",
             endpoint=self.base_url,
-            context_window=window,
+            context_window=self.window_tokens(name) or known,
             max_tokens=output,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from pydantic_core import to_json
@@ -14,6 +14,9 @@ from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models.rendered_message_cache import RenderedMessages
 from services.agent.domain.model_context import ModelRequest
 
+# The beginnings of the names of models that refuse to be told whether calls may come together.
+ONE_CALL_AT_A_TIME = ("o1", "o3", "o4")
+
 
 def body_of(request: ModelRequest) -> dict[str, Json]:
     """The request in the provider's words."""
@@ -21,13 +24,17 @@ def body_of(request: ModelRequest) -> dict[str, Json]:
     return body
 
 
-def content_of(request: ModelRequest, kept: RenderedMessages) -> bytes:
-    """The same as JSON, from messages that are written down once; `kept` by
-    `rendered_message_cache`. A long one is copied once."""
+def content_of(
+    request: ModelRequest, kept: RenderedMessages, omitted: Container[str] = ()
+) -> bytes:
+    """The same as JSON, without these of its parameters, from messages that are written down once;
+    `kept` by `rendered_message_cache`. A long one is copied once."""
     pieces = kept.of(request.messages) or [b""]
     pieces[0] = b'"messages":[' + pieces[0]
     pieces[-1] += b"]}"
-    return b",".join([to_json(parameters_of(request))[:-1], *pieces])
+    parameters = parameters_of(request)
+    sent = {name: value for name, value in parameters.items() if name not in omitted}
+    return b",".join([to_json(sent)[:-1], *pieces])
 
 
 def parameters_of(request: ModelRequest) -> dict[str, Json]:
@@ -55,7 +62,8 @@ def parameters_of(request: ModelRequest) -> dict[str, Json]:
     if request.tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
         body["tool_choice"] = "required" if request.must_call else "auto"
-        body["parallel_tool_calls"] = request.parallel
+        if not config.model.rpartition("/")[2].startswith(ONE_CALL_AT_A_TIME):
+            body["parallel_tool_calls"] = request.parallel
     if request.stream_tokens:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}

@@ -20,6 +20,10 @@ class ModelFailed(Exception):
         self.failure = failure
 
 
+class OddAnswer(Exception):
+    """The provider answered with something that is no answer; the words say what was odd."""
+
+
 class ProviderUnreachable(Exception):
     """A provider does not say which models it has."""
 
@@ -90,6 +94,10 @@ class Provider(Protocol):
         """What a model is sent for this request, in the provider's words."""
         ...
 
+    def window_tokens(self, model: str) -> int | None:
+        """How many tokens a model may be shown, where its server has said so in an error."""
+        ...
+
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:
         """What the provider offers. Raises ProviderUnreachable."""
         ...
@@ -112,6 +120,10 @@ class Models(Protocol):
 
     async def payload(self, request: ModelRequest) -> JsonObject | Rejected:
         """What the model of the request's agent is sent, in its provider's words."""
+        ...
+
+    def window_tokens(self, config: LLMConfig) -> int | None:
+        """How many tokens the model of a config may be shown, where its server has said so."""
         ...
 
     async def llm(self, handle: str) -> LLMConfig | Rejected:

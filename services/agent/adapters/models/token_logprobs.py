@@ -7,6 +7,7 @@ from typing import Any
 
 from libs.contracts.bus_messages import Json, JsonObject
 from services.agent.adapters.models.answer_sanitization import storable
+from services.agent.adapters.models.model_errors import MISSHAPEN
 from services.agent.adapters.models.transport import TooLong
 
 # Of an answer in all, with the alternatives. It is stored with the answer, in one event.
@@ -23,10 +24,18 @@ class TokenLogprobs:
         self.refusal: list[Json] = []
         self.ids: list[int] = []
         self.count = 0
+        self.is_odd = False
 
     def add(self, choice: Any) -> None:
-        """What a choice, or a piece of one, says. Raises TooLong, and ValueError or TypeError for
-        what is none of it."""
+        """What a choice, or a piece of one, says. Where that has another form, nothing is kept of
+        any token: the answer is worth more. Raises TooLong."""
+        try:
+            self.read(choice)
+        except MISSHAPEN:
+            self.is_odd = True
+
+    def read(self, choice: Any) -> None:
+        """The same; raises what is in MISSHAPEN where it has another form."""
         logprobs = choice.get("logprobs") or {}
         self.content += [self.token(one) for one in logprobs.get("content") or []]
         self.refusal += [self.token(one) for one in logprobs.get("refusal") or []]
@@ -59,11 +68,11 @@ class TokenLogprobs:
     @property
     def logprobs(self) -> JsonObject | None:
         """All of them; None where nothing was said."""
-        if not self.content and not self.refusal:
+        if self.is_odd or not (self.content or self.refusal):
             return None
         return {"content": self.content or None, "refusal": self.refusal or None}
 
     @property
     def token_ids(self) -> list[int] | None:
         """All of them; None where nothing was said."""
-        return self.ids or None
+        return None if self.is_odd else self.ids or None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from codecs import BOM_UTF8
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -17,6 +19,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
+
+from pydantic_core import from_json
 
 from libs.contracts.bus_messages import Json, JsonObject
 
@@ -35,6 +39,11 @@ ERROR_BYTES_MAX = 2**16
 
 # Of an error that is no JSON: a page of a proxy may be long.
 WORDS_MAX = 500
+
+# How the lines of a stream of events begin, and end.
+EVENT_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+LINE_END = re.compile(rb"\r\n|\n|\r")
+BEGINNING_BYTES = 64
 
 # Statuses that may be gone when it is asked again; so may all from 500 on.
 PASSING_STATUSES = (408, 409, 429)
@@ -80,11 +89,14 @@ class Refused(Exception):
 
 
 class Lost(Exception):
-    """No answer, or none to its end. `late`: somebody was there, but took too long."""
+    """No answer, or none to its end. `late`: the server was there, but took too long; `cut`: it
+    ended the answer in the middle."""
 
-    def __init__(self, cause: BaseException, *, late: bool = False) -> None:
+    def __init__(self, cause: BaseException, *, late: bool = False, cut: bool = False) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
         self.late = late
+        self.cut = cut
+        self.why = str(cause)
 
 
 class TooLong(Exception):
@@ -111,8 +123,9 @@ class Wire(Protocol):
         ...
 
     def events(self, path: str, content: bytes) -> AsyncGenerator[bytes]:
-        """The data of the server-sent events that answer a JSON body, as they come. Whoever stops
-        early closes the stream, and with it the connection."""
+        """The data of the server-sent events that answer a JSON body, as they come; one piece of
+        data where the answer is no stream. Whoever stops early closes the stream, and with it the
+        connection."""
         ...
 
     async def get(self, path: str, parameters: JsonObject) -> bytes:
@@ -125,30 +138,96 @@ class Wire(Protocol):
 
 
 class EventReader:
-    """The data of server-sent events, from chunks as they come; providers put it on one line.
+    """The data of server-sent events, from chunks as they come.
 
     Lines end where the format says so, not at each character that Unicode calls an end of line:
-    those stand in JSON as they are.
+    those stand in JSON as they are. A server that was asked for a stream may answer with one body,
+    and the other way round: what does not begin as events do is one piece of data, the whole.
     """
 
     def __init__(self) -> None:
         self.rest = bytearray()
+        self.event: list[bytes] = []
+        self.is_stream: bool | None = None
+        self.ended_in_cr = False
 
     def read(self, chunk: bytes) -> Iterator[bytes]:
         """The data of the events that this chunk ends. Raises TooLong."""
         self.rest += chunk
-        if b"\n" not in chunk:
+        if self.is_stream is None:
+            self.is_stream = begins_a_stream(self.rest)
+            if self.is_stream:
+                self.rest = self.rest.removeprefix(BOM_UTF8).lstrip()
+        if not self.is_stream:
+            if len(self.rest) > ANSWER_BYTES_MAX:
+                raise TooLong(f"more than {ANSWER_BYTES_MAX} bytes")
+            return
+        if b"\n" not in chunk and b"\r" not in chunk:
             if len(self.rest) > LINE_BYTES_MAX:
                 raise TooLong(f"a line of more than {LINE_BYTES_MAX} bytes")
             return
-        *lines, self.rest = self.rest.split(b"\n")
+        if self.ended_in_cr and self.rest.startswith(b"\n"):
+            del self.rest[:1]
+        self.ended_in_cr = self.rest.endswith(b"\r")
+        *lines, self.rest = map(bytearray, LINE_END.split(self.rest))
         for line in lines:
-            if line.startswith(b"data:"):
-                yield bytes(line[len(b"data:") :].strip())
+            yield from self.line(bytes(line))
+
+    def line(self, line: bytes) -> Iterator[bytes]:
+        """The data of the events that end with this line: with an empty one, or, where a server
+        leaves those out, with data behind data that is whole. Without data there is no event."""
+        if line.startswith(b"data:"):
+            if self.event and is_whole(self.event):
+                yield from self.ended_event()
+            self.event.append(line[len(b"data:") :].strip())
+        elif line.startswith(b"{") or not line:
+            yield from self.ended_event()
+            if line:  # an error that was written into the stream as it is
+                self.event.append(line)
+
+    def ended_event(self) -> Iterator[bytes]:
+        """The data of the event that ends here, if it has any."""
+        data, self.event = b"\n".join(self.event).strip(), []
+        if data:
+            yield data
 
     def end(self) -> Iterator[bytes]:
         """What was left when the stream ended: some servers leave out the last end of a line."""
-        return self.read(b"\n")
+        if self.is_stream:
+            yield from self.line(bytes(self.rest))
+        else:
+            self.event.append(bytes(self.rest))
+        self.rest.clear()
+        yield from self.ended_event()
+
+
+def begins_a_stream(head: bytearray) -> bool | None:
+    """Whether a body is a stream of events, by its first bytes, not by its content type: servers
+    and proxies in front of them get that wrong. None where that cannot be said yet."""
+    if BOM_UTF8.startswith(head):
+        return None
+    first = bytes(head[:BEGINNING_BYTES]).removeprefix(BOM_UTF8).lstrip()
+    if first.startswith(EVENT_FIELDS):
+        return True
+    return None if any(field.startswith(first) for field in EVENT_FIELDS) else False
+
+
+def is_whole(event: Sequence[bytes]) -> bool:
+    """Whether the data of an event is all that can belong to it: a JSON value, or a last word."""
+    data = b"\n".join(event)
+    if not data.startswith(b"{"):
+        return True
+    with suppress(ValueError, RecursionError):
+        from_json(data)
+        return True
+    return False
+
+
+def events_in(body: bytes) -> Iterator[bytes]:
+    """The data of the events of an answer that came whole, or all of it where it is no stream."""
+    reader = EventReader()
+    yield from reader.read(body)
+    yield from reader.end()
 
 
 async def bounded(

@@ -1,0 +1,177 @@
+"""The tool calls of an answer, put together from pieces that tell in many ways which call they
+belong to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from services.agent.adapters.models import answer_assembly
+from services.agent.adapters.models.answer_assembly import Assembly
+from services.agent.adapters.models.ports import ModelDelta
+from services.agent.adapters.models.transport import TooLong
+from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
+
+# What some servers write for no arguments.
+NULL = "null"
+
+
+@dataclass(slots=True)
+class PartialCall:
+    """A call as far as it was told: `pieces` are those of its arguments, `given` are arguments that
+    came as an object, which count if no pieces come."""
+
+    index: object
+    id: str
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    given: object = None
+    chars: int = 0
+    shown: int = 0
+    opened: bool = False
+    ended: bool = False
+    known_whole: tuple[int, bool] = (0, False)
+
+    def add_name(self, name: str) -> None:
+        """A name, or a piece of one: servers repeat the whole as well."""
+        if name != self.name and not (self.name and self.text.strip()):
+            self.name += name
+
+    def add_arguments(self, arguments: object) -> None:
+        """A piece of the arguments, or all of them."""
+        if isinstance(arguments, str):
+            # The tool says that they were cut; the run goes on.
+            piece = arguments[: max(TOOL_ARGUMENTS_CHARS_MAX - self.chars, 0)]
+            self.chars += len(piece)
+            if piece:
+                self.pieces.append(piece)
+        elif arguments is not None:
+            self.given = arguments
+
+    @property
+    def text(self) -> str:
+        """The arguments that came in pieces."""
+        return "".join(self.pieces)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether arguments came that can be shown: `null` may turn out to be none."""
+        text = "" if self.opened or len(self.pieces) > len(NULL) else self.text.strip()
+        return self.opened or len(self.pieces) > len(NULL) or not NULL.startswith(text)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the call is there, as far as that can be seen."""
+        if self.ended:
+            return True
+        if not self.chars:
+            return bool(self.name and self.given)
+        if self.known_whole[0] != len(self.pieces):
+            self.known_whole = (len(self.pieces), is_object(self.text))
+        return bool(self.name) and self.known_whole[1]
+
+    def is_continued_by(self, call_id: str, name: str, arguments: object) -> bool:
+        """Whether a piece with the same index, or without any, goes on with this call. A call of
+        its own has another id and a name, or a name behind arguments that are whole."""
+        if call_id and self.id and call_id != self.id:
+            return not name and bool(arguments)
+        return not (name and self.name and self.is_whole)
+
+
+class CallAssembly:
+    """Finds the call of each piece, and gives the calls to the assembly one after the other: the
+    first that is not whole as its arguments come, those behind it when it is."""
+
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
+        self.calls: list[PartialCall] = []
+        self.done = 0
+
+    def add(
+        self, *, index: object, call_id: str, name: str, arguments: object, apart: bool = False
+    ) -> list[ModelDelta]:
+        """A piece of a call; `apart` says that it is a call of its own."""
+        found = None if apart else self.find(index, call_id, name, arguments)
+        call = found or self.begin(index)
+        call.id = call.id or call_id
+        call.add_name(name)
+        call.add_arguments(arguments)
+        return self.advance()
+
+    def begin(self, index: object) -> PartialCall:
+        """One more call. Raises TooLong."""
+        if len(self.calls) >= answer_assembly.CALLS_MAX:
+            raise TooLong(f"more than {answer_assembly.CALLS_MAX} tool calls")
+        self.calls.append(PartialCall(index, ""))
+        return self.calls[-1]
+
+    def find(self, index: object, call_id: str, name: str, arguments: object) -> PartialCall | None:
+        """The call that a piece belongs to: the one of its id, else of its index, else the last."""
+        behind = self.calls[::-1]
+        for call in behind:
+            same_place = index is None or call.index is None or call.index == index
+            if call_id and call.id == call_id and same_place:
+                return call if call.is_continued_by(call_id, name, arguments) else None
+        last = behind[0] if behind else None
+        if index is None or (last and last.index is None and not call_id and not name):
+            same = last
+        else:
+            same = next((call for call in behind if call.index == index), None)
+        if same and same.is_continued_by(call_id, name, arguments):
+            return same
+        return None
+
+    def end_call(self, index: object) -> list[ModelDelta]:
+        """The call of an index is whole; without one the last."""
+        for call in self.calls[::-1]:
+            if index is None or call.index == index:
+                call.ended = True
+                break
+        return self.advance()
+
+    def close(self) -> list[ModelDelta]:
+        """All calls are whole."""
+        for call in self.calls:
+            call.ended = True
+        return self.advance()
+
+    def advance(self) -> list[ModelDelta]:
+        """What can be shown by now."""
+        pieces: list[ModelDelta] = []
+        while self.done < len(self.calls):
+            call, is_last = self.calls[self.done], self.done + 1 == len(self.calls)
+            is_over = call.ended or (not is_last and call.is_whole)
+            pieces += self.show(call, is_over=is_over)
+            if not is_over:
+                break
+            pieces += self.assembly.close_call()
+            self.done += 1
+        return pieces
+
+    def show(self, call: PartialCall, *, is_over: bool) -> list[ModelDelta]:
+        """What was not shown of a call; its name first, which is there when arguments are."""
+        if not is_over and not (call.name and call.has_begun):
+            return []
+        pieces: list[ModelDelta] = []
+        if not call.opened:
+            call.opened = True
+            pieces += self.assembly.open_call(call.id, call.name)
+            if call.text.strip() in ("", NULL):
+                call.pieces = [] if call.given is None else [written(call.given)]
+        for piece in call.pieces[call.shown :]:
+            pieces += self.assembly.argue(piece)
+        call.shown = len(call.pieces)
+        return pieces
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def written(arguments: object) -> str:
+    """Arguments that came as an object, as text."""
+    return json.dumps(arguments, ensure_ascii=False)

@@ -1,0 +1,254 @@
+"""What a provider's error says, in whatever form and words.
+
+Each server that speaks a provider's wire writes its errors otherwise: an object, a text, a list,
+one inside the other, with a number or a word for what went wrong, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from services.agent.adapters.models.answer_values import fields, number, words
+from services.agent.adapters.models.transport import Refused
+
+DEPTH_MAX = 4
+UNKNOWN_STATUS = 500
+
+# Statuses with which requests are refused that are too long for the model.
+OVERFLOW_STATUSES = (400, 404, 413, 422)
+
+# How servers say that a request is too long for its model.
+OVERFLOWS = re.compile(
+    r"context[ _-]?(?:length|size|window|limit)|\bn_ctx\b|max_(?:model|seq)_len"
+    r"|max_(?:num|input|prompt)_tokens"
+    r"|\d tokens\b[^.]{0,40}\bmore than"
+    r"|(?:prompt|input|request|conversation|messages|sequence)s?`?(?: \([^)]*\))? (?:is|are|was|has"
+    r" become)? ?(?:too long|too large for model|longer than|greater than the (?:maximum|context))"
+    r"|(?:prompt|input|inputs|sequence)\b[^.]{0,60}\b(?:exceeds?|exceeded|exceeding|longer than"
+    r"|greater than)\b[^.]{0,60}\b(?:tokens?|length|limit|max\w*|size|context)\b"
+    r"|too many (?:input |prompt )?tokens"
+    r"|token (?:count|limit)\b[^.]{0,60}\bexceed|exceed\w*[^.]{0,60}\btoken (?:count|limit)"
+    r"|(?:input|prompt)? ?tokens exceed"
+    r"|exceed\w*[^.]{0,40}\bnumber of (?:input )?tokens"
+    r"|max(?:imum)? (?:model|prompt|input|sequence) (?:length|tokens)"
+    r"|reduce the length of (?:the|your) (?:messages|prompt|input)"
+    r"|`inputs` (?:tokens|must have)|range of input length"
+    r"|total number of tokens in the prompt",
+    re.IGNORECASE,
+)
+TOKENS = r"(\d[\d,_]*k?)\b"
+# Where they say how long it may be.
+WINDOWS = [
+    re.compile(pattern.replace("N", TOKENS), re.IGNORECASE)
+    for pattern in (
+        r"> N\b|<= N\b",
+        r"(?:context|max(?:imum)? (?:model|prompt|sequence|input))"
+        r"[ _-]?(?:length|size|window|limit)"
+        r"(?: is| of| is only| of only|:|,)? ?\(?N",
+        r"N(?: tokens?)? (?:max(?:imum)? )?context",
+        r"max_(?:model|seq)_len\W{0,3}(?:of |is )?N|max_\w+_tokens \(?N",
+        r"less than N tokens|cannot exceed N",
+        r"(?:limit|maximum)(?: of| is|:)? N",
+        r"number of (?:input )?tokens(?: allowed)? \(?N",
+        r"(?:token limit|n_ctx): ?N",
+        r"\[\d+, ?N\]",
+    )
+]
+WINDOW_MIN, WINDOW_MAX = 256, 2**31
+TWO_NUMBERS = 2
+# Where they say how much of it the question took, without the room for the answer.
+PROMPTS = re.compile(
+    rf"\({TOKENS} in the messages|Given: {TOKENS} `inputs`|has {TOKENS} input tokens"
+    rf"|{TOKENS} of text input",
+    re.IGNORECASE,
+)
+
+# The status that an error stands for which came with the status 200, by its type or code.
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+STATUSES_OF_WORDS = (
+    (re.compile(r"quota|billing|credit|payment", re.IGNORECASE), 402),
+    (re.compile(r"rate.?limit|too.?many.?requests|throttl", re.IGNORECASE), 429),
+    (re.compile(r"overload|unavailable", re.IGNORECASE), 503),
+    (re.compile(r"timeout|timed.?out", re.IGNORECASE), 504),
+    (re.compile(r"authenticat|unauthori|api.?key", re.IGNORECASE), 401),
+    (re.compile(r"not.?found", re.IGNORECASE), 404),
+    (re.compile(r"bad.?request|invalid|validation|exceed_context|context_length", re.I), 400),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorWords:
+    """An error as its provider tells it: `code` and `kind` are its words for what went wrong."""
+
+    message: str = ""
+    code: str = ""
+    kind: str = ""
+    parameter: str = ""
+    status: int | None = None
+    window: int | None = None
+    prompt: int | None = None
+
+    @property
+    def all_words(self) -> str:
+        """Everything that it says."""
+        return " ".join((self.code, self.kind, self.message))
+
+    @property
+    def says_too_long(self) -> bool:
+        """Whether it says that the request is too long for the model."""
+        return bool(OVERFLOWS.search(self.all_words))
+
+    @property
+    def blames_room_for_answer(self) -> bool:
+        """Whether the question would fit, if less room were wanted for the answer."""
+        if re.search(r"max_\w*tokens\W.{0,40}too (?:large|high)", self.message):
+            return True
+        return bool(self.window and self.prompt and self.prompt < self.window)
+
+    def refused_parameters(self, sent: Iterable[str]) -> set[str]:
+        """Which of these parameters it names as those that it does not take."""
+        named = self.parameter.partition(".")[0]
+        if named:
+            return {name for name in sent if name == named}
+        return {name for name in sent if names(self.message, name)}
+
+
+def error_words(body: object) -> ErrorWords:
+    """What the body of an error says; nothing where it is none that is known."""
+    found: dict[str, Any] = {}
+    for error in layers(body):
+        found |= {name: value for name, value in error.items() if value not in (None, "", [], {})}
+    message = next((said for name in MESSAGES if (said := told(found.get(name)))), "")
+    code, kind = found.get("code"), found.get("type") or found.get("error_type")
+    raw = fields(found.get("metadata")).get("raw")
+    if isinstance(raw, str) and raw not in message:
+        message = f"{message}: {raw}" if message else raw
+    statuses = [number(found.get(name)) for name in ("code", "status", "status_code")]
+    window = number(found.get("n_ctx")) or window_in(message)
+    return ErrorWords(
+        message=message,
+        code="" if code is None or isinstance(code, dict | list) else str(code),
+        kind=words(kind),
+        parameter=words(found.get("param")) or refused_field(found.get("detail")),
+        status=next((one for one in statuses if one and 400 <= one <= 599), None),
+        window=window if window and WINDOW_MIN <= window <= WINDOW_MAX else None,
+        prompt=number(found.get("n_prompt_tokens")) or prompt_in(message),
+    )
+
+
+MESSAGES = ("message", "msg", "error_msg", "error", "detail", "errors", "error_message")
+
+
+def layers(body: object, depth: int = DEPTH_MAX) -> Iterator[dict[str, Any]]:
+    """The objects of an error, which may stand one inside the other, from the outermost in."""
+    if isinstance(body, list):
+        body = next((one for one in body if one), None)
+    if isinstance(body, str):
+        yield {"message": body}
+    if not isinstance(body, dict) or not depth:
+        return
+    yield {name: value for name, value in body.items() if name != "error"}
+    yield from layers(body.get("error"), depth - 1)
+
+
+def told(value: object) -> str:
+    """The words of a message, also of several, each with the field that it is about."""
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(told, value)))
+    if isinstance(value, dict):
+        place = value.get("loc")
+        where = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""
+        said = value.get("msg") or value.get("message")
+        return where + (words(said) or json.dumps(value, ensure_ascii=False))
+    return words(value)
+
+
+def refused_field(detail: object) -> str:
+    """The field that a validation error is about, as FastAPI tells it."""
+    for error in detail if isinstance(detail, list) else ():
+        place = fields(error).get("loc")
+        if isinstance(place, list) and len(place) > 1:
+            return str(place[1])
+    return ""
+
+
+def error_in(event: dict[str, Any]) -> ErrorWords | None:
+    """The error that an answer tells of which came with the status 200, if it is one."""
+    if not (event.get("error") or event.get("object") == "error" or event.get("type") == "error"):
+        known = any(event.get(name) for name in ("choices", "content", "type", "object", "usage"))
+        if known or not any(event.get(name) for name in ("message", "detail", "errors", "msg")):
+            return None
+        if isinstance(event.get("message"), dict):
+            return None
+    return error_words(event)
+
+
+def refused_in(event: dict[str, Any]) -> Refused | None:
+    """The same as the provider would say it by the status of its answer."""
+    error = error_in(event)
+    return Refused(status_of(error), {}, json.dumps(event)) if error else None
+
+
+def status_of(error: ErrorWords) -> int:
+    """The status that an error stands for."""
+    if error.status:
+        return error.status
+    for word in (error.kind, error.code):
+        if word in STATUSES:
+            return STATUSES[word]
+    if error.says_too_long:
+        return 400
+    for pattern, status in STATUSES_OF_WORDS:
+        if pattern.search(f"{error.kind} {error.code}"):
+            return status
+    return next((s for p, s in STATUSES_OF_WORDS[:3] if p.search(error.message)), UNKNOWN_STATUS)
+
+
+def names(text: str, parameter: str) -> bool:
+    """Whether a text names a parameter."""
+    return bool(re.search(rf"(?<![\w-]){re.escape(parameter)}(?![\w-])", text))
+
+
+def window_in(message: str) -> int | None:
+    """How many tokens a model may be shown, by the words of its server."""
+    if not OVERFLOWS.search(message):
+        return None
+    for pattern in WINDOWS:
+        for found in pattern.finditer(message):
+            tokens = tokens_of(next(filter(None, found.groups())))
+            if WINDOW_MIN <= tokens <= WINDOW_MAX:
+                return tokens
+    # Of two numbers in other words, one is what was asked for, which is more.
+    counts = sorted({tokens_of(text) for text in re.findall(TOKENS, message)})
+    return counts[0] if len(counts) == TWO_NUMBERS and counts[0] >= WINDOW_MIN else None
+
+
+def prompt_in(message: str) -> int | None:
+    """How many tokens the question had, by the words of its server."""
+    found = PROMPTS.search(message)
+    return tokens_of(next(filter(None, found.groups()))) if found else None
+
+
+def tokens_of(text: str) -> int:
+    """A number of tokens as people write it: 4096, 4,096 or 4k."""
+    digits = text.lower().replace(",", "").replace("_", "")
+    thousands = digits.endswith("k")
+    with suppress(ValueError):
+        return int(digits.removesuffix("k")) * (1_024 if thousands else 1)
+    return 0

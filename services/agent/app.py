@@ -198,8 +198,9 @@ def tool_router(
 
 
 def providers(settings: ProviderSettings) -> list[Provider]:
-    """The configured providers, and always the demo. What one needs is imported if it is there."""
-    configured: list[Provider] = [DemoProvider()]
+    """The configured providers, and always the demo, last. What one needs is imported if it is
+    there."""
+    configured: list[Provider] = []
     if settings.openai:
         from services.agent.adapters.models.openai_provider import OpenAIProvider
 
@@ -208,7 +209,7 @@ def providers(settings: ProviderSettings) -> list[Provider]:
         from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 
         configured.append(AnthropicProvider(**asdict(settings.anthropic)))
-    return configured
+    return [*configured, DemoProvider()]
 
 
 def embedders(settings: ProviderSettings) -> list[ModelLister]:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from time import monotonic
 
 import pytest
-from letta_client import Letta
+from letta_client import Letta, NotFoundError
 from letta_client.types import AgentState
 from letta_client.types.agents import LettaResponse
 
@@ -51,6 +51,13 @@ async def test_what_one_tells_the_demo_is_known_after_a_restart() -> None:
         ]
         before = [one.to_dict() for one in letta.agents.messages.list(agent.id)]
         assert [model.handle for model in letta.models.list()] == ["demo/offline"]
+        for model, variable in (
+            ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),
+            ("openai/gpt-4o-mini", "OPENAI_API_KEY"),
+            ("ollama/llama3", "OPENAI_API_BASE=http://localhost:11434/v1"),
+        ):
+            with pytest.raises(NotFoundError, match=variable):
+                letta.agents.create(model=model)
 
         heeler.down()
         heeler.up()

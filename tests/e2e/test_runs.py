@@ -164,7 +164,8 @@ def test_runs_are_found_by_agent_status_and_reason(
 def test_the_models_of_all_providers_are_listed(letta: Letta, http: httpx.Client) -> None:
     models = {model.handle: model for model in letta.models.list()}
 
-    assert {"demo/offline", MODEL, "openai/gpt-4.1"} <= models.keys()
+    assert {MODEL, "openai/gpt-4.1", "anthropic/claude-haiku-4-5"} <= models.keys()
+    assert "demo/offline" not in models, "it is for who has nothing else, or asks for it"
     mini = models[MODEL]
     assert (mini.name, mini.display_name, mini.provider_name, mini.provider_type) == (
         "gpt-4o-mini",

@@ -12,6 +12,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
 from libs.contracts.letta import JsonObject
+from libs.contracts.provider_hints import provider_hint
 
 type Location = Literal["body", "query", "path"]
 
@@ -115,8 +116,13 @@ def block_label_not_found(label: str, agent_id: str) -> JsonObject:
 
 
 def handle_not_found(handle: str, known: Sequence[str] = ()) -> JsonObject:
-    """The 404 body for a model that no provider offers."""
-    return {"detail": f"NOT_FOUND: Handle {handle} not found, must be one of {list(known)}"}
+    """The 404 body for a model that no provider offers. Where its provider offers nothing at all,
+    it says how to configure that."""
+    reason = f"NOT_FOUND: Handle {handle} not found, must be one of {list(known)}"
+    provider = handle.partition("/")[0]
+    is_configured = any(one.partition("/")[0] == provider for one in known)
+    hint = "" if is_configured else provider_hint(handle)
+    return {"detail": f"{reason}. {hint}" if hint else reason}
 
 
 def conversation_busy(run_id: str | None = None) -> JsonObject:

@@ -41,6 +41,9 @@ async def list_embedding_models(request: AnyRequest) -> Response[bytes]:
 async def models(
     request: AnyRequest, kind: Literal["llm", "embedding"], asked: ModelFilters
 ) -> Response[bytes]:
-    """The models of a kind, in the order of the providers."""
+    """The models of a kind, in the order of the providers: those that are listed only for who asks
+    for their provider by its name are left out for others."""
     found = filter_of(asked, org=None).add("v.kind = %(kind)s", kind=kind)
+    if asked.provider_name is None:
+        found.add("v.listed")
     return raw(await api_of(request).reads.all(MODELS, found, order="v.position"))

@@ -413,6 +413,7 @@ class Published:
     def __init__(self) -> None:
         self.handles: list[Any] | None = None
         self.fails = False
+        self.listed: list[str] = []
         self.from_before: list[str] = []
         self.unheard: list[str] = []
         self.meanwhile: Callable[[], None] | None = None  # while something is being published
@@ -427,6 +428,7 @@ class Published:
         told = [(row["kind"], row["position"], row["handle"]) for row in rows]
         assert [handle for _, _, handle in told[-2:]] == list(bundled_models())
         self.handles = told[:-2]  # those of the providers
+        self.listed = [row["handle"] for row in rows if row["kind"] == "llm" and row["listed"]]
         assert all(row["doc"]["handle"] == row["handle"] for row in rows)
         if self.meanwhile is not None:
             self.meanwhile()
@@ -564,6 +566,56 @@ class TestCatalogue:
             assert refused.code == "not_found"
             assert f"Handle {handle} not found, must be one of" in refused.reason
         assert "['a/x']" in refused.reason
+
+    async def test_the_demo_is_listed_where_there_is_nothing_else_and_always_there(self) -> None:
+        alone, database, _ = self.catalogue(DemoProvider())
+        await alone.turn()
+        assert database.listed == [HANDLE]
+        provider = Offering("a", "x")
+        provider.away = True
+        beside, database, _ = self.catalogue(provider, DemoProvider())
+        await beside.turn()
+        assert database.listed == [], "who is configured may come back"
+        provider.away = False
+        await beside.turn()
+        assert database.listed == ["a/x"]
+        assert [handle for kind, _, handle in database.handles or [] if kind == "llm"] == [
+            "a/x", HANDLE,
+        ]  # fmt: skip
+        assert isinstance(await beside.llm(HANDLE), LLMConfig)
+
+    @pytest.mark.parametrize(
+        ("handle", "words"),
+        [
+            ("anthropic/claude-haiku-4-5", "ANTHROPIC_API_KEY"),
+            ("openai/gpt-4o-mini", "OPENAI_API_KEY"),
+            ("ollama/llama3", "OPENAI_API_BASE=http://localhost:11434/v1 and"),
+            ("ollama/nomic-embed-text", "OLLAMA_BASE_URL"),
+            ("vllm/llama3", "name the model openai/llama3"),
+            ("lmstudio_openai/qwen", "OPENAI_API_BASE=http://localhost:1234/v1"),
+            ("google_ai/gemini-2.5-flash", "OPENAI_API_BASE=https://generativelanguage"),
+            ("azure/gpt-4o", "OPENAI_API_BASE=https://<resource>.openai.azure.com"),
+            ("bedrock/claude", "OPENAI_API_BASE=https://bedrock-runtime"),
+            ("google_vertex/gemini-2.5-flash", "a gateway that speaks OpenAI's"),
+        ],
+    )
+    async def test_a_model_of_a_provider_that_is_not_configured_says_how_that_is_done(
+        self, handle: str, words: str
+    ) -> None:
+        catalogue, _, _ = self.catalogue(Offering("a", "x"))
+        for refused in (
+            await catalogue.llm(handle),
+            await catalogue.embedding(handle),
+            await catalogue.refusal(LLM.model_copy(update={"handle": handle})),
+        ):
+            assert isinstance(refused, Rejected)
+            assert words in refused.reason
+
+    async def test_the_models_of_lettas_own_service_are_gone(self) -> None:
+        catalogue, _, _ = self.catalogue(Offering("a", "x"))
+        refused = await catalogue.llm("letta/letta-free")
+        assert isinstance(refused, Rejected)
+        assert "are gone with it" in refused.reason
 
     async def test_a_model_that_is_new_is_found_without_waiting_for_the_next_turn(self) -> None:
         provider = Offering("a", "x")

@@ -15,9 +15,11 @@ from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObj
 from libs.contracts.letta.error_bodies import handle_not_found
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
+from libs.contracts.provider_hints import provider_hint
 from libs.embeddings.bundled_model_config import bundled_models
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
+from services.agent.adapters.models import demo_model
 from services.agent.adapters.models.ports import (
     Finished,
     ModelEvent,
@@ -102,6 +104,8 @@ class ModelRouter:
                 f"No provider is configured for the model {config.handle}: set "
                 "`llm_config.handle` to a model of `/v1/models/`"
             )
+            hint = provider_hint(config.handle)
+            reason = f"{reason}. {hint}" if hint else reason
             return named or Rejected(code=INVALID, reason=reason)
         fitting = self.fitting(config)
         if not fitting:
@@ -255,15 +259,17 @@ class ModelRouter:
 
     async def publish(self) -> None:
         """Let the api read what is on offer. What is known from an earlier start of a provider
-        that has not answered yet stays."""
+        that has not answered yet stays. The demo is not listed beside others, unless a client asks
+        for it: whoever takes the first model that there is wants a real one."""
         rows = [
-            {"handle": handle, "kind": "llm", "position": position, "doc": model_entry(config)}
+            {"handle": handle, "kind": "llm", "position": position, "doc": model_entry(config),
+             "listed": handle != demo_model.HANDLE or len(self.providers) == 1}
             for position, (handle, config) in enumerate(
                 pair for offer in self.offers.values() for pair in offer.llms.items()
             )
         ] + [
             {"handle": handle, "kind": "embedding", "position": position,
-             "doc": embedding_entry(config)}
+             "doc": embedding_entry(config), "listed": True}
             for position, (handle, config) in enumerate(self.embeddings())
         ]  # fmt: skip
         await self.database.fetch(
@@ -273,7 +279,7 @@ class ModelRouter:
             "  and split_part(m.handle, '/', 1) <> all(%(unheard)s::text[]))"
             " insert into agent.models select * from fresh"
             " on conflict (kind, handle) do update"
-            " set position = excluded.position, doc = excluded.doc",
+            " set position = excluded.position, doc = excluded.doc, listed = excluded.listed",
             {"rows": to_json(rows).decode(), "unheard": self.unheard()},
         )
 

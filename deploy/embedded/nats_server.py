@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import signal
 import sysconfig
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +16,15 @@ from deploy.embedded import service_environment
 from deploy.embedded.settings import LaunchError
 from deploy.embedded.state import write_private
 from deploy.embedded.subprocesses import Command
+from deploy.embedded.supervised_process import Failed
 from deploy.nats_configuration import configuration, quoted
 from libs.contracts.nats_permissions import ADMIN, SYSTEM
 
 # Go collects garbage when the heap has grown by so many percent, its own figure being 100: with a
 # heap of a few MB that is all the time. The limit keeps a large heap from growing fivefold.
 GARBAGE_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "768MiB"}
+UNWELL_SECONDS_MAX = 1.0
+FREE_BYTES_MIN = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +68,26 @@ class Nats:
     def ready(self) -> bool:
         """Whether it is this server that answers, with JetStream open and its streams in order."""
         try:
-            return container_health.nats_problem(self.url_of(SYSTEM), self.server_name) is None
+            return self.problem() is None
         except (OSError, ValueError, KeyError):
             return False
+
+    def set_aside_store(self) -> Path | None:
+        """Move the store out of the way, so that the next start begins with an empty one, and
+        delete what was put aside before; where it is now. It holds nothing that Postgres has not.
+        None where there is no store, or a full disk, which no other store would mend."""
+        if not self.store.exists() or disk_is_full(self.folder):
+            return None
+        for older in self.folder.glob(f"{self.store.name}.damaged-*"):
+            delete(older)
+        aside = self.store.with_name(f"{self.store.name}.damaged-{time.time_ns()}")
+        self.store.rename(aside)
+        return aside
+
+    def problem(self) -> str | None:
+        """What this server says that ails it. Raises OSError where it says nothing, and ValueError
+        or KeyError where that is no server of NATS."""
+        return container_health.nats_problem(self.url_of(SYSTEM), self.server_name)
 
     def _configuration(self) -> str:
         return configuration(
@@ -75,6 +97,39 @@ class Nats:
             store=str(self.store),
             passwords={user: quoted(password) for user, password in self.passwords.items()},
         )
+
+
+class NatsStart:
+    """Whether a server that starts is ready. Raises Failed once it has said for a while that
+    it is not: then it has read its store, and waits for nothing."""
+
+    def __init__(self, nats: Nats) -> None:
+        self._nats = nats
+        self._unwell_since: float | None = None
+
+    def ready(self) -> bool:
+        """Ask it once."""
+        try:
+            problem = self._nats.problem()
+        except (OSError, ValueError, KeyError):
+            return False
+        if problem is None:
+            return True
+        self._unwell_since = self._unwell_since or time.monotonic()
+        if time.monotonic() - self._unwell_since > UNWELL_SECONDS_MAX:
+            raise Failed("nats", f"nats did not get ready: {problem}.")
+        return False
+
+
+def disk_is_full(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < FREE_BYTES_MIN
+
+
+def delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def nats_url(*, port: int, user: str, password: str) -> str:

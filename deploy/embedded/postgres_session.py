@@ -20,6 +20,7 @@ class PostgresSession:
     def __init__(self, connect: Callable[[], psycopg.Connection[Any]]) -> None:
         self._connect = connect
         self._session: psycopg.Connection[Any] | None = None
+        self.serves = False  # one that recovers does not, and answers that
 
     def answers(self) -> bool:
         """Whether a server answers at all, if only that it is not ready: one that recovers after a
@@ -27,7 +28,8 @@ class PostgresSession:
         a new session in."""
         import psycopg  # slow to import, and most commands ask Postgres nothing
 
-        if self._session is not None and answered(self._session):
+        self.serves = self._session is not None and answered(self._session)
+        if self.serves:
             return True
         if self._session is not None:
             self._session.close()
@@ -36,6 +38,7 @@ class PostgresSession:
             self._session = self._connect()
         except psycopg.OperationalError as error:
             return "FATAL" in str(error)
+        self.serves = True
         return True
 
 

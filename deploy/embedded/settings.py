@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from libs.contracts.environment_parsing import WrongSetting, host, one_of, whole_number
+from libs.contracts.environment_parsing import WrongSetting, host, one_of, seconds, whole_number
 from libs.contracts.service_registry import names
 from services.api.settings import HOST_DEFAULT, is_loopback, port
 
@@ -23,6 +23,7 @@ START_SECONDS_MAX = 60.0  # `up` gives up waiting after this
 PART_READY_SECONDS_MAX = 30.0  # Postgres or NATS must answer within this
 MIGRATE_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 10.0  # SIGTERM, then SIGKILL
+FROZEN_SECONDS_MAX = 6.0  # a process without a sign of life is replaced after this
 HEALTH_POLL_SECONDS = 0.05
 
 
@@ -37,6 +38,7 @@ class Settings:
     port: int
     processes: str = PROCESSES[0]
     replicas: int = 1
+    frozen_seconds_max: float = FROZEN_SECONDS_MAX
     services_package: str = "services"
     migrations_module: str = "deploy.migrate"
 
@@ -97,6 +99,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
         port=port(environment),
         processes=one_of(environment, "HEELER_PROCESSES", PROCESSES, PROCESSES[0]),
         replicas=whole_number(environment, "HEELER_REPLICAS", 1, most=REPLICAS_MAX),
+        frozen_seconds_max=seconds(environment, "HEELER_FROZEN_SECONDS_MAX", FROZEN_SECONDS_MAX),
         services_package=environment.get("HEELER_SERVICES_PACKAGE") or "services",
         migrations_module=environment.get("HEELER_MIGRATIONS_MODULE") or "deploy.migrate",
     )

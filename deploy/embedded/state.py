@@ -78,6 +78,7 @@ class InstanceState:
     supervisor: ProcessMark | None
     problem: str | None = None
     problem_part: str | None = None
+    notices: list[str] = field(default_factory=list)  # what was mended at this start
     urls: dict[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     parts: dict[str, PartState] = field(default_factory=dict)

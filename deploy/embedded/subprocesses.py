@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 from deploy.embedded.postgres_account import Account
 from deploy.embedded.settings import STOP_SECONDS_MAX
 
@@ -115,3 +117,16 @@ def signal_group(pid: int, number: signal.Signals) -> None:
     """Signal a child and whatever it left behind in its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a child that is frozen, and all that descends from it: those of Postgres, which have
+    groups of their own, may be frozen too and would not notice."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        below = []
+    signal_group(pid, signal.SIGKILL)
+    for process in below:
+        with contextlib.suppress(psutil.Error):
+            process.kill()

@@ -8,10 +8,13 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from deploy.embedded.settings import PART_READY_SECONDS_MAX
+import psutil
+
+from deploy.embedded.settings import FROZEN_SECONDS_MAX, PART_READY_SECONDS_MAX
 from deploy.embedded.state import PartState, ProcessMark
-from deploy.embedded.subprocesses import Command, signal_group, spawn_options
+from deploy.embedded.subprocesses import Command, kill_tree, signal_group, spawn_options
 
 log = logging.getLogger("heeler.supervisor")
 
@@ -19,9 +22,10 @@ BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 5.0
 ALIVE_SECONDS_RESET = 2.0  # who lived this long was of use, and starts again without a wait
 READY_POLL_SECONDS = 0.01
-# A look costs some milliseconds of the CPU; a process that is ill is ended after nine seconds.
+# A look costs some milliseconds of the CPU; a server that is ill is ended after nine seconds.
 LOOK_SECONDS = 3.0
 FAILURES_MAX = 3
+PATIENCE_LOOKS_MAX = 20  # who is ended again and again, without having been well, gets a minute
 RESTARTS_BEFORE_READY_MAX = 4
 CANNOT_START = 127
 
@@ -48,6 +52,54 @@ class Backoff:
         return wait
 
 
+@dataclass(frozen=True, slots=True)
+class Well:
+    """From when until when a server is known to have been well."""
+
+    since: float
+    until: float
+
+    @staticmethod
+    def going_on(before: Well | None, at: float | None) -> Well | None:
+        """What is known after a look that began at this time; None if it found the server ill."""
+        return None if at is None else Well(before.since if before else at, at)
+
+
+class FrozenProcess:
+    """For how long a process has been stopped by a signal, as somebody sees who looks at times. One
+    that is stopped and continued all the time, as `cpulimit` does it, is not frozen."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._seen: tuple[int | None, float] = (None, 0.0)
+
+    def seconds(self, pid: int | None) -> float:
+        """0.0 for one that is not."""
+        seen, self._seen = self._seen, (pid, processor_seconds(pid))
+        if self._seen != seen or not is_stopped(pid):
+            self._since = None
+            return 0.0
+        self._since = self._since or time.monotonic() - LOOK_SECONDS
+        return time.monotonic() - self._since
+
+
+def is_stopped(pid: int | None) -> bool:
+    """Whether a process is stopped by a signal."""
+    try:
+        return pid is not None and psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return False
+
+
+def processor_seconds(pid: int | None) -> float:
+    """How long a process has had a processor; 0.0 where there is none."""
+    try:
+        times = psutil.Process(pid).cpu_times() if pid is not None else None
+    except psutil.Error:
+        return 0.0
+    return times.user + times.system if times else 0.0
+
+
 class Part:
     """One child process that is kept running until it is stopped."""
 
@@ -56,16 +108,28 @@ class Part:
         command: Command,
         state: PartState,
         changed: Callable[[], None],
-        prepare: Callable[[], None] | None = None,
+        prepare: Callable[[Part], None] | None = None,
+        *,
+        frozen_seconds_max: float = FROZEN_SECONDS_MAX,
     ) -> None:
         self.command = command
         self.state = state
         self._changed = changed
         self._prepare = prepare
+        self._frozen_seconds_max = frozen_seconds_max
+        self.well: Well | None = None
+        self.started_at = 0.0
+        self.starts_in_vain = 0  # since it was well
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs."""
+        process = self._process
+        return process.pid if process and process.returncode is None else None
 
     def start(self) -> None:
         self._keeper = asyncio.create_task(self._keep(), name=self.command.name)
@@ -79,21 +143,38 @@ class Part:
             if given_up or time.monotonic() > deadline:
                 raise Failed(self.command.name, f"{self.command.name} did not get ready.")
             await asyncio.sleep(READY_POLL_SECONDS)
+        self._note_health(time.monotonic())
 
-    async def watch(self, well: Callable[[], bool]) -> None:
+    async def watch(self, well: Callable[[], bool], *, looks: int = FAILURES_MAX) -> None:
         """End the process, so that it is started again, when it lives and has not been well for so
-        many looks in a row: some troubles end with a new start only. Never gives up."""
-        failures, warned = 0, None
+        many looks in a row: some troubles end with a new start only. Never gives up, and waits
+        twice as long each time that a new start was of no use."""
+        failures, patience, warned = 0, looks, None
+        frozen = FrozenProcess()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            seen = self._process
-            good = await asyncio.to_thread(well)
-            failures = 0 if good or self._process is not seen else failures + 1
-            if failures >= FAILURES_MAX and seen and seen.returncode is None:
+            began, seen, pid = time.monotonic(), self._process, self.pid
+            frozen_seconds = frozen.seconds(pid)
+            good = not frozen_seconds and await asyncio.to_thread(well)
+            if self._process is not seen or pid is None:
+                failures = 0
+                continue
+            self._note_health(began if good else None)
+            if frozen_seconds > self._frozen_seconds_max:
+                log.error("%s is frozen: SIGKILL", self.command.name)
+                kill_tree(pid)
+            elif frozen_seconds or good:
+                failures, patience = 0, looks if good else patience
+            elif (failures := failures + 1) >= (looks if seen is warned else patience):
                 number = signal.SIGKILL if seen is warned else self.command.stop_signal
                 log.error("%s does not get well: %s", self.command.name, number.name)
-                signal_group(seen.pid, number)
-                failures, warned = 0, seen
+                signal_group(pid, number)
+                failures, warned, patience = 0, seen, min(2 * patience, PATIENCE_LOOKS_MAX)
+
+    def _note_health(self, well_at: float | None) -> None:
+        self.well = Well.going_on(self.well, well_at)
+        if self.well:
+            self.starts_in_vain = 0
 
     async def stop(self) -> None:
         self._stopping.set()
@@ -125,7 +206,8 @@ class Part:
 
     async def _run_once(self) -> int:
         if self._prepare:
-            self._prepare()
+            self._prepare(self)
+        self.starts_in_vain += 1
         try:
             with spawn_options(self.command) as options:
                 process = await asyncio.create_subprocess_exec(*self.command.argv, **options)
@@ -133,12 +215,13 @@ class Part:
             log.error("%s cannot be started: %s", self.command.name, error)
             return CANNOT_START
         self._process = process
-        self.state.started_at = time.time()
+        self.state.started_at, self.started_at = time.time(), time.monotonic()
         self._note("running", mark=ProcessMark.of(process.pid))
         log.info("%s started, pid %s", self.command.name, process.pid)
         if self._stopping.is_set():  # the stop came while the process was being made
             signal_group(process.pid, self.command.stop_signal)
         code = await process.wait()
+        self.well = None
         signal_group(process.pid, signal.SIGKILL)  # what it left behind
         return code
 

@@ -10,14 +10,17 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from deploy.embedded import postgres_location
-from deploy.embedded.nats_server import Nats
+from deploy.embedded.nats_server import Nats, NatsStart
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
 from deploy.embedded.service_environment import of_server
+from deploy.embedded.service_watch import ServiceWatch
 from deploy.embedded.settings import (
     DATABASE,
     MIGRATE_SECONDS_MAX,
@@ -48,6 +51,7 @@ log = logging.getLogger("heeler.supervisor")
 LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
 STATE_CHECK_SECONDS = 3.0
+STARTS_IN_VAIN_MAX = 2  # of NATS, before its store is taken for the reason
 
 
 class Supervisor:
@@ -87,6 +91,7 @@ class Supervisor:
         self._listener: socket.socket | None = None
         self._parts: dict[str, Part] = {}
         self._watching: list[asyncio.Task[None]] = []
+        self._services: ServiceWatch | None = None
         self._unwritten = ""  # why the state could not be written, said once
 
     async def run(self) -> int:
@@ -113,19 +118,53 @@ class Supervisor:
     async def _start(self) -> None:
         await self._start_servers()
         await self._start_services()
-        self._watching.append(asyncio.create_task(self._keep_written(), name="state"))
+        self._keep(self._keep_written())
 
     async def _start_servers(self) -> None:
         await asyncio.to_thread(self._postgres.prepare)
+        store = self._add(self._postgres.command(), lambda _: self._postgres.clear_stale_pid())
+        await asyncio.gather(store.wait_ready(self._postgres.ready), self._start_nats())
+        self._keep(store.watch(self._session.answers))
+        self._keep(self._parts["nats"].watch(self._nats_is_well))
+
+    async def _start_nats(self) -> None:
+        """Start NATS; where it does not get ready, once more with an empty store."""
+        for last in (False, True):
+            bus = self._add(self._nats.command(), self._mend_nats)
+            try:
+                await bus.wait_ready(NatsStart(self._nats).ready)
+            except Failed:
+                await bus.stop()
+                if last or not self._set_aside_nats_store():
+                    raise
+            else:
+                return
+
+    def _mend_nats(self, bus: Part) -> None:
+        """Before each start: one that was of no use twice is made with an empty store."""
         self._nats.prepare()
-        store = self._add(self._postgres.command(), self._postgres.clear_stale_pid)
-        bus = self._add(self._nats.command())
-        await asyncio.gather(
-            store.wait_ready(self._postgres.ready), bus.wait_ready(self._nats.ready)
+        if bus.starts_in_vain >= STARTS_IN_VAIN_MAX:
+            self._set_aside_nats_store()
+
+    def _set_aside_nats_store(self) -> bool:
+        try:
+            aside = self._nats.set_aside_store()
+        except OSError as error:
+            log.error("the store of nats cannot be set aside: %s", error)
+            return False
+        if aside is None:
+            return False
+        notice = (
+            f"The store of NATS was damaged and is set aside as {aside}. Nothing is lost: what was"
+            " in it is made again from Postgres."
         )
-        looks = ((store, self._session.answers), (bus, self._nats.ready))
-        for part, answers in looks:
-            self._watching.append(asyncio.create_task(part.watch(answers), name="watch"))
+        log.warning("%s", notice)
+        self._state.notices.append(notice)
+        self._write()
+        return True
+
+    def _nats_is_well(self) -> bool:
+        return self._nats.ready() and (self._services is None or self._services.stores())
 
     async def _start_services(self) -> None:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
@@ -133,8 +172,16 @@ class Supervisor:
         await self._migrate()
         if self._settings.replicas > 1:
             self._listener = open_listener(self._settings)
+        store, bus = self._parts["postgres"], self._parts["nats"]
+        self._services = ServiceWatch(
+            self._nats.url,
+            [lambda: store.well if self._session.serves else None, lambda: bus.well],
+            frozen_seconds_max=self._settings.frozen_seconds_max,
+        )
+        self._keep(self._services.run())
         for name in self._settings.services:
-            self._add(self._service_command(name))
+            part = self._add(self._service_command(name))
+            self._keep(part.watch(partial(self._services.is_well, part), looks=1))
         self._phase("running")
 
     async def _migrate(self) -> None:
@@ -171,8 +218,13 @@ class Supervisor:
         variables = command.environment | {"HEELER_LISTEN_DESCRIPTOR": str(descriptor)}
         return replace(command, environment=variables, descriptors=(descriptor,))
 
-    def _add(self, command: Command, prepare: Callable[[], None] | None = None) -> Part:
-        part = Part(command, self._state.parts[command.name], self._write, prepare)
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Go on with this until everything is stopped."""
+        self._watching.append(asyncio.create_task(work))
+
+    def _add(self, command: Command, prepare: Callable[[Part], None] | None = None) -> Part:
+        state, seconds = self._state.parts[command.name], self._settings.frozen_seconds_max
+        part = Part(command, state, self._write, prepare, frozen_seconds_max=seconds)
         self._parts[command.name] = part
         part.start()
         return part

@@ -196,6 +196,7 @@ def _tell_progress(state: InstanceState, told: set[str], seconds: float) -> None
         f"{part.name} started, pid {part.mark.pid}" for part in state.parts.values() if part.mark
     ]
     lines += ["migrating"] if state.phase == "migrating" else []
+    lines += state.notices
     for line in lines:
         if line not in told:
             told.add(line)

@@ -61,6 +61,10 @@ class NatsBus:
         """Whether NATS brings back in time what this process sends itself."""
         return await self.requests.answers(seconds_max)
 
+    async def stores(self, incoming: IncomingCommand, seconds_max: float) -> bool:
+        """Whether NATS stores a command in time; to which no answer is awaited."""
+        return await self.requests.stores(incoming, seconds_max)
+
     # Commands
 
     async def request(

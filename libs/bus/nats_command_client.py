@@ -23,6 +23,7 @@ from libs.bus.ports import (
     too_large,
 )
 from libs.contracts.bus_messages import REPLY, Accepted, Command, Context, Rejected
+from libs.contracts.stream_definitions import is_stored
 
 RESEND_SECONDS = (0.5, 1.0, 2.0)
 
@@ -84,6 +85,28 @@ class NatsRequests:
         finally:
             del self.replies[token]
         raise AssertionError("resending never ends")
+
+    async def stores(self, incoming: IncomingCommand, seconds_max: float) -> bool:
+        """Send a command to which no answer is awaited; whether NATS says in time that it is
+        stored, or that there is no room, which is no failure of its store."""
+        token = str(next(self.tokens))
+        said: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.replies[token] = said
+        headers = message_headers.of_command(incoming, f"{self.connection.inbox}.unread")
+        message_headers.waiting(headers, 0.0, seconds_max)
+        try:
+            await self.connection.client.publish(
+                incoming.subject,
+                incoming.payload,
+                reply=f"{self.connection.inbox}.{token}",
+                headers=message_headers.written(headers),
+            )
+            await asyncio.wait([said], timeout=seconds_max)
+        except NatsError:
+            return False
+        finally:
+            del self.replies[token]
+        return said.done() and is_stored(said.result())
 
     async def answers(self, seconds_max: float) -> bool:
         """Whether NATS brings back in time what this process sends itself.

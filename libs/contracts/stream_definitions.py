@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from libs.contracts import service_registry
@@ -12,6 +13,7 @@ MESSAGE_BYTES_MAX = 8 << 20  # what NATS is set up to take, headers included
 STREAM_NAMES = "$JS.API.STREAM.NAMES"  # which streams there are: at most 1024 in one answer
 
 COMMANDS_STREAM = "COMMANDS"
+STREAM_IS_FULL = 10077  # what JetStream answers where `refuses_when_full` holds
 COMMAND_AGE_SECONDS_MAX = 3_600
 # Longer than a sender waits: by itself JetStream gives no command to a second process. A sender
 # that still waits sends again; one that was answered must not be surprised by another copy.
@@ -87,3 +89,13 @@ def store_bytes_max(*, in_memory: bool) -> int:
     """What all streams may hold together, on disk or in memory."""
     held = sum(spec.bytes_max for spec in streams() if spec.in_memory == in_memory)
     return held + (MEMORY_OVERHEAD_BYTES_MAX if in_memory else FILE_OVERHEAD_BYTES_MAX)
+
+
+def is_stored(answer: bytes) -> bool:
+    """Whether JetStream says that a message is stored, or that a full stream refused it: no answer
+    of one whose store is broken."""
+    try:
+        said = json.loads(answer)
+        return "error" not in said or said["error"].get("err_code") == STREAM_IS_FULL
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False

@@ -208,6 +208,7 @@ async def wire(
         await app.state.reports.listen(runtime.bus.client)
         turns = {"health": health.turn, "connection limits": limits.turn}
         turns["uploads"] = app.state.api.uploads.turn_of_sweep
+        turns["asks to store"] = health.ask_to_store
         turns |= {f"asks {name}": partial(health.ask, name) for name in names()}
         for name, turn in turns.items():
             loops.append(asyncio.create_task(forever(f"api {name}", turn, clock)))

@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Workload
-from tests.chaos.world import PARTS, SERVICES, World
+from tests.chaos.world import PARTS, SERVICES, Kill, World
 
 PAUSE_SECONDS = (2.0, 3.0)  # between kills
 ALL_PAUSE_SECONDS = (3.0, 4.0)  # everything has to start again first
+NOTICED_SECONDS_MAX = 60.0
 OUTAGE_SECONDS = 1.0
 TERMINAL_SECONDS_MAX = 60.0
 READY_SECONDS_MAX = 30.0
@@ -128,7 +129,25 @@ async def r05_nats_loses_everything(world: World, dose: Dose) -> Verdict:
             await asyncio.sleep(OUTAGE_SECONDS)
         await world.reachable("nats")
 
-    oracle = await under_load(world, dose, "R05", fault, PAUSE_SECONDS)
+    return await backlog_done(await under_load(world, dose, "R05", fault, PAUSE_SECONDS))
+
+
+async def r05_nats_loses_its_store_and_runs_on(world: World, dose: Dose) -> Verdict:
+    """The store deleted under a running NATS, which goes on as if it were there, and stores no
+    command any more: its supervisor has to find out."""
+
+    async def fault() -> None:
+        before = world.heeler.pid("nats")
+        world.wipe_nats()
+        world.kills.append(Kill(time.monotonic(), "nats"))
+        await asyncio.to_thread(world.heeler.wait_restarted, "nats", before, NOTICED_SECONDS_MAX)
+        await world.reachable("nats")
+
+    return await backlog_done(await under_load(world, dose, "R05-RUNNING", fault, PAUSE_SECONDS))
+
+
+async def backlog_done(oracle: Oracle) -> Verdict:
+    """What was found, with how long the backlog took."""
     verdict = await oracle.judge()
     late = verdict.figures["backlog_seconds"]
     verdict.check(late <= BACKLOG_SECONDS_MAX, f"the backlog took {late:.0f} s")

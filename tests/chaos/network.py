@@ -13,7 +13,7 @@ from pathlib import Path
 from deploy.embedded.settings import service_of
 from tests.chaos import routed
 from tests.chaos.switchboard import Switchboard
-from tests.chaos.world import RUNNING_SECONDS_MAX, World
+from tests.chaos.world import PATIENT, RUNNING_SECONDS_MAX, World
 from tests.scripted_model.handle import ScriptedModelProcess
 from tests.servers import HeelerInstance, delete_home
 from tests.waiting import wait_for
@@ -82,6 +82,7 @@ async def networked(seed: int = 1) -> AsyncIterator[NetworkWorld]:
                 "HEELER_SERVICES_PACKAGE": "tests.chaos.routed",
                 routed.SWITCHBOARD: str(switchboard.port),
                 routed.CLOCKS: str(clocks),
+                **PATIENT,
             }
             try:
                 # In a thread: the services start and stop by wires that this loop keeps alive.

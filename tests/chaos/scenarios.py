@@ -51,6 +51,9 @@ SCENARIOS = {
     "R03": Scenario("Postgres dies", kills.r03_postgres_dies, Dose(3, 120)),
     "R04": Scenario("NATS dies", kills.r04_nats_dies, Dose(3, 120)),
     "R05": Scenario("NATS loses its store", kills.r05_nats_loses_everything, Dose(2, 120)),
+    "R05-RUNNING": Scenario(
+        "NATS runs on without its store", kills.r05_nats_loses_its_store_and_runs_on, Dose(1, 60)
+    ),
     "R09": Scenario("death at every named point", crash_points.r09_every_point, Dose(1, 22)),
     "R11": Scenario("the bus repeats itself", repeats.r11_everything_comes_again, Dose(1, 150)),
     "R12": Scenario("clients insist", repeats.r12_clients_insist, Dose(1, 20, agents=5)),

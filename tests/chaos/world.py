@@ -37,6 +37,8 @@ MCP_SECONDS = {
     "HEELER_MCP_LIST_SECONDS_MAX": "5",
     "HEELER_MCP_CALL_SECONDS_MAX": "3",
 }
+# What is frozen or cut off here stays so until the scenario ends it.
+PATIENT = {"HEELER_FROZEN_SECONDS_MAX": "3600"}
 CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
 
 
@@ -233,6 +235,7 @@ async def started(seed: int = 1, *, home: Path | None = None) -> AsyncIterator[W
                 "HEELER_MCP_HOSTS": "127.0.0.1",
                 "HEELER_MCP_COMMANDS": str(write_list(programs)),
                 **MCP_SECONDS,
+                **PATIENT,
             }
             with HeelerInstance(env=environment, home=home) as heeler:
                 yield World(heeler, model, failpoints, random.Random(seed))

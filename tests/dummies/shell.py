@@ -1,4 +1,4 @@
-"""What every stand-in does: reach Postgres with its own role, answer a ping on NATS, stop."""
+"""What every stand-in does: reach Postgres with its own role, answer who asks on NATS, stop."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from libs.contracts.nats_permissions import inbox_prefix
+from libs.contracts.stream_definitions import DELIVERIES_OF_COMMANDS
+
+REPLY_TO = "heeler-reply-to"
 
 
 def say(event: str, **fields: str) -> None:
@@ -48,6 +52,16 @@ async def service(name: str) -> AsyncIterator[tuple[Client, asyncio.Event]]:
     async def pong(message: Msg) -> None:
         await message.respond(os.environ.get("DUMMY_WORD", "pong").encode())
 
+    async def sign(message: Msg) -> None:
+        process = f"{socket.gethostname()}:{os.getpid()}"
+        await message.respond(json.dumps({"metadata": {"process": process}}).encode())
+
+    async def answer(command: Msg) -> None:
+        await client.publish((command.headers or {})[REPLY_TO], b'{"outcome": "accepted"}')
+        await client.publish(command.reply, b"+ACK")
+
+    await client.subscribe("$SRV.PING", cb=sign)
+    await client.subscribe(DELIVERIES_OF_COMMANDS.format(service=name), name, cb=answer)
     if name != "api":
         await client.subscribe(f"$SRV.PING.{name}", cb=pong)
     say("started", service=name)

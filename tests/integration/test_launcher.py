@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nats
@@ -30,6 +30,7 @@ from deploy.embedded.settings import ALL_SERVICES, PARTS, SERVICES, LaunchError,
 from deploy.embedded.state import PartState, ProcessMark, free_port, open_secrets, write_state
 from deploy.embedded.subprocesses import LOG_BYTES_MAX, Command, rotate
 from deploy.embedded.supervised_process import Backoff
+from libs.contracts.nats_permissions import ADMIN, inbox_prefix
 from libs.encryption.sealer import new_key
 from tests.chosen import new_nats
 from tests.servers import HeelerInstance, NatsServer, PostgresServer, wait_until
@@ -208,7 +209,7 @@ async def test_a_second_replica_of_a_service_can_be_started_by_hand(
 ) -> None:
     heeler.wait_healthy()
     heeler.spawn_service("agent", {"DUMMY_WORD": "replica"})
-    client = await nats.connect(heeler.nats_url)
+    client = await nats.connect(heeler.nats_url, inbox_prefix=inbox_prefix(ADMIN))
     inbox = client.new_inbox()
     answers = await client.subscribe(inbox)
     words: set[bytes] = set()
@@ -565,7 +566,7 @@ def test_down_leaves_a_stranger_alone_who_has_a_recorded_pid_by_now() -> None:
 
 
 def test_a_running_instance_that_is_not_healthy_is_named_with_its_log() -> None:
-    with HeelerInstance(env=DUMMIES) as instance:
+    with HeelerInstance(env={**DUMMIES, "HEELER_FROZEN_SECONDS_MAX": "3600"}) as instance:
         os.kill(instance.pid("memory"), signal.SIGSTOP)
 
         done = instance.command("up")
@@ -574,6 +575,56 @@ def test_a_running_instance_that_is_not_healthy_is_named_with_its_log() -> None:
         assert "memory reports 'not answering'" in done.stderr
         assert "make down" in done.stderr
         os.kill(instance.pid("memory"), signal.SIGCONT)
+
+
+@pytest.mark.parametrize("name", ["memory", "nats", "postgres"])
+def test_a_frozen_part_is_replaced_and_no_other(heeler: HeelerInstance, name: str) -> None:
+    heeler.wait_healthy()
+    others = {other: heeler.pid(other) for other in PARTS if other != name}
+    frozen = heeler.pid(name)
+
+    os.kill(frozen, signal.SIGSTOP)
+
+    heeler.wait_restarted(name, frozen, 60)
+    heeler.wait_healthy()
+    assert not _runs(frozen)
+    assert {other: heeler.pid(other) for other in others} == others
+
+
+def folder_of(heeler: HeelerInstance, stream: str) -> Path:
+    return heeler.home / "nats" / "store" / "jetstream" / "$G" / "streams" / stream
+
+
+def without_what_a_stream_is(heeler: HeelerInstance) -> None:
+    (folder_of(heeler, "EVENTS_TOOLS") / "meta.inf").unlink()
+
+
+def with_another_checksum(heeler: HeelerInstance) -> None:
+    (folder_of(heeler, "COMMANDS") / "meta.sum").write_text("0" * 16)
+
+
+def with_a_file_in_its_place(heeler: HeelerInstance) -> None:
+    shutil.rmtree(heeler.home / "nats" / "store")
+    (heeler.home / "nats" / "store").write_text("")
+
+
+@pytest.mark.parametrize(
+    "damage_store",
+    [without_what_a_stream_is, with_another_checksum, with_a_file_in_its_place],
+)
+def test_a_damaged_store_of_nats_is_set_aside_and_the_start_says_so(
+    damage_store: Callable[[HeelerInstance], None],
+) -> None:
+    with HeelerInstance(env=DUMMIES) as instance:
+        for _ in range(2):
+            instance.down()
+            damage_store(instance)
+
+            output = instance.up()
+
+            (aside,) = (instance.home / "nats").glob("store.damaged-*")  # the last, and no older
+            assert f"The store of NATS was damaged and is set aside as {aside}" in output
+            assert folder_of(instance, "EVENTS_TOOLS").is_dir()
 
 
 def test_a_service_that_cannot_start_fails_up_with_the_end_of_its_log() -> None:

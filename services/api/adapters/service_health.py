@@ -14,7 +14,7 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
 from libs.bus.nats_bus import NatsBus
-from libs.bus.ports import BusUnavailable, Clock, Ids, outgoing
+from libs.bus.ports import BusUnavailable, Clock, Ids, IncomingCommand, outgoing
 from libs.contracts.bus_messages import BUSY, Accepted, Context, Json
 from libs.contracts.health_commands import health_command
 from libs.contracts.service_registry import names
@@ -35,6 +35,7 @@ STANDSTILL_SECONDS_MAX = 10.0
 OK = "ok"
 DOWN = "down"
 UNANSWERED = "commands are not answered"
+UNSTORED = "commands are not stored"
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class Health:
         self.seen = HealthReport({}, float("-inf"))
         self.parked: int | None = None
         # Nobody is ill before it was asked for the first time.
-        began = clock.monotonic()
+        began = self.stored_at = clock.monotonic()
         self.services = {name: ServiceHealth(began) for name in names()}
 
     async def turn(self) -> None:
@@ -127,8 +128,20 @@ class Health:
         return OK
 
     async def nats(self) -> str:
-        """Whether NATS brings back what is sent to it."""
-        return OK if await self.bus.answers(ANSWER_SECONDS_MAX) else DOWN
+        """Whether NATS brings back what is sent to it, and stored the last command in time."""
+        if not await self.bus.answers(ANSWER_SECONDS_MAX):
+            return DOWN
+        stored = self.clock.monotonic() - self.stored_at <= UNANSWERED_SECONDS_MAX
+        return OK if stored else UNSTORED
+
+    async def ask_to_store(self) -> None:
+        """Send a command that NATS has to store, and rest: shortly if it did not say so."""
+        question = self.question(OWN_SERVICE)
+        if await self.bus.stores(question, ANSWER_SECONDS_MAX):
+            self.stored_at = self.clock.monotonic()
+            await self.clock.sleep(ASK_EVERY_SECONDS)
+        else:
+            await self.clock.sleep(LOOK_EVERY_SECONDS)
 
     async def service(self, name: str) -> str:
         """Whether a process of a service is there, and what its answers say. Who has just answered
@@ -147,9 +160,8 @@ class Health:
     async def ask(self, name: str) -> None:
         """Ask a service how it is, and rest: shortly if it did not answer. That there is no room
         for the question now is an answer, too."""
-        question = outgoing(health_command(name, self.asker), Context(self.ids.new("check")))
         try:
-            reply = await self.bus.resend(question, seconds_max=ASKED_SECONDS_MAX)
+            reply = await self.bus.resend(self.question(name), seconds_max=ASKED_SECONDS_MAX)
         except BusUnavailable:
             await self.clock.sleep(LOOK_EVERY_SECONDS)
             return
@@ -158,6 +170,10 @@ class Health:
         elif reply.code == BUSY:
             self.services[name].heard({}, self.clock.monotonic())
         await self.clock.sleep(ASK_EVERY_SECONDS)
+
+    def question(self, name: str) -> IncomingCommand:
+        """What a service is asked, as if for the first time."""
+        return outgoing(health_command(name, self.asker), Context(self.ids.new("check")))
 
     @property
     def parts(self) -> dict[str, str]:

@@ -1,0 +1,217 @@
+"""Whether the processes of the services do what clients need: asked by what clients send.
+
+Every process is asked for a sign of life in NATS' own protocol for services, and every service by a
+command, which NATS has to store and the service to answer after it has written to Postgres. Each is
+judged by its own answer, and only for the time in which Postgres and NATS are known to have been
+well: what waits for another is not ill. `docs/operations.md` has the bounds in a table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from deploy.embedded.nats_session import NatsSession
+from deploy.embedded.settings import ALL_SERVICES, SERVICES, service_of
+from deploy.embedded.supervised_process import LOOK_SECONDS, Part, Well, processor_seconds
+from libs.contracts.stream_definitions import is_stored
+
+COMMAND_EVERY_LOOKS = 3  # a command costs a commit
+# Since a process was started: it may wait for others, or for a processor.
+FIRST_ANSWER_SECONDS_MAX = 60.0
+BUSY_SECONDS_MAX = 60.0  # without a sign of life, while it takes the processor
+BUSY_SHARE_MIN = 0.005
+COMMAND_SECONDS_MAX = 30.0  # a command waits behind a restart and a lot of others
+PAUSE_SECONDS_MAX = 2 * LOOK_SECONDS  # the supervisor itself, or the machine, stood still
+STORED_SECONDS_MAX = 3.0
+RELAY_SECONDS_MAX = 10.0  # with events to publish, and none published
+QUESTION_SECONDS_MAX = 10.0
+SIGN_KEPT_SECONDS = 86_400.0
+
+
+Answer = dict[str, dict[str, dict[str, int]]]
+
+
+@dataclass(slots=True)
+class Heard:
+    """What is known of one service, in seconds of the supervisor's clock."""
+
+    answered_at: float = float("-inf")
+    published: int = -1  # how far its relay is
+    published_at: float = float("inf")  # since when it is there with something left to publish
+
+
+@dataclass(slots=True)
+class Busyness:
+    """How long a process had the processor, at a look."""
+
+    seconds: float = 0.0
+    looked_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Answers:
+    """What was heard, by pid and by service; `asked` holds the messages that NATS has not said to
+    have stored, by where they go, and since when."""
+
+    signs: dict[int, float] = field(default_factory=dict)
+    services: dict[str, Heard] = field(default_factory=lambda: {name: Heard() for name in SERVICES})
+    asked: dict[str, float] = field(default_factory=dict)
+
+    def hear(self, subject: str, payload: bytes, now: float) -> None:
+        """Note an answer; the subject says to what."""
+        kind, _, about = subject.partition(".")
+        if kind == "stored" and is_stored(payload):
+            self.asked.pop(about, None)
+        try:
+            if kind == "sign":
+                process = json.loads(payload)["metadata"]["process"]
+                self.signs[int(process.rpartition(":")[2])] = now
+            elif kind == "answer":
+                self.hear_service(self.services[about], json.loads(payload), now)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return  # somebody else's words
+
+    def hear_service(
+        self, heard: Heard, answer: dict[str, dict[str, dict[str, int]]], now: float
+    ) -> None:
+        """Note what a service says of itself."""
+        heard.answered_at = now
+        relay = (answer.get("result") or {}).get("relay")
+        if relay is None:
+            return
+        if relay["done"] != heard.published or not relay["waiting"]:
+            heard.published = relay["done"]
+            heard.published_at = now if relay["waiting"] else float("inf")
+        elif heard.published_at == float("inf"):
+            heard.published_at = now
+
+    def forget_signs(self, now: float) -> None:
+        """Forget processes that have been silent for so long that they are gone."""
+        self.signs = {pid: at for pid, at in self.signs.items() if now - at < SIGN_KEPT_SECONDS}
+
+    def relay_stands(self, service: str, now: float) -> bool:
+        """Whether a relay has had something to publish for long, and has published nothing."""
+        return now - self.services[service].published_at > RELAY_SECONDS_MAX
+
+    def stores(self, now: float) -> bool:
+        """Whether NATS says in time that it has stored what it was sent."""
+        return all(now - asked <= STORED_SECONDS_MAX for asked in [*self.asked.values()])
+
+
+class ServiceWatch:
+    """Asks, hears, and judges the parts. `dependencies` say from when until when Postgres and
+    NATS are known to have been well."""
+
+    def __init__(
+        self,
+        url: str,
+        dependencies: Iterable[Callable[[], Well | None]],
+        *,
+        frozen_seconds_max: float,
+    ) -> None:
+        self.answers = Answers()
+        self._session = NatsSession(url, self._hear)
+        self._dependencies = tuple(dependencies)
+        self._frozen_seconds_max = frozen_seconds_max
+        self._busyness: dict[str, Busyness] = {}
+        self._asked_at = self._asking_since = float("-inf")
+
+    async def run(self) -> None:
+        """Ask until this is cancelled."""
+        connection = asyncio.create_task(self._session.run())
+        looks = 0
+        try:
+            while True:
+                self._ask(commands=looks % COMMAND_EVERY_LOOKS == 0 or bool(self.answers.asked))
+                looks += 1
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            connection.cancel()
+
+    def stores(self) -> bool:
+        """Whether NATS stores what it is sent."""
+        return self.answers.stores(time.monotonic())
+
+    def is_well(self, part: Part) -> bool:
+        """Whether a process gave a sign of life in time, and its service an answer; one that waits
+        for Postgres or NATS is not ill."""
+        now = time.monotonic()
+        busy = self._is_busy(part, now)
+        wells = [well for dependency in self._dependencies if (well := dependency()) is not None]
+        silent_ourselves = now - self._asked_at > PAUSE_SECONDS_MAX
+        if part.pid is None or len(wells) < len(self._dependencies) or silent_ourselves:
+            return True
+        since = max(part.started_at, self._asking_since, *(well.since for well in wells))
+        until = min(well.until for well in wells)
+        return self._gives_signs(part.pid, since, until, busy=busy) and all(
+            self._answers_commands(service, since, until) for service in services_of(part)
+        )
+
+    def _gives_signs(self, pid: int, since: float, until: float, *, busy: bool) -> bool:
+        heard = self.answers.signs.get(pid)
+        if heard is None:
+            return until - since <= FIRST_ANSWER_SECONDS_MAX
+        bound = BUSY_SECONDS_MAX if busy else 0.0
+        return until - max(heard, since) <= max(bound, self._frozen_seconds_max)
+
+    def _answers_commands(self, service: str, since: float, until: float) -> bool:
+        heard = self.answers.services[service].answered_at
+        bound = COMMAND_SECONDS_MAX if heard > since else FIRST_ANSWER_SECONDS_MAX
+        return until - max(heard, since) <= max(bound, self._frozen_seconds_max)
+
+    def _is_busy(self, part: Part, now: float) -> bool:
+        """Whether the process took the processor since the last look."""
+        known = self._busyness.setdefault(part.command.name, Busyness())
+        seconds = processor_seconds(part.pid)
+        busy = seconds - known.seconds > BUSY_SHARE_MIN * (now - known.looked_at)
+        known.seconds, known.looked_at = seconds, now
+        return busy
+
+    def _ask(self, *, commands: bool) -> None:
+        now = time.monotonic()
+        self.answers.forget_signs(now)
+        if not self._session.publish("$SRV.PING", b"", reply="sign"):
+            return
+        if now - self._asked_at > PAUSE_SECONDS_MAX:
+            self._asking_since = now
+        self._asked_at = now
+        for service in SERVICES:
+            if commands:
+                self._send_command(service, now)
+            # Its stream may be broken. Whoever follows the service drops what has no position.
+            event = f"{service}.event.relay.asked.supervisor"
+            if event in self.answers.asked or self.answers.relay_stands(service, now):
+                self._ask_to_store(event, b"{}", {}, now)
+
+    def _send_command(self, service: str, now: float) -> None:
+        # Not before they are needed: they are slow to import.
+        from libs.bus import message_headers
+        from libs.bus.ports import outgoing
+        from libs.contracts.bus_messages import Context
+        from libs.contracts.health_commands import health_command
+
+        question = outgoing(health_command(service, "supervisor"), Context(f"check-{uuid4()}"))
+        reply_to = f"{self._session.inbox}.answer.{service}"
+        headers = message_headers.of_command(question, reply_to)
+        message_headers.waiting(headers, 0.0, QUESTION_SECONDS_MAX)
+        self._ask_to_store(question.subject, question.payload, headers, now)
+
+    def _ask_to_store(
+        self, subject: str, payload: bytes, headers: dict[str, str], now: float
+    ) -> None:
+        if self._session.publish(subject, payload, reply=f"stored.{subject}", headers=headers):
+            self.answers.asked.setdefault(subject, now)
+
+    def _hear(self, subject: str, payload: bytes) -> None:
+        self.answers.hear(subject, payload, time.monotonic())
+
+
+def services_of(part: Part) -> tuple[str, ...]:
+    """The services that a part is a process of."""
+    service = service_of(part.command.name)
+    return SERVICES if service == ALL_SERVICES else (service,)

@@ -1,0 +1,188 @@
+"""When a part is taken for ill: by what was heard of it, and never for what another lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, cast
+
+import pytest
+
+from deploy.embedded import service_watch
+from deploy.embedded.service_watch import (
+    BUSY_SECONDS_MAX,
+    COMMAND_SECONDS_MAX,
+    FIRST_ANSWER_SECONDS_MAX,
+    RELAY_SECONDS_MAX,
+    STORED_SECONDS_MAX,
+    Answers,
+    ServiceWatch,
+)
+from deploy.embedded.settings import FROZEN_SECONDS_MAX
+from deploy.embedded.supervised_process import LOOK_SECONDS, Well
+from libs.contracts.stream_definitions import STREAM_IS_FULL
+
+ME = os.getpid()
+STORED = b'{"stream": "COMMANDS", "seq": 7}'
+
+
+class Process:
+    """A part with a process, as far as it is judged."""
+
+    def __init__(self, name: str) -> None:
+        self.command = self
+        self.name = name
+        self.pid: int | None = ME
+        self.started_at = 0.0
+
+
+class Machine:
+    """A clock, two servers and what a process takes of the processor, all set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.processor = 0.0
+        self.well: dict[str, Well | None] = {"postgres": Well(0.0, 0.0), "nats": Well(0.0, 0.0)}
+        servers = (lambda: self.well["postgres"], lambda: self.well["nats"])
+        self.watch = ServiceWatch("nats://u:p@h", servers, frozen_seconds_max=FROZEN_SECONDS_MAX)
+        self.asks = True
+        self.agent = Process("agent")
+
+    def passes(self, seconds: float) -> None:
+        """Time goes by, and the supervisor asks meanwhile."""
+        self.now += seconds
+        for name, well in self.well.items():
+            self.well[name] = Well.going_on(well, self.now) if well else None
+        if self.asks:
+            self.watch.answers.forget_signs(self.now)
+            self.watch._asked_at = self.now
+
+    def sign(self) -> None:
+        answer = {"metadata": {"process": f"host:{ME}"}}
+        self.watch.answers.hear("sign", json.dumps(answer).encode(), self.now)
+
+    def answer(self, *, done: int = 1, waiting: int = 0) -> None:
+        answer = {"outcome": "accepted", "result": {"relay": {"done": done, "waiting": waiting}}}
+        self.watch.answers.hear("answer.agent", json.dumps(answer).encode(), self.now)
+
+    def is_well(self) -> bool:
+        return self.watch.is_well(cast(Any, self.agent))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    monkeypatch.setattr(service_watch.time, "monotonic", lambda: machine.now)
+    monkeypatch.setattr(service_watch, "processor_seconds", lambda _: machine.processor)
+    machine.passes(1.0)
+    machine.sign()
+    machine.answer()
+    assert machine.is_well()
+    return machine
+
+
+def test_a_process_without_a_sign_of_life_is_ill_after_some_seconds(machine: Machine) -> None:
+    machine.passes(FROZEN_SECONDS_MAX)
+    assert machine.is_well()
+    machine.passes(0.1)
+    assert not machine.is_well()
+    machine.sign()
+    assert machine.is_well()
+
+
+def test_one_that_takes_the_processor_meanwhile_is_busy_for_a_minute(machine: Machine) -> None:
+    began = machine.now
+    while machine.now - began < BUSY_SECONDS_MAX:
+        machine.passes(LOOK_SECONDS)
+        machine.answer()
+        machine.processor += 0.1
+        assert machine.is_well()
+    machine.passes(LOOK_SECONDS)
+    machine.answer()
+    machine.processor += 0.1
+    assert not machine.is_well()
+
+
+@pytest.mark.parametrize("server", ["postgres", "nats"])
+def test_nobody_is_ill_while_a_server_is_away_nor_at_once_when_it_is_back(
+    machine: Machine, server: str
+) -> None:
+    machine.well[server] = None
+    machine.passes(600.0)
+    assert machine.is_well()
+    machine.well[server] = Well(machine.now, machine.now)
+    machine.passes(FROZEN_SECONDS_MAX)
+    assert machine.is_well()
+    machine.passes(0.1)
+    assert not machine.is_well()
+
+
+def test_a_silence_does_not_count_after_the_last_look_that_found_the_servers_well(
+    machine: Machine,
+) -> None:
+    machine.passes(LOOK_SECONDS)
+    machine.now += 600.0  # they may have been frozen ever since
+    machine.watch._asked_at = machine.now
+    assert machine.is_well()
+
+
+def test_nobody_is_ill_where_nobody_asked(machine: Machine) -> None:
+    machine.asks = False  # the supervisor stood still, or the whole machine
+    machine.passes(600.0)
+    assert machine.is_well()
+
+
+def test_a_process_has_a_minute_for_its_first_sign_of_life(machine: Machine) -> None:
+    machine.agent.pid, machine.agent.started_at = ME + 1, machine.now
+    machine.passes(FIRST_ANSWER_SECONDS_MAX)
+    machine.answer()
+    assert machine.is_well()
+    machine.passes(0.1)
+    assert not machine.is_well()
+
+
+def test_a_service_that_answers_no_command_is_ill_however_alive(machine: Machine) -> None:
+    machine.passes(COMMAND_SECONDS_MAX)
+    machine.sign()
+    assert machine.is_well()
+    machine.passes(0.1)
+    machine.sign()
+    assert not machine.is_well()
+    machine.watch.answers.hear("answer.memory", b'{"outcome": "accepted"}', machine.now)
+    assert not machine.is_well()
+    machine.answer()
+    assert machine.is_well()
+
+
+def test_a_store_is_broken_that_does_not_say_in_time_that_it_stored() -> None:
+    answers = Answers()
+    answers.asked["agent.command"] = 5.0
+    assert answers.stores(5.0 + STORED_SECONDS_MAX)
+    assert not answers.stores(5.1 + STORED_SECONDS_MAX)
+    refusal = {"error": {"err_code": 10047, "description": "insufficient storage"}}
+    for unsaid in (b"", json.dumps(refusal).encode()):
+        answers.hear("stored.agent.command", unsaid, 60.0)
+        assert not answers.stores(60.0)
+    answers.hear("stored.agent.command", STORED, 60.0)
+    assert answers.stores(60.0)
+
+
+def test_a_full_queue_is_no_broken_store() -> None:
+    answers = Answers(asked={"agent.command": 5.0})
+    refusal = {"error": {"err_code": STREAM_IS_FULL, "description": "maximum bytes exceeded"}}
+    answers.hear("stored.agent.command", json.dumps(refusal).encode(), 60.0)
+    assert answers.stores(60.0)
+
+
+def test_a_relay_stands_that_has_work_and_does_none(machine: Machine) -> None:
+    answers = machine.watch.answers
+    machine.answer(done=5, waiting=3)
+    began = machine.now
+    machine.passes(RELAY_SECONDS_MAX)
+    machine.answer(done=5, waiting=9)
+    assert not answers.relay_stands("agent", machine.now)
+    assert answers.relay_stands("agent", began + RELAY_SECONDS_MAX + 0.1)
+    machine.answer(done=6, waiting=9)
+    assert not answers.relay_stands("agent", machine.now + RELAY_SECONDS_MAX)
+    machine.answer(done=15, waiting=0)
+    assert not answers.relay_stands("agent", machine.now + 600.0)

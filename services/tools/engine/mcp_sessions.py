@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from libs.contracts.mcp_servers import KIND
 from libs.eventstore.ports import StoreUnavailable
 from services.tools.adapters.mcp.ports import McpConnections, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
@@ -22,8 +23,10 @@ class McpSessions:
         self.looking: asyncio.Task[None] | None = None
 
     def used(self, config: McpServerConfig) -> McpConnections:
-        """The connections, of which one to this server may be open from now on."""
-        self.known[config.id] = (config.org, config.version)
+        """The connections, of which one to this server may be open from now on. One that is only
+        described, and tried, is ended by whoever tries it."""
+        if config.id.startswith(f"{KIND}-"):
+            self.known[config.id] = (config.org, config.version)
         return self.connections
 
     def changed_somewhere(self) -> None:
@@ -34,14 +37,17 @@ class McpSessions:
 
     async def look(self) -> None:
         """End the sessions of what is no more as it was. However many are changed while somebody
-        looks, one more look follows."""
+        looks, one more look follows. What is used since it was asked for is none of its business:
+        the answer does not know it."""
         while self.unseen:
             self.unseen = False
-            orgs = sorted({org for org, _ in self.known.values()})
+            asked = dict(self.known)
+            orgs = sorted({org for org, _ in asked.values()})
             with contextlib.suppress(StoreUnavailable):
-                versions = await self.queries.versions(orgs, list(self.known))
-                for server_id, (_, version) in list(self.known.items()):
-                    if versions.get(server_id, 0) > version or server_id not in versions:
+                versions = await self.queries.versions(orgs, list(asked))
+                for server_id, (org, version) in asked.items():
+                    newer = server_id not in versions or versions[server_id] > version
+                    if newer and self.known.get(server_id) == (org, version):
                         await self.end(server_id)
 
     async def end(self, server_id: str) -> None:

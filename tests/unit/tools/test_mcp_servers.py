@@ -29,6 +29,7 @@ from libs.contracts.mcp_servers import (
 from libs.contracts.tools import CreateTool
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import RETRY_SECONDS
+from services.tools.engine.mcp_config_secrets import opened
 from tests.unit.tools.mcp_world import (
     ORG,
     OTHER_ORG,
@@ -419,3 +420,32 @@ async def test_another_process_ends_its_session_when_a_server_changes(world: Mcp
     other.sessions.changed_somewhere()
     both = [SERVER, SERVER]
     await wait_for("the end of both sessions", lambda: world.connections.forgotten == both)
+
+
+async def test_a_look_at_others_ends_no_session_that_began_meanwhile(
+    world: McpWorld, process: McpProcess
+) -> None:
+    """Servers that are made one after the other, and one that is only tried."""
+    await process.done(create(world))
+    known, look, looked = process.sessions.queries.versions, asyncio.Event(), asyncio.Event()
+
+    async def slow(orgs: list[str], server_ids: list[str]) -> dict[str, int]:
+        versions = await known(orgs, server_ids)
+        looked.set()
+        await look.wait()
+        return versions
+
+    process.sessions.queries.versions = slow  # type: ignore[method-assign]
+    process.sessions.changed_somewhere()
+    await looked.wait()
+    await process.done(create(world, "other", OTHER_SERVER))
+    tried = opened(
+        world.sealer, config(world), server_id="mcp_listing-1", org=ORG, name="new", version=1
+    )
+    process.sessions.used(tried)
+    look.set()
+    process.sessions.changed_somewhere()
+    await wait_for("the look", lambda: process.sessions.looking and process.sessions.looking.done())
+
+    assert world.connections.forgotten == []
+    assert set(process.sessions.known) == {SERVER, OTHER_SERVER}

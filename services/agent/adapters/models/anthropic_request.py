@@ -13,6 +13,7 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat, LLMConfig
 from libs.contracts.stored_to_letta_messages import text_of
+from services.agent.adapters.models.tool_schemas import anthropic_arguments
 from services.agent.domain.model_context import ModelRequest
 
 OUTPUT_TOKENS_DEFAULT = 4_096
@@ -125,11 +126,11 @@ def output_config(config: LLMConfig) -> JsonObject:
 
 def anthropic_tool(tool: JsonObject) -> JsonObject:
     """A function schema as a tool."""
-    empty: JsonObject = {"type": "object", "properties": {}}
+    parameters = tool.get("parameters")
     return {
         "name": tool["name"],
         "description": tool.get("description") or "",
-        "input_schema": tool.get("parameters") or empty,
+        "input_schema": anthropic_arguments(parameters if isinstance(parameters, dict) else {}),
     }
 
 

@@ -12,6 +12,7 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models.rendered_message_cache import RenderedMessages
+from services.agent.adapters.models.tool_schemas import openai_function
 from services.agent.domain.model_context import ModelRequest
 
 # The beginnings of the names of models that refuse to be told whether calls may come together.
@@ -60,7 +61,9 @@ def parameters_of(request: ModelRequest) -> dict[str, Json]:
     if config.return_token_ids:
         body["return_token_ids"] = True
     if request.tools:
-        body["tools"] = [{"type": "function", "function": tool} for tool in request.tools]
+        body["tools"] = [
+            {"type": "function", "function": openai_function(tool)} for tool in request.tools
+        ]
         body["tool_choice"] = "required" if request.must_call else "auto"
         if not config.model.rpartition("/")[2].startswith(ONE_CALL_AT_A_TIME):
             body["parallel_tool_calls"] = request.parallel

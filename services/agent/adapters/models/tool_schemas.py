@@ -1,0 +1,151 @@
+"""Function schemas as providers take them. They refuse a whole request over the schema of one tool,
+so a tool that says too little, or says it otherwise, would cost its agent every answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from libs.contracts.bus_messages import Json, JsonObject
+
+# Under which keywords other schemas stand: by their names; one, or a list of them.
+NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+DIRECT = (
+    *("items", "prefixItems", "additionalProperties", "contains"),
+    *("anyOf", "allOf", "oneOf", "not", "if", "then", "else"),
+)
+DEFINITIONS = ("$defs", "definitions")
+# What no provider takes where the arguments are described, but only below.
+ALTERNATIVES = ("oneOf", "anyOf")
+NOT_AT_ROOT = (*ALTERNATIVES, "allOf", "not", "enum")
+DEPTH_MAX = 64
+ANTHROPIC_ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+
+
+def openai_function(tool: JsonObject) -> JsonObject:
+    """A function schema as OpenAI and what speaks like it take it."""
+    parameters = tool.get("parameters")
+    return {**tool, "parameters": arguments(parameters)} if isinstance(parameters, dict) else tool
+
+
+def anthropic_arguments(parameters: JsonObject) -> JsonObject:
+    """The schema of arguments as Anthropic takes it: without those whose names it does not take."""
+    whole = arguments(parameters)
+    properties, required = whole["properties"], whole.get("required")
+    assert isinstance(properties, dict), "arguments have properties"
+    unfit = {name for name in properties if not ANTHROPIC_ARGUMENT.fullmatch(name)}
+    if not unfit:
+        return whole
+    whole["properties"] = {name: one for name, one in properties.items() if name not in unfit}
+    if isinstance(required, list):
+        whole["required"] = [name for name in required if name not in unfit]
+    return whole
+
+
+def arguments(parameters: JsonObject) -> JsonObject:
+    """The schema of the arguments of a tool: of one object, whose alternatives are put together."""
+    named = target(parameters, parameters)
+    if named is not parameters:
+        definitions = {key: parameters[key] for key in DEFINITIONS if key in parameters}
+        named = {**named, **definitions}
+    schema = merged(named, named, depth=0)
+    properties = schema.get("properties")
+    schema["type"], schema["properties"] = "object", {}
+    if isinstance(properties, dict):
+        schema["properties"] = properties
+    return completed_object(schema, depth=0)
+
+
+def merged(schema: JsonObject, root: JsonObject, *, depth: int) -> JsonObject:
+    """The same with the properties of its alternatives as its own: all are allowed, and those are
+    required that each alternative requires."""
+    if depth > DEPTH_MAX or not any(one in schema for one in NOT_AT_ROOT):
+        return dict(schema)
+    whole = {key: value for key, value in schema.items() if key not in NOT_AT_ROOT}
+    properties, required = properties_of(schema), set(required_of(schema))
+    for keyword in (*ALTERNATIVES, "allOf"):
+        said = schema.get(keyword)
+        branches = [
+            merged(target(one, root), root, depth=depth + 1)
+            for one in (said if isinstance(said, list) else [])
+            if isinstance(one, dict)
+        ]
+        for branch in branches:
+            for name, one in properties_of(branch).items():
+                properties[name] = either(properties.get(name, one), one)
+        names = [set(required_of(branch)) for branch in branches]
+        if names:
+            required |= set.union(*names) if keyword == "allOf" else set.intersection(*names)
+    whole["properties"] = properties
+    whole["required"] = [*sorted(required)]
+    return whole
+
+
+def either(one: Json, other: Json) -> Json:
+    """A schema of what either allows."""
+    if one == other:
+        return one
+    known = one["anyOf"] if isinstance(one, dict) and one.keys() == {"anyOf"} else [one]
+    assert isinstance(known, list), "alternatives are a list"
+    return {"anyOf": known if other in known else [*known, other]}
+
+
+def target(schema: JsonObject, root: JsonObject) -> JsonObject:
+    """What a schema refers to within the root, if it refers to anything there."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return schema
+    found: Json = root
+    for step in reference[2:].split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else schema
+
+
+def completed(schema: Json, *, depth: int) -> Json:
+    """A schema, and all within it, with what providers miss."""
+    if depth > DEPTH_MAX:
+        return schema
+    if isinstance(schema, bool):
+        return {} if schema else {"not": {}}
+    return completed_object(schema, depth=depth) if isinstance(schema, dict) else schema
+
+
+def completed_object(schema: JsonObject, *, depth: int) -> JsonObject:
+    """The same of a schema that is an object: each array says what is in it, each name that is
+    required is one of a property."""
+    whole = dict(schema)
+    for keyword, said in schema.items():
+        if keyword in NAMED and isinstance(said, dict):
+            whole[keyword] = {name: completed(one, depth=depth + 1) for name, one in said.items()}
+        elif keyword in DIRECT and isinstance(said, list):
+            whole[keyword] = [completed(one, depth=depth + 1) for one in said]
+        elif keyword in DIRECT and isinstance(said, dict):
+            whole[keyword] = completed(said, depth=depth + 1)
+    items = whole.get("items", whole.get("prefixItems"))
+    if is_array(schema) and not isinstance(items, dict):
+        whole["items"] = {"anyOf": items} if isinstance(items, list) and items else {}
+    properties = whole.get("properties")
+    if isinstance(properties, dict):
+        missing = [name for name in required_of(schema) if name not in properties]
+        if missing:
+            whole["properties"] = {**properties, **{name: {} for name in missing}}
+    return whole
+
+
+def is_array(schema: JsonObject) -> bool:
+    """Whether a schema lets something be an array, and says so."""
+    types = schema.get("type")
+    return types == "array" or (isinstance(types, list) and "array" in types)
+
+
+def properties_of(schema: JsonObject) -> JsonObject:
+    """The properties of a schema; none where it has none."""
+    properties = schema.get("properties")
+    return dict(properties) if isinstance(properties, dict) else {}
+
+
+def required_of(schema: JsonObject) -> Iterable[str]:
+    """The names that a schema requires."""
+    required = schema.get("required")
+    return [one for one in required if isinstance(one, str)] if isinstance(required, list) else []

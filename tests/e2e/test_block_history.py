@@ -76,6 +76,31 @@ def test_what_an_agent_wrote_names_its_run_and_its_call(
     assert last["run_id"].startswith("run-")
 
 
+def test_a_long_block_is_blamed_a_page_at_a_time(http: httpx.Client, letta: Letta) -> None:
+    lines = [str(number) for number in range(1, 2_502)]
+    long = letta.blocks.create(label="long", value="\n".join(lines), limit=100_000)
+    letta.blocks.update(long.id, value="\n".join([*lines[:-1], "new"]))
+
+    def page(**cursor: int) -> dict[str, Any]:
+        answer = http.get(f"/v1/blocks/{long.id}/blame", params=cursor)
+        assert answer.status_code == 200, answer.text
+        blamed: dict[str, Any] = answer.json()
+        assert (blamed["version"], blamed["lines_total"]) == (2, 2_501)
+        return blamed
+
+    first = page()["lines"]
+    assert [line["text"] for line in first] == lines[:1_000]
+    second, third = page(after=1_000)["lines"], page(after=2_000)["lines"]
+    assert [line["number"] for line in (*first, *second, *third)] == [*range(1, 2_502)]
+    assert {line["version"] for line in (*first, *second, *third[:-1])} == {1}
+    assert (third[-1]["text"], third[-1]["version"]) == ("new", 2)
+    assert [line["number"] for line in page(after=7, limit=2)["lines"]] == [8, 9]
+    assert page(after=2_501)["lines"] == []
+    refused = http.get(f"/v1/blocks/{long.id}/blame", params={"limit": 1_001})
+    assert refused.status_code == 422
+    assert "limit" in refused.text
+
+
 def test_versions_are_compared(http: httpx.Client, block: str) -> None:
     compared = http.get(f"/v1/blocks/{block}/diff").json()
 

@@ -7,14 +7,14 @@ import asyncio
 from typing import Annotated, Any, Literal
 
 from litestar import Response, get, post
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import from_json, to_json
 
 from libs.contracts.blocks import RestoreBlock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import error_bodies
 from services.api.adapters.block_history_queries import VersionSlice
-from services.api.http.block_blame import blamed, diff
+from services.api.http.block_blame import blamed, diff, lines_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
 from services.api.http.openapi_operation import returns
@@ -25,6 +25,7 @@ from services.api.resources.blocks import BLOCKS
 VERSIONS_MAX = 100
 VERSION_DIGITS_MAX = 9
 BLAMED_VERSIONS_MAX = 200
+BLAMED_LINES_MAX = 1_000
 
 type Version = Annotated[int, Field(ge=1, le=10**VERSION_DIGITS_MAX - 1)]
 
@@ -43,6 +44,13 @@ class TwoVersions(Query):
 
     from_version: Version | None = None
     to_version: Version | None = None
+
+
+class BlamedLines(Query):
+    """A page of the lines of a block: those behind the line with the number `after`."""
+
+    after: Annotated[int, Field(ge=0, le=10**VERSION_DIGITS_MAX - 1)] = 0
+    limit: Annotated[int, Field(ge=1, le=BLAMED_LINES_MAX)] = BLAMED_LINES_MAX
 
 
 class Undo(BaseModel):
@@ -98,15 +106,17 @@ async def compare_block_versions(request: AnyRequest, block_id: str) -> Response
     return raw(to_json(shown))
 
 
-@get("/v1/blocks/{block_id:str}/blame", opt=returns("lines"))
+@get("/v1/blocks/{block_id:str}/blame", opt=returns("lines", query=BlamedLines))
 async def blame_block(request: AnyRequest, block_id: str) -> Response[bytes]:
-    """Say of each line of a memory block when it was written, by whom and why. Lines that are older
-    than the 200 newest changes count as written by the oldest of these."""
+    """Say of each line of a memory block when it was written, by whom and why, a page of lines at a
+    time. Lines that are older than the 200 newest changes count as written by the oldest of
+    these."""
     version = await newest(request, block_id)
+    page = query_of(request, BlamedLines)
     history = api_of(request).block_history
     found = from_json(await history.values(ORG, block_id, BLAMED_VERSIONS_MAX))
-    lines = await asyncio.to_thread(lines_with_origins, found[::-1])
-    return raw(to_json({"block_id": block_id, "version": version, "lines": lines}))
+    blame = await asyncio.to_thread(page_of_blame, found[::-1], page)
+    return raw(to_json({"block_id": block_id, "version": version, **blame}))
 
 
 @post("/v1/blocks/{block_id:str}/undo", status_code=200, opt=returns("block", body=Undo))
@@ -153,10 +163,14 @@ async def fields_at(request: AnyRequest, block_id: str, version: int) -> bytes:
     return fields
 
 
-def lines_with_origins(versions: list[Any]) -> list[JsonObject]:
-    """The lines of the last of these versions, each with what is known of its own."""
-    origins = [{key: one[key] for key in one if key != "value"} for one in versions]
-    return [
-        {"number": number, "text": line.text, **origins[line.origin]}
-        for number, line in enumerate(blamed([one["value"] for one in versions]), start=1)
+def page_of_blame(versions: list[Any], page: BlamedLines) -> JsonObject:
+    """A page of the lines of the last of these versions, each with what is known of the version it
+    came with, and how many lines there are in all."""
+    origins = blamed([one["value"] for one in versions])
+    known = [{key: one[key] for key in one if key != "value"} for one in versions]
+    texts = lines_of(versions[-1]["value"]) if versions else []
+    shown = range(page.after, min(page.after + page.limit, len(texts)))
+    lines: list[JsonValue] = [
+        {"number": at + 1, "text": texts[at], **known[origins[at]]} for at in shown
     ]
+    return {"lines_total": len(texts), "lines": lines}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 PIECE_CHARS_MAX = 64 * 1024  # a text is kept in pieces of at most so many
 FILE_VIEW_CHARS_MOST = 1_000_000
+FILES_LISTED_MAX = 500  # of an agent, those that are open first
 CUT = (
     "...[TRUNCATED]\n# This is not the whole: open other lines of the file by `offset` and `length`"
     " of `open_files`, or look for them with `grep_files`."

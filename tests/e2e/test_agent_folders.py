@@ -140,6 +140,51 @@ def test_files_are_opened_and_closed_within_a_limit(
     assert {one.file_id for one in pages} == {*ids.values()}, "a page leads to the next"
 
 
+@pytest.mark.operation("GET /v1/agents/{agent_id}")
+@pytest.mark.operation("GET /v1/agents/")
+@pytest.mark.operation("GET /v1/agents/{agent_id}/core-memory")
+def test_the_memory_of_an_agent_has_a_block_for_each_of_its_files(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent, folder: Folder
+) -> None:
+    agent = new_agent(max_files_open=2, per_file_view_window_char_limit=300)
+    assert agent.memory.file_blocks == []
+    letta.agents.folders.attach(folder.id, agent_id=agent.id)
+    files = letta.agents.files.list(agent.id).files
+
+    shown = letta.agents.retrieve(agent.id, include=["agent.blocks"])
+
+    blocks = shown.memory.file_blocks or []
+    assert {one.label: (one.file_id, one.is_open) for one in blocks} == {
+        one.file_name: (one.file_id, one.is_open) for one in files
+    }
+    assert {one.label for one in blocks} == {f"{folder.name}/{name}" for name in TEXTS}
+    values = {one.file_id: one.visible_content for one in files if one.is_open}
+    assert len(values) == 2
+    system = prompt(letta, agent.id)
+    for block in blocks:
+        assert (block.source_id, block.limit, block.read_only) == (folder.id, 300, True)
+        assert block.value == (values[block.file_id] if block.is_open else "")
+        assert block.value in system
+        assert (block.last_accessed_at is not None) == block.is_open
+    [listed] = letta.agents.list(name=agent.name, include=["agent.blocks"]).items
+    assert listed.memory.file_blocks == blocks
+    assert (letta.agents.retrieve(agent.id).memory.file_blocks or []) == []
+    memory = http.get(f"/v1/agents/{agent.id}/core-memory").json()
+    assert [one["label"] for one in memory["file_blocks"]] == [one.label for one in blocks]
+    assert set(memory["blocks"][0]) < set(memory["file_blocks"][0])
+
+    wanted = [{"file_name": f"{folder.name}/plan.txt", "offset": 9, "length": 2}]
+    tool(letta, agent.id, "open_files", file_requests=wanted, close_all_others=True)
+    shown = letta.agents.retrieve(agent.id, include=["agent.blocks"])
+    [block] = [one for one in shown.memory.file_blocks or [] if one.is_open]
+    assert block.value == (
+        "[Viewing lines 10 to 11 (out of 40 lines)]\n10: Step 10: bake bread number 10\n"
+        "11: Step 11: bake bread number 11"
+    )
+    letta.agents.folders.detach(folder.id, agent_id=agent.id)
+    assert letta.agents.retrieve(agent.id, include=["agent.blocks"]).memory.file_blocks == []
+
+
 def test_the_model_opens_files_and_finds_lines_and_passages(
     letta: Letta, new_agent: NewAgent, folder: Folder
 ) -> None:

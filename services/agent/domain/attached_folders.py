@@ -12,7 +12,6 @@ from libs.contracts.open_file_rendering import FILE_VIEW_CHARS_MOST, visible_lin
 from libs.contracts.prompt_escaping import escaped, quoted
 
 FILE_TOOL_NAMES = frozenset(tool.name for tool in FILE_TOOLS)
-FILES_LISTED_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)

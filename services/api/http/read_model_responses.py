@@ -9,6 +9,8 @@ from litestar import Response
 from litestar.types import Receive, Scope, Send
 
 from libs.contracts.letta import error_bodies
+from services.api.adapters.agent_file_blocks import with_file_values
+from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -17,7 +19,7 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import ORG, Api, api_of
 from services.api.http.request_parsing import AnyRequest, Page, valid_id
 from services.api.http.secret_sealing import with_opened_secrets
 
@@ -67,7 +69,7 @@ async def listed(
     documents = await api.reads.page(
         resource, found, slice_of(page), key=key, document=document, bytes_max=bytes_max
     )
-    return raw(with_opened_secrets(api.sealer, documents))
+    return raw(await filled(api, documents))
 
 
 async def counted(request: AnyRequest, resource: Resource, found: Filter) -> Response[bytes]:
@@ -92,7 +94,13 @@ async def document_of(
     body = await api.reads.one(resource, ORG, known, document)
     if body is None:
         raise missing(resource.kind, resource_id)
-    return with_opened_secrets(api.sealer, body)
+    return await filled(api, body)
+
+
+async def filled(api: Api, document: bytes) -> bytes:
+    """A document with what a statement only leaves a place for: secrets, and texts of files."""
+    opened = with_opened_secrets(api.sealer, document)
+    return await with_file_values(AgentFolderQueries(api.reads.database), ORG, opened)
 
 
 def missing(kind: str, name: str) -> Problem:

@@ -12,6 +12,7 @@ from libs.contracts.agent import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
+from services.api.adapters.agent_file_blocks import FILE_BLOCKS
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -64,8 +65,15 @@ BLOCKS = (
     " b.id)), '') || ']' from (select id, org, document from memory.block_view"
     " where id = any(v.block_ids) offset 0) b where b.org = v.org)"
 )
+# Folders are few agents' own: what others' rows say of them is right already.
+HAS_FOLDERS = (
+    "coalesce((select a.org = v.org from memory.agent_folder_view a where a.agent_id = v.id"
+    " limit 1), false)"
+)
 WITH_BLOCKS = (
-    "left(((v.doc->'memory') - 'blocks')::text, -1) || ', \"blocks\": ' || x.blocks || '}'"
+    "left(((v.doc->'memory') - '{blocks,file_blocks}'::text[])::text, -1)"
+    " || ', \"blocks\": ' || x.blocks || ', \"file_blocks\": '"
+    f" || case when {HAS_FOLDERS} then {FILE_BLOCKS} else '[]' end || '}}'"
 )
 MEMORY = f"(select {WITH_BLOCKS} from (select {BLOCKS} as blocks offset 0) x)"
 BLOCKS_AND_MEMORY = (
@@ -93,11 +101,6 @@ BODY = (
     "(case when v.secrets is null then v.body else (select string_agg(to_json(f.key)::text"
     " || ': ' || f.value::text, ', ') from json_each(('{' || v.body || '}')::json) f"
     f" where f.key not in {SECRET_FIELDS}) end)"
-)
-# Folders are few agents' own: what others' rows say of them is right already.
-HAS_FOLDERS = (
-    "coalesce((select a.org = v.org from memory.agent_folder_view a where a.agent_id = v.id"
-    " limit 1), false)"
 )
 SOURCES = (
     "(select coalesce(jsonb_agg(f.document::jsonb order by a.created_at, f.id), '[]')"

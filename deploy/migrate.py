@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from libs.bus import nats_without_websockets  # noqa: F401
+from libs.bus import nats_clients_without_extras  # noqa: F401
 from libs.bus.jetstream import declare_streams
 from libs.contracts.service_registry import names
 from libs.eventstore.migrations import create_reader, migrate

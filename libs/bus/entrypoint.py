@@ -13,7 +13,7 @@ def start(name: str) -> None:
     neither while it grows nor later.
     """
     gc.disable()
-    import_module("libs.bus.nats_without_websockets")
+    import_module("libs.bus.nats_clients_without_extras")
     runtime = import_module("libs.bus.service_runner")
     project = import_module(f"services.{name}.projections").project
     wiring = import_module(f"services.{name}.app").wiring

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urljoin
 
@@ -29,14 +29,19 @@ from libs.contracts.version import HEELER_VERSION
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.checked_addresses import checked_addresses, trusted_certificates
 from libs.egress.failures import AnswerTooLarge, Forbidden, TooLate, Unreachable
+from libs.egress.outgoing_requests import (
+    BOUNDS_DEFAULT,
+    Answer,
+    Bounds,
+    OpenAnswer,
+    OutgoingRequest,
+)
 
-REDIRECTS_MAX = 3
 # After these the same request is sent to the new address; after the others it would be another
 # one, which only a request without a body becomes.
 REPEATING_REDIRECTS = (307, 308)
 OTHER_REDIRECTS = (301, 302, 303)
 WITHOUT_BODY = ("GET", "HEAD")
-SECONDS_MAX = 10.0
 # How long a connection is kept without a request; and how many that the server has ended are tried
 # before a request fails.
 KEPT_SECONDS = 30.0
@@ -44,49 +49,6 @@ ENDED_MAX = 2
 USER_AGENT = {"User-Agent": f"heeler/{HEELER_VERSION}"}
 # What a redirect to another host does not learn: everything that a client gave but these.
 HARMLESS_HEADERS = ("accept", "accept-language", "content-type", "user-agent")
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long a request may take: in all, to connect, and while nothing comes. How many bytes of
-    the body are read, decompressed; how often a redirect is followed."""
-
-    seconds: float = SECONDS_MAX
-    connect_seconds: float = SECONDS_MAX
-    silence_seconds: float = SECONDS_MAX
-    answer_bytes: int = 1 << 20
-    redirects: int = REDIRECTS_MAX
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingRequest:
-    """What is asked of an address that a client named."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: bytes | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was answered, and by which address after redirects. Header names are in small letters;
-    of several values of one the first stands."""
-
-    status: int
-    headers: Mapping[str, str]
-    url: str
-    body: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenAnswer:
-    """An answer whose body is still to be read: `chunks` ends with it, or raises."""
-
-    status: int
-    headers: Mapping[str, str]
-    url: str
-    chunks: AsyncIterator[bytes] = field(repr=False)
 
 
 class Resolved(AbstractResolver):
@@ -137,7 +99,7 @@ class GuardedHttp:
     """Asks addresses that a guard lets pass. It asks no proxy and keeps no cookies and no
     connections."""
 
-    def __init__(self, guard: AddressGuard, bounds: Bounds = Bounds()) -> None:
+    def __init__(self, guard: AddressGuard, bounds: Bounds = BOUNDS_DEFAULT) -> None:
         self.guard = guard
         self.bounds = bounds
 
@@ -227,7 +189,7 @@ class KeptHttp(GuardedHttp):
     for an address that is asked again and again. A request may reach it more than once, since a
     server may end a connection in the moment in which it is used again."""
 
-    def __init__(self, guard: AddressGuard, bounds: Bounds = Bounds()) -> None:
+    def __init__(self, guard: AddressGuard, bounds: Bounds = BOUNDS_DEFAULT) -> None:
         super().__init__(guard, bounds)
         self.kept: ClientSession | None = None
 

@@ -10,7 +10,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
 from pydantic import TypeAdapter
 
 from libs.contracts.bus_messages import JsonObject
@@ -205,6 +204,8 @@ def refusal_of(tool: str, offered: Iterable[str]) -> str:
 
 def unfit_arguments(schema: Mapping[str, Any], args: JsonObject) -> str:
     """Why arguments that a rule gives do not fit the schema of its tool; empty if they do."""
+    import jsonschema  # slow to import, and few rules give arguments
+
     properties = schema.get("parameters", {}).get("properties", {})
     for name, value in args.items():
         if name not in properties:

@@ -6,16 +6,22 @@ import asyncio
 import re
 import sys
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from libs.egress.address_guard import AddressGuard
 from libs.egress.failures import EgressFailed, Forbidden
-from libs.egress.guarded_http_client import Answer, Bounds, GuardedHttp, OutgoingRequest
+from libs.egress.outgoing_requests import Answer, Bounds, OutgoingRequest
 from services.tools.adapters import html_to_markdown_program
+
+if TYPE_CHECKING:
+    from libs.egress.guarded_http_client import GuardedHttp
 
 PAGE_SECONDS_MAX = 20.0
 PAGE_BYTES_MAX = 2 << 20
 REDIRECTS_MAX = 5
+BOUNDS = Bounds(seconds=PAGE_SECONDS_MAX, answer_bytes=PAGE_BYTES_MAX, redirects=REDIRECTS_MAX)
 CONVERSION_SECONDS_MAX = 15.0
 CONVERSIONS_MAX = 2  # at once: each takes a processor for itself
 PROGRAM = Path(html_to_markdown_program.__file__)
@@ -36,11 +42,15 @@ class WebPages:
     """Reads pages. Private hosts only where the guard lets them pass."""
 
     def __init__(self, guard: AddressGuard) -> None:
-        self.http = GuardedHttp(
-            guard,
-            Bounds(seconds=PAGE_SECONDS_MAX, answer_bytes=PAGE_BYTES_MAX, redirects=REDIRECTS_MAX),
-        )
+        self.guard = guard
         self.converting = asyncio.Semaphore(CONVERSIONS_MAX)
+
+    @cached_property
+    def http(self) -> GuardedHttp:
+        """What asks for pages."""
+        from libs.egress.guarded_http_client import GuardedHttp  # slow to import
+
+        return GuardedHttp(self.guard, BOUNDS)
 
     async def text(self, url: str) -> str:
         """A page as Markdown, or as the text that it is. Raises PageFailed."""

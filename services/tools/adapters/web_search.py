@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -14,7 +14,10 @@ from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.environment_parsing import Environment, address, header_text, one_of
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import EgressFailed
-from libs.egress.guarded_http_client import Bounds, GuardedHttp, OutgoingRequest
+from libs.egress.outgoing_requests import Bounds, OutgoingRequest
+
+if TYPE_CHECKING:
+    from libs.egress.guarded_http_client import GuardedHttp
 
 SEARCH_SECONDS_MAX = 30.0
 ANSWER_BYTES_MAX = 4 << 20
@@ -230,6 +233,8 @@ class WebSearches:
 
     def http(self, url: str) -> GuardedHttp:
         """What asks the service. Where it is, is the operator's word: also on this machine."""
+        from libs.egress.guarded_http_client import GuardedHttp  # slow to import
+
         parts = urlsplit(url)
         named = {f"{(parts.hostname or '').lower()}:{port_of(parts)}"} if self.settings.url else ()
         guard = AddressGuard(frozenset(named), URL_SETTING)

@@ -9,6 +9,7 @@ import pytest
 from libs.bus.clock_and_ids import RandomIds, SystemClock
 from services.api.adapters.service_health import (
     DOWN,
+    LOOK_AGAIN_SECONDS,
     LOOK_EVERY_SECONDS,
     OK,
     STANDSTILL_SECONDS_MAX,
@@ -26,6 +27,16 @@ class StillClock(SystemClock):
 
     def monotonic(self) -> float:
         return self.at
+
+
+class RecordingClock(StillClock):
+    """Sleeps no time, and keeps for how long it was to."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
 
 
 def said(service: ServiceHealth, done: int, waiting: int, *, now: float) -> str:
@@ -70,6 +81,19 @@ async def test_who_has_just_answered_a_command_is_not_asked_whether_it_is_there(
     clock.at += LOOK_EVERY_SECONDS
     with pytest.raises(AttributeError):
         await health.service("agent")
+
+
+async def test_what_is_missing_is_looked_for_again_soon() -> None:
+    clock = RecordingClock()
+    health = Health(cast(Any, None), cast(Any, None), clock, RandomIds())
+    for found in (DOWN, OK):
+
+        async def look(*_: object, found: str = found) -> str:
+            return found
+
+        health.postgres = health.nats = health.service = look  # type: ignore[method-assign]
+        await health.turn()
+    assert clock.slept == [LOOK_AGAIN_SECONDS, LOOK_EVERY_SECONDS]
 
 
 def test_who_is_busy_is_not_down_and_who_is_not_there_is() -> None:

@@ -22,15 +22,9 @@ from libs.egress.failures import (
     TooLate,
     Unreachable,
 )
-from libs.egress.guarded_http_client import (
-    REDIRECTS_MAX,
-    Answer,
-    Bounds,
-    GuardedHttp,
-    KeptHttp,
-    OutgoingRequest,
-)
+from libs.egress.guarded_http_client import GuardedHttp, KeptHttp
 from libs.egress.guarded_httpx_transport import GuardedTransport
+from libs.egress.outgoing_requests import REDIRECTS_MAX, Answer, Bounds, OutgoingRequest
 from services.agent.adapters.callback_poster import CallbackPoster
 from services.agent.domain.callback_attempts import CallbackOutcome
 

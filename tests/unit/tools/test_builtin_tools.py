@@ -16,7 +16,8 @@ from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tool_runs import RunTool, ToolRunResult
 from libs.egress.failures import TooLate
-from libs.egress.guarded_http_client import Answer, GuardedHttp, OutgoingRequest
+from libs.egress.guarded_http_client import GuardedHttp
+from libs.egress.outgoing_requests import Answer, OutgoingRequest
 from libs.encryption.sealer import Sealer, new_key
 from libs.telemetry import metrics
 from services.tools.adapters.html_to_markdown_program import markdown_of

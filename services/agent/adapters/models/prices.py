@@ -9,16 +9,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
 from libs.contracts.environment_parsing import wrong
 from libs.egress.provider_endpoints import OPENAI_BASE
-from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.settings import ANTHROPIC_BASE, ProviderSettings
+
+if TYPE_CHECKING:
+    from libs.eventstore.connection_pool import Database
 
 log = logging.getLogger(__name__)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.egress.address_guard import AddressGuard, port_of
 from libs.egress.failures import Forbidden
-from libs.egress.guarded_http_client import Bounds, GuardedHttp, KeptHttp
+from libs.egress.outgoing_requests import Bounds
 from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE, LETTA_FREE
 from libs.embeddings.ports import Embedder, EmbeddingRefused
@@ -21,6 +22,9 @@ from services.memory.adapters.embedders.remote_embedder import (
     RemoteEmbedder,
 )
 from services.memory.settings import EmbeddingSettings
+
+if TYPE_CHECKING:
+    from libs.egress.guarded_http_client import KeptHttp
 
 EMBEDDED = (HANDLE, LETTA_FREE)
 # Kinds of endpoints that a config may name by their address, since they speak as OpenAI does.
@@ -40,9 +44,7 @@ class EmbedderRouter:
     def __init__(self, settings: EmbeddingSettings) -> None:
         self.settings = settings
         self.default = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
-        self.kept = {
-            name: KeptHttp(trusting(one), BOUNDS) for name, one in settings.endpoints.items()
-        }
+        self.kept = {name: kept_http(trusting(one)) for name, one in settings.endpoints.items()}
         self.endpoints = {
             name: EmbeddingEndpoint(one, self.kept[name])
             for name, one in settings.endpoints.items()
@@ -103,6 +105,8 @@ class EmbedderRouter:
             raise EmbeddingRefused(reason) from forbidden
         found = self.named.pop(address, None)
         if found is None:
+            from libs.egress.guarded_http_client import GuardedHttp  # slow to import
+
             http = GuardedHttp(self.settings.guard, BOUNDS)
             found = EmbeddingEndpoint(Endpoint(KEY_FOR_KEYLESS, address), http)
         self.named[address] = found
@@ -115,6 +119,13 @@ class EmbedderRouter:
         await self.default.aclose()
         for http in self.kept.values():
             await http.aclose()
+
+
+def kept_http(guard: AddressGuard) -> KeptHttp:
+    """What asks one endpoint again and again."""
+    from libs.egress.guarded_http_client import KeptHttp  # slow to import
+
+    return KeptHttp(guard, BOUNDS)
 
 
 def trusting(endpoint: Endpoint) -> AddressGuard:

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.egress.failures import EgressFailed, Forbidden
-from libs.egress.guarded_http_client import Answer, OutgoingRequest
+from libs.egress.outgoing_requests import Answer, OutgoingRequest
 from libs.egress.provider_endpoints import KEY_FOR_KEYLESS, Endpoint
 from libs.embeddings.ports import (
     TEXTS_MAX,

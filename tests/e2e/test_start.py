@@ -1,0 +1,59 @@
+"""What a process imports before it answers: most of the time of a start is imports."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.asking import SECONDS_MAX
+from tests.ports import free_port
+from tests.servers import HeelerInstance, wait_until
+
+# So many there are, and a few more, for releases of libraries differ: who needs more here says why.
+MODULES_MAX = {"api": 1_350, "agent": 1_050, "memory": 920, "tools": 1_000}
+# A server without providers: where there are some, the SDKs come a moment later.
+PROVIDERS = ("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+# What most processes never need, or only long after their start.
+IMPORTED_LATER = {
+    *("aiohttp", "anthropic", "httpx", "jsonschema", "mcp", "numpy", "onnxruntime", "openai"),
+    *("openpyxl", "tokenizers"),
+}
+IMPORTED = re.compile(r"^import time: +\d+ \| +\d+ \| *(\S+)$", re.MULTILINE)
+
+
+def imported(log: Path) -> set[str]:
+    """The modules that a process has told to import."""
+    return {*IMPORTED.findall(log.read_text())}
+
+
+@pytest.mark.parametrize("service", MODULES_MAX)
+def test_little_is_imported_before_the_first_answer(
+    heeler: HeelerInstance, http: httpx.Client, service: str
+) -> None:
+    known = {*heeler.home.glob("logs/*.log")}
+    told = {
+        "PYTHONPROFILEIMPORTTIME": "1",
+        "HEELER_PORT": str(free_port()),
+        **dict.fromkeys(PROVIDERS, ""),
+    }
+    process = heeler.spawn_service(service, {**told, **dict.fromkeys(PROVIDERS, "")})
+
+    def answers() -> bool:
+        """Whether it tells what it counts."""
+        return f':{process.pid}"' in http.get("/metrics").text
+
+    wait_until(f"one more {service}", answers, SECONDS_MAX)
+    [log] = {*heeler.home.glob(f"logs/{service}-replica-*.log")} - known
+    modules = imported(log)
+    process.terminate()
+    process.wait(20)
+
+    print(f"{service}: {len(modules)} modules")
+    assert f"services.{service}.settings" in modules
+    packages = {name.partition(".")[0] for name in modules if "." in name}  # which are really there
+    assert packages & IMPORTED_LATER == set()
+    assert "opentelemetry.sdk" not in modules
+    assert len(modules) <= MODULES_MAX[service]

@@ -290,6 +290,7 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
         ),
         "names_of_files": lambda reads: reads.names_of_files(ORG, [FILE]),
         "folders_of_agent": lambda reads: reads.folders_of_agent(ORG, AGENT),
+        "files_of_agents": lambda reads: reads.files_of_agents(ORG, [AGENT]),
     },
     PostgresAgentQueries: {
         "agents_attached_to": lambda queries: queries.agents_attached_to(ORG, BLOCK),

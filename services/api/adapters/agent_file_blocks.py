@@ -1,66 +1,78 @@
-"""The files of an agent as V1's memory has them, each a block: the statement that makes the blocks,
-and what is put into it afterwards, which is what the agent sees of a file that it has open."""
+"""The files of agents as V1's memory has them, each a block: a statement leaves a place for the
+blocks of an agent that has folders, and they are put there afterwards."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pydantic_core import to_json
 
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.blocks import BlockState, block_state
-from libs.contracts.open_file_rendering import FILE_VIEW_CHARS_MOST, FILES_LISTED_MAX
+from libs.contracts.open_file_rendering import FILE_VIEW_CHARS_MOST
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 
-# Around the place of a value. No JSON has this character as it is, so nothing that a client wrote
-# is taken for one.
+# Around a place. No JSON has this character as it is, so nothing that a client wrote is one.
 MARK = "\x02"
-MARKED = re.compile(rf"{MARK}([^{MARK} ]+) (\d*) (\d*) (\d*) (\d+){MARK}".encode())
+MARKED = re.compile(rf"{MARK}([^{MARK} ]+) (\d+){MARK}".encode())
+# The SQL expression of the place of an agent `v`, which says how much the agent sees of a file.
+PLACE = (
+    f"chr({ord(MARK)}) || v.id || ' ' || least((('{{' || v.body || '}}')::json"
+    f"->>'per_file_view_window_char_limit')::int, {FILE_VIEW_CHARS_MOST}) || chr({ord(MARK)})"
+)
 # What the values of all blocks of one answer may have together.
 VALUES_CHARS_MAX = 8 << 20
 NOT_SHOWN = "[Not shown: the files of this list are too long together; retrieve one agent instead]"
 
-UNSAID = {"value", "limit", "label", "id"}
-SAME_OF_ALL = {
-    name: value
-    for name, value in block_state(BlockState(id="", value="", read_only=True)).items()
-    if name not in UNSAID
-}
-PLACE = (
-    f"chr({ord(MARK)}) || concat_ws(' ', f.id, coalesce(f.first_line::text, ''),"
-    " coalesce(f.last_line::text, ''), coalesce(f.lines::text, ''), c.chars_max)"
-    f" || chr({ord(MARK)})"
-)
-BLOCK = (
-    f'\'{to_json(SAME_OF_ALL).decode()[:-1]}, "id": "block-\' || substr(f.id, 6)'
-    ' || \'", "label": \' || to_json(f.name)::text || \', "limit": \' || c.chars_max'
-    ' || \', "file_id": "\' || f.id || \'", "source_id": "\' || f.folder_id'
-    ' || \'", "is_open": \' || f.is_open'
-    " || ', \"last_accessed_at\": ' || coalesce(to_json(f.opened_at)::text, 'null')"
-    f" || ', \"value\": ' || case when f.is_open then {PLACE} else '\"\"' end || '}}'"
-)
-# Of an agent `v` that has folders: as many files as its prompt lists, those that are open first.
-FILE_BLOCKS = (
-    f"(select '[' || coalesce(string_agg({BLOCK}, ', ' order by f.is_open desc, f.created_at,"
-    " f.id), '') || ']' from (select least((('{' || v.body || '}')::json"
-    f"->>'per_file_view_window_char_limit')::int, {FILE_VIEW_CHARS_MOST}) as chars_max offset 0) c"
-    " cross join (select * from memory.agent_file_view a where a.agent_id = v.id"
-    f" and a.org = v.org order by is_open desc, created_at, id limit {FILES_LISTED_MAX}) f)"
-)
 
-
-async def with_file_values(queries: AgentFolderQueries, org: str, document: bytes) -> bytes:
-    """A document whose file blocks have their values."""
+async def with_file_blocks(queries: AgentFolderQueries, org: str, document: bytes) -> bytes:
+    """A document in which each agent has its file blocks."""
     if MARK.encode() not in document:
         return document
-    values: dict[bytes, bytes] = {}
-    room = VALUES_CHARS_MAX
-    for found in MARKED.finditer(document):
-        if found[0] in values:
-            continue
-        file_id, *view, chars_max = (one.decode() for one in found.groups())
-        first, last, lines = (int(one) if one else None for one in view)
-        file = {"file_id": file_id, "start_line": first, "end_line": last, "lines": lines}
-        text = await queries.visible_content(org, file, int(chars_max)) if room > 0 else NOT_SHOWN
-        room -= len(text)
-        values[found[0]] = to_json(text)
-    return MARKED.sub(lambda found: values[found[0]], document)
+    chars_max = {found[1].decode(): int(found[2]) for found in MARKED.finditer(document)}
+    blocks: dict[str, list[JsonObject]] = {agent_id: [] for agent_id in chars_max}
+    values = FileValues(queries, org)
+    for agent_id, file in await queries.files_of_agents(org, [*chars_max]):
+        limit = chars_max[agent_id]
+        value = await values.of(file, limit) if file["is_open"] else ""
+        blocks[agent_id].append(file_block(file, value, limit))
+    return MARKED.sub(lambda found: to_json(blocks[found[1].decode()]), document)
+
+
+class FileValues:
+    """What agents see of open files, each looked up once, as much as one answer has room for."""
+
+    def __init__(self, queries: AgentFolderQueries, org: str) -> None:
+        self.queries = queries
+        self.org = org
+        self.room = VALUES_CHARS_MAX
+        self.known: dict[tuple[Any, ...], str] = {}
+
+    async def of(self, file: dict[str, Any], chars_max: int) -> str:
+        """What an agent sees of a file."""
+        key = (file["file_id"], file["start_line"], file["end_line"], chars_max)
+        if key not in self.known:
+            if self.room <= 0:
+                return NOT_SHOWN
+            self.known[key] = await self.queries.visible_content(self.org, file, chars_max)
+        self.room -= len(self.known[key])
+        return self.known[key]
+
+
+def file_block(file: dict[str, Any], value: str, chars_max: int) -> JsonObject:
+    """A file as a block of an agent that sees it."""
+    block = BlockState(
+        id=f"block-{file['file_id'].removeprefix('file-')}",
+        label=file["name"],
+        value=value,
+        limit=chars_max,
+        read_only=True,
+    )
+    return {
+        **block_state(block),
+        "file_id": file["file_id"],
+        "source_id": file["folder_id"],
+        "is_open": file["is_open"],
+        "last_accessed_at": file["last_accessed_at"],
+    }

@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.contracts.open_file_rendering import from_line, pieces_for, visible_lines
+from libs.contracts.open_file_rendering import (
+    FILES_LISTED_MAX,
+    from_line,
+    pieces_for,
+    visible_lines,
+)
 from libs.eventstore.connection_pool import Database
+
+# Of the agents of one answer.
+FILES_MAX = 10_000
+FILES_OF_AGENTS = """
+select wanted.id, json_build_object('file_id', f.id, 'folder_id', f.folder_id, 'name', f.name,
+    'is_open', f.is_open, 'start_line', f.first_line, 'end_line', f.last_line, 'lines', f.lines,
+    'last_accessed_at', f.opened_at)
+from unnest(%(ids)s::text[]) with ordinality as wanted(id, place)
+cross join lateral (
+    select * from memory.agent_file_view
+    where agent_id = wanted.id and org = %(org)s
+    order by is_open desc, created_at, id limit %(each)s) f
+order by wanted.place, f.is_open desc, f.created_at, f.id limit %(limit)s"""
 
 
 class AgentFolderQueries:
@@ -34,6 +52,16 @@ class AgentFolderQueries:
             {"agent": agent_id, "org": org},
         )
         return [folder_id for (folder_id,) in rows]
+
+    async def files_of_agents(
+        self, org: str, agent_ids: list[str]
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """The files of these agents, each with its agent: as many as a prompt lists, those that
+        are open first."""
+        return await self.database.fetch(
+            FILES_OF_AGENTS,
+            {"ids": agent_ids, "org": org, "each": FILES_LISTED_MAX, "limit": FILES_MAX},
+        )
 
     async def visible_content(self, org: str, file: dict[str, Any], chars_max: int) -> str:
         """What an agent sees of a file that it has open."""

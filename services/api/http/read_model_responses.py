@@ -9,7 +9,7 @@ from litestar import Response
 from litestar.types import Receive, Scope, Send
 
 from libs.contracts.letta import error_bodies
-from services.api.adapters.agent_file_blocks import with_file_values
+from services.api.adapters.agent_file_blocks import with_file_blocks
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
@@ -98,9 +98,9 @@ async def document_of(
 
 
 async def filled(api: Api, document: bytes) -> bytes:
-    """A document with what a statement only leaves a place for: secrets, and texts of files."""
+    """A document with what a statement only leaves a place for: secrets, and files."""
     opened = with_opened_secrets(api.sealer, document)
-    return await with_file_values(AgentFolderQueries(api.reads.database), ORG, opened)
+    return await with_file_blocks(AgentFolderQueries(api.reads.database), ORG, opened)
 
 
 def missing(kind: str, name: str) -> Problem:

@@ -12,7 +12,7 @@ from libs.contracts.agent import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
-from services.api.adapters.agent_file_blocks import FILE_BLOCKS
+from services.api.adapters.agent_file_blocks import PLACE
 from services.api.adapters.resource_query_builder import (
     Filter,
     Resource,
@@ -73,7 +73,7 @@ HAS_FOLDERS = (
 WITH_BLOCKS = (
     "left(((v.doc->'memory') - '{blocks,file_blocks}'::text[])::text, -1)"
     " || ', \"blocks\": ' || x.blocks || ', \"file_blocks\": '"
-    f" || case when {HAS_FOLDERS} then {FILE_BLOCKS} else '[]' end || '}}'"
+    f" || case when {HAS_FOLDERS} then {PLACE} else '[]' end || '}}'"
 )
 MEMORY = f"(select {WITH_BLOCKS} from (select {BLOCKS} as blocks offset 0) x)"
 BLOCKS_AND_MEMORY = (

@@ -124,6 +124,67 @@ def test_a_text_is_read_in_its_encoding(encoding: str) -> None:
     assert parsed("text", "Grüße\r\nan alle".encode(encoding)) == "Grüße\r\nan alle"
 
 
+UNMARKED = {
+    "cp1252": "Le garçon a mangé une crêpe près de la forêt où il était né.",
+    "cp1250": "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw.",
+    "cp1251": "Все люди рождаются свободными и равными в своем достоинстве и правах.",
+    "koi8-r": "Все люди рождаются свободными и равными в своем достоинстве и правах.",
+    "cp866": "Все люди рождаются свободными и равными в своем достоинстве и правах.",
+    "cp1253": "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια.",
+    "shift_jis": "すべての人間は、自由であり、かつ、尊厳と権利とについて平等である。",
+    "gb18030": "人人生而自由,在尊严和权利上一律平等。他们赋有理性和良心。",
+    "big5": "人人生而自由，在尊嚴和權利上一律平等。他們賦有理性和良心。",
+    "euc_kr": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
+    "utf-16-le": "All human beings are born free and equal in dignity and rights.",
+    "utf-16-be": "All human beings are born free and equal in dignity and rights.",
+}
+
+
+@pytest.mark.parametrize("encoding", UNMARKED)
+def test_the_encoding_of_a_text_is_found_by_what_it_says(encoding: str) -> None:
+    text = UNMARKED[encoding]
+    assert parsed("text", text.encode(encoding)) == text
+    behind = "".join(f"{n} plain words\n" for n in range(10_000)) + text
+    if not encoding.startswith("utf-16"):
+        assert parsed("text", behind.encode(encoding)) == behind
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"badger \xff\xfe and Gr\xc3\xb6\xc3\x9fe\n", "badger \ufffd\ufffd and Größe\n"),
+        (b"Gr\xc3\xb6\xff\xff\xff\xffe", "Grö\ufffd\ufffd\ufffd\ufffde"),
+        (b"hello \xff world", "hello \ufffd world"),
+        ("Größe ".encode() * 20_000 + b"\x80 \xc3", "Größe " * 20_000 + "\ufffd \ufffd"),
+        (b"Gr\xc3\xb6\xc3\x9fe \xf0\x9f\x98", "Größe \ufffd"),
+        (b"Caf\xe9", "Café"),
+        (b"He said \x93hello\x94 \x96 20 \xb0C", "He said “hello” – 20 °C"),
+    ],
+)
+def test_a_text_with_bytes_that_are_no_utf_8_is_read_as_far_as_it_goes(
+    raw: bytes, text: str
+) -> None:
+    assert parsed("text", raw) == text
+
+
+def test_the_bound_of_a_workbook_counts_the_cells_that_are_there() -> None:
+    from openpyxl import Workbook
+
+    sheet = Workbook()
+    sheet.active["A1"], sheet.active["XFD1048576"] = "first", "last"
+    file = io.BytesIO()
+    sheet.save(file)
+    assert parsed("xlsx", file.getvalue()) == "# Sheet\n\nfirst\nXFD1048576: last\n\n"
+    wide = Workbook()
+    for row in range(1, 1_001):
+        wide.active.cell(row, 16_384).number_format = "0.00"
+        wide.active.cell(row, 2, row)
+    file = io.BytesIO()
+    wide.save(file)
+    lines = parsed("xlsx", file.getvalue()).splitlines()[2:]
+    assert lines == [f",{row}" for row in range(1, 1_001)] + [""]
+
+
 def test_office_documents_become_text() -> None:
     from docx import Document
     from openpyxl import Workbook

@@ -7,11 +7,17 @@ import csv
 import io
 import logging
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from typing import IO, Any
 
-CHUNK_BYTES = 64 * 1024
+from services.memory.adapters.file_parsing.text_encodings import (
+    CHUNK_BYTES,
+    TWO_BYTES,
+    detected,
+    encoding_of,
+)
+
 LOOKED_AT_BYTES = 8 * 1024
 HTML_BYTES_MAX = 16 << 20
 HTML_DEPTH_MAX = 500
@@ -20,7 +26,8 @@ UNPACKED_BYTES_MAX = 256 << 20
 MEMBERS_MAX = 20_000
 RATIO_MAX = 200
 RATIO_BYTES = 1 << 20  # what is smaller is no bomb
-CELLS_MAX = 5_000_000
+CELLS_MAX = 5_000_000  # that have a value
+GAPS_MAX = 200
 TOO_DENSE_PDF = (
     "The PDF has a page that unpacks to far more than it is, and more than is read: upload it"
     " without that page, or as text"
@@ -51,9 +58,13 @@ def plain(file: IO[bytes]) -> Iterator[str]:
     head = file.read(LOOKED_AT_BYTES)
     encoding = marked_encoding(head)
     if encoding is None and b"\x00" in head:
-        raise Unreadable("It is no text: it has bytes that no text has. Upload a text, or a PDF")
+        encoding = detected(head[: len(head) // 2 * 2], TWO_BYTES)
+        if encoding is None:
+            raise Unreadable(
+                "It is no text: it has bytes that no text has. Upload a text, or a PDF"
+            )
     file.seek(0)
-    encoding = encoding or ("utf-8" if is_utf8(file) else "cp1252")
+    encoding = encoding or encoding_of(file)
     file.seek(0)
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     while raw := file.read(CHUNK_BYTES):
@@ -73,18 +84,6 @@ def marked_encoding(head: bytes) -> str | None:
         if head.startswith(mark):
             return encoding
     return None
-
-
-def is_utf8(file: IO[bytes]) -> bool:
-    """Whether all of a file is."""
-    decoder = codecs.getincrementaldecoder("utf-8")("strict")
-    try:
-        while raw := file.read(CHUNK_BYTES):
-            decoder.decode(raw)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class Depth(HTMLParser):
@@ -252,24 +251,35 @@ def docx(file: IO[bytes]) -> Iterator[str]:
 
 
 def xlsx(file: IO[bytes]) -> Iterator[str]:
-    """A workbook of Excel: the rows of each sheet as CSV."""
+    """A workbook of Excel: the rows of each sheet as CSV, without empty ones."""
     from openpyxl import load_workbook
 
     cells = 0
     for sheet in load_workbook(file, read_only=True, data_only=True).worksheets:
         yield f"# {sheet.title}\n\n"
-        for row in sheet.iter_rows(values_only=True):
-            values = ["" if value is None else str(value) for value in row]
-            while values and not values[-1]:
-                values.pop()
-            cells += len(row)
+        sheet.reset_dimensions()  # what a sheet says of its size may be all that there could be
+        for row in sheet.iter_rows():
+            filled = [cell for cell in row if cell.value is not None]
+            cells += len(filled)
             if cells > CELLS_MAX:
                 raise Unreadable(
                     f"The workbook has more than {CELLS_MAX} cells: upload it in parts"
                 )
-            if values:
-                yield csv_line(values)
+            if filled:
+                yield row_line(filled)
         yield "\n"
+
+
+def row_line(filled: Sequence[Any]) -> str:
+    """The cells of a row as a line of CSV. Where most of it would be commas, each cell has its
+    address in front of it."""
+    width = filled[-1].column
+    if width > GAPS_MAX + 2 * len(filled):
+        return csv_line([f"{cell.coordinate}: {cell.value}" for cell in filled])
+    values = [""] * width
+    for cell in filled:
+        values[cell.column - 1] = str(cell.value)
+    return csv_line(values)
 
 
 def csv_line(values: list[str]) -> str:

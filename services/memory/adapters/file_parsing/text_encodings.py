@@ -1,0 +1,121 @@
+"""Which encoding a text is in, where it does not say so."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from typing import IO
+
+CHUNK_BYTES = 64 * 1024
+SAMPLE_BYTES = 256 * 1024
+UTF_8 = "utf-8"
+# What a text that is not UTF-8 is in, as long as nothing speaks for another encoding.
+USUAL = "cp1252"
+ONE_BYTE = (
+    USUAL,
+    "cp1250",
+    "cp1251",
+    "cp1253",
+    "cp1254",
+    "cp1255",
+    "cp1256",
+    "iso8859_2",
+    "koi8_r",
+    "cp866",
+)
+MORE_BYTES = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
+TWO_BYTES = ("utf_16_le", "utf_16_be")
+
+# The floor of what the detector has to be sure of: how much of a text may look like a mess, how
+# much must look like a language; or, in encodings whose languages it does not count, how many bytes
+# must fit.
+MESS_MAX = 0.1
+LANGUAGE_MIN = 0.25
+FITTING_BYTES_MIN = 32
+
+CHARACTER = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+# The beginning of a character that is cut off, or a byte that is part of none.
+BROKEN = re.compile(rb"[\xe0-\xef][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{1,2}|[\x80-\xff]")
+# Of the usual encoding, what stands in no text: two bytes that UTF-8 never has.
+UNLIKELY = b"\xfe\xff"
+
+
+def encoding_of(file: IO[bytes]) -> str:
+    """The encoding of a text without a mark, from where the file stands. A text with bytes that are
+    no UTF-8 may be UTF-8 all the same, with a few that are broken."""
+    decoder = codecs.getincrementaldecoder(UTF_8)("strict")
+    sample = bytearray()
+    is_utf8 = True
+    while raw := file.read(CHUNK_BYTES):
+        if is_utf8:
+            is_utf8 = decodes(decoder, raw)
+        if len(sample) < SAMPLE_BYTES:
+            sample += b"".join(line for line in raw.splitlines(keepends=True) if not line.isascii())
+    if is_utf8 and decodes(decoder, b"", final=True):
+        return UTF_8
+    # Behind one of these no character is cut in two, in no encoding.
+    end = max(sample.rfind(mark, 0, SAMPLE_BYTES) for mark in (b"\n", b" ", b",", b".")) + 1
+    return guessed(bytes(sample[: end or SAMPLE_BYTES]))
+
+
+def decodes(decoder: codecs.IncrementalDecoder, raw: bytes, *, final: bool = False) -> bool:
+    """Whether the next bytes are what they must be."""
+    try:
+        decoder.decode(raw, final)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def guessed(sample: bytes) -> str:
+    """The encoding of a text that is not all UTF-8: that, if no more bytes are broken than
+    characters are whole; else what the detector is sure of; else the usual one, if the text can be
+    in it."""
+    rest = CHARACTER.sub(b" ", sample)
+    broken = len(BROKEN.findall(rest.translate(None, UNLIKELY)))
+    whole = len(CHARACTER.findall(sample))
+    if broken <= whole:
+        return UTF_8
+    found = detected(sample, (*ONE_BYTE, *MORE_BYTES))
+    if found is None and not any(byte in sample for byte in UNLIKELY) and is_in(sample, USUAL):
+        return USUAL
+    return found or UTF_8
+
+
+def detected(sample: bytes, encodings: Sequence[str]) -> str | None:
+    """The encoding that the detector is sure of, of these. Where several fit as well, it is the
+    one with the most letters, or else the usual one."""
+    from charset_normalizer import from_bytes
+
+    matches = from_bytes(sample, cp_isolation=list(encodings))
+    best = matches.best()
+    if best is None or best.chaos > MESS_MAX:
+        return None
+    if best.coherence < LANGUAGE_MIN:
+        high = sum(byte >= 0x80 for byte in sample)
+        fits = best.encoding in MORE_BYTES and high >= FITTING_BYTES_MIN
+        return best.encoding if fits else None
+    good = [
+        encoding
+        for match in matches
+        if match.chaos <= best.chaos and match.coherence >= best.coherence
+        for encoding in match.could_be_from_charset
+    ]
+    return max(good, key=lambda encoding: (letters_in(sample, encoding), encoding == USUAL))
+
+
+def letters_in(sample: bytes, encoding: str) -> int:
+    """How many characters are letters in an encoding: no word has a sign in its middle."""
+    return sum(char.isalpha() for char in sample.decode(encoding, "replace"))
+
+
+def is_in(sample: bytes, encoding: str) -> bool:
+    """Whether each byte means something in an encoding."""
+    try:
+        sample.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -56,9 +56,11 @@ def encoding_of(file: IO[bytes]) -> str:
             sample += b"".join(line for line in raw.splitlines(keepends=True) if not line.isascii())
     if is_utf8 and decodes(decoder, b"", final=True):
         return UTF_8
-    # Behind one of these no character is cut in two, in no encoding.
-    end = max(sample.rfind(mark, 0, SAMPLE_BYTES) for mark in (b"\n", b" ", b",", b".")) + 1
-    return guessed(bytes(sample[: end or SAMPLE_BYTES]))
+    if len(sample) > SAMPLE_BYTES:
+        # Behind one of these no character is cut in two, in no encoding.
+        end = max(sample.rfind(mark, 0, SAMPLE_BYTES) for mark in (b"\n", b" ", b",", b"."))
+        del sample[end + 1 or SAMPLE_BYTES :]
+    return guessed(bytes(sample))
 
 
 def decodes(decoder: codecs.IncrementalDecoder, raw: bytes, *, final: bool = False) -> bool:

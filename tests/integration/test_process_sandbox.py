@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from services.tools.adapters import process_sandbox
 from services.tools.adapters.process_sandbox import ProcessSandbox
+from services.tools.adapters.sandbox_execution import SOCKETS_MAX
+from services.tools.sandbox.confinement import confined
 from services.tools.sandbox.ports import Limits, Outcome, Program
 from tests.waiting import in_time
 
@@ -336,12 +339,13 @@ attempt("abstract", lambda: unix.connect("\\0heeler-sandbox-{os.getpid()}"))
 attempt("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW))
 attempt("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
+attempt("mptcp", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262))
 attempt("vsock", lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM))
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 attempt("udp", lambda: udp.sendto(b"x", ("1.1.1.1", 53)))
 """
             found = await printed(sandbox, source)
-            assert found.count(" refused ") == 11
+            assert found.count(" refused ") == 12
             assert " GOT " not in found
             server.setblocking(False)
             with pytest.raises(BlockingIOError):
@@ -476,6 +480,43 @@ os.wait()""",
 }
 
 
+SOCKETS = """
+import os, select, socket, time
+SIZES = (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33)
+def pair(kind):
+    if kind == "unix":
+        return socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        a = socket.create_connection(server.getsockname())
+        return a, server.accept()[0]
+def fill(kind, pairs):
+    data, total, held = bytes(1 << 16), 0, []
+    for _ in range(pairs):
+        held.append(pair(kind))
+        for one in held[-1]:
+            one.setblocking(False)
+            for size in SIZES:
+                one.setsockopt(socket.SOL_SOCKET, size, 1 << 24)
+            while select.select([], [one], [], 0.01)[1]:
+                total += one.send(data)
+    return total
+def spread(kind, pairs, processes):
+    read, written = os.pipe()
+    wait, release = os.pipe()
+    for _ in range(processes):
+        if os.fork() == 0:
+            held = [pair(kind) for _ in range(pairs)]
+            os.write(written, b"x" * pairs)
+            os.close(release)
+            os.read(wait, 1)
+            os._exit(0)
+    total = 0
+    while total < pairs * processes:
+        total += len(os.read(read, 1000))
+    return total
+"""
+
+
 class TestBombs:
     """S22, SBX-05: what takes all there is ends in time, and leaves nothing."""
 
@@ -491,6 +532,38 @@ class TestBombs:
             return outcome.seconds
 
         await in_time(f"the end of {name}", burst, 2.0)
+
+    @pytest.mark.parametrize("kind", ["unix", "tcp"])
+    async def test_a_socket_holds_little_of_the_kernels_memory_whatever_it_asks_for(
+        self, sandbox, kind
+    ):
+        outcome = await python(sandbox, SOCKETS, "fill", kind=kind, pairs=20)
+        assert outcome.status == "success", outcome
+        held = outcome.value / 40 * SOCKETS_MAX
+        assert held < 128 << 20, "of all sockets that a program may have, with 512 MiB of memory"
+
+    @pytest.mark.parametrize("kind", ["unix", "tcp"])
+    async def test_a_program_of_many_processes_has_so_many_sockets_and_no_more(self, sandbox, kind):
+        pairs = SOCKETS_MAX // 10
+        fits = await python(sandbox, SOCKETS, "spread", kind=kind, pairs=pairs, processes=4)
+        assert (fits.status, fits.value) == ("success", pairs * 4), fits
+        limits = Limits(20, processes=24)
+        source = f"{SOCKETS}\nspread('{kind}', {pairs}, 8)\ntime.sleep(60)"
+        outcome = await python(sandbox, source, limits=limits)
+        assert (outcome.status, outcome.reason) == ("killed", "It had more than 256 sockets")
+
+    async def test_where_nothing_bounds_what_connections_hold_there_are_none(self, monkeypatch):
+        monkeypatch.setattr(process_sandbox, "confined", lambda *a: [
+            one for one in confined(*a) if not one.network
+        ])  # fmt: skip
+        weaker = ProcessSandbox(idle_min=0, idle_max=0)
+        await weaker.start()
+        if weaker.refusal:
+            pytest.skip(weaker.refusal)
+        source = "import socket\nsocket.socketpair()\nsocket.socket(socket.AF_INET)"
+        outcome = await python(weaker, source)
+        await weaker.close()
+        assert outcome.reason.endswith("PermissionError: [Errno 1] Operation not permitted")
 
     async def test_cpu_time_is_bounded_also_over_many_processes(self, sandbox):
         limits = Limits(20, cpu_seconds=1, processes=16)

@@ -220,8 +220,11 @@ def f():
         forging = """
 import json, os, sys, time
 def f():
-    return os.fork() or forge()
-def forge():
+    program = os.getpid()
+    return os.fork() or forge(program)
+def forge(program):
+    while os.getppid() == program:
+        time.sleep(0.001)
     data = json.dumps({"status": "success", "value": "forged"}).encode()
     data = len(data).to_bytes(4, "big") + data
     mine = os.getpid()

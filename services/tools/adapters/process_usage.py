@@ -64,6 +64,16 @@ def scratch_of(pid: int, path: str) -> tuple[int, int]:
     return (found.f_blocks - found.f_bfree) * found.f_frsize, found.f_files - found.f_ffree
 
 
+def sockets_of(pid: int) -> int:
+    """The sockets in the network of a process, those included that nobody has open any more but
+    that hold something still."""
+    try:
+        with open(f"/proc/{pid}/net/sockstat", "rb") as file:
+            return int(file.readline().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a process that was told to stop does nothing more, or is gone. One that waits in the
     kernel (D), as for a child of vfork that is frozen itself, stops before it goes on."""

@@ -40,6 +40,7 @@ class SandboxUse:
     memory_bytes: int = 0
     cpu_seconds: float = 0.0
     files: int = 0
+    sockets: int = 0
 
 
 class Output:

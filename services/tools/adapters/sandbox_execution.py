@@ -22,6 +22,8 @@ from services.tools.sandbox.ports import Limits, Outcome, Status
 LOOK_SECONDS = 0.03
 LOOK_SECONDS_MAX = 0.1
 SCRATCH_FILES_MAX = 50_000
+# Each holds up to some 300 KiB of the kernel's memory, which nothing else counts.
+SOCKETS_MAX = 256
 SIGNAL_STATUS = 128  # what the first process of a sandbox adds to the number of a signal
 CPU_SIGNAL = 24
 
@@ -163,6 +165,8 @@ class Execution:
             return exceeded("cpu", f"It used more than {limits.cpu_seconds} seconds of CPU")
         if use.files > SCRATCH_FILES_MAX:
             return exceeded("files", f"It made more than {SCRATCH_FILES_MAX} files")
+        if use.sockets > SOCKETS_MAX:
+            return exceeded("sockets", f"It had more than {SOCKETS_MAX} sockets")
         return None
 
     def ending(self, ended: Ended, seconds: float) -> Outcome:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from services.tools.adapters.folder_removal import remove_folder
-from services.tools.adapters.process_usage import is_stopped, scratch_of, usage_of
+from services.tools.adapters.process_usage import is_stopped, scratch_of, sockets_of, usage_of
 from services.tools.adapters.running_sandbox import (
     Ended,
     Output,
@@ -231,6 +231,8 @@ class SandboxProcess:
         use = SandboxUse(
             len(usage.pids) - OWN_PROCESSES, usage.threads, usage.memory_bytes, usage.cpu_seconds
         )
+        if self.spawner.confinement.namespaces:
+            use.sockets = sockets_of(self.init)
         for folder in SCRATCH_FOLDERS if self.spawner.confinement.namespaces else ():
             held, files = scratch_of(self.init, folder)
             use.memory_bytes += held

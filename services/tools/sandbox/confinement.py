@@ -45,6 +45,11 @@ SYSTEM_FILES = (
     *("/etc/nsswitch.conf", "/etc/localtime", "/etc/alternatives", "/etc/ssl", "/usr/share"),
     "/proc/self",
 )
+# What connections within a sandbox may hold: each of them a few times this, and not megabytes.
+NETWORK = (
+    ("net/ipv4/tcp_rmem", "4096 65536 131072"),
+    ("net/ipv4/tcp_wmem", "4096 65536 65536"),
+)
 PASSWD = b"nobody:x:65534:65534:nobody:/tmp:/bin/sh\n"
 GROUP = b"nogroup:x:65534:\n"
 
@@ -62,7 +67,8 @@ class Runtimes:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """How sandboxes are started: by which program, with which files, as which user."""
+    """How sandboxes are started: by which program, with which files, as which user. `network` are
+    settings of the kernel for a network of its own, which the spawner makes then."""
 
     name: str
     argv: tuple[str, ...]
@@ -71,6 +77,7 @@ class Confinement:
     first_uid: int | None = None
     folder: str = ""
     namespaces: bool = True
+    network: tuple[tuple[str, str], ...] = ()
 
     @property
     def counts_processes(self) -> bool:
@@ -106,6 +113,7 @@ class Confinement:
             "stage": [list(bind) for bind in self.stage],
             "first_uid": self.first_uid,
             "folder": self.folder,
+            "network": dict(self.network),
         }
 
 
@@ -149,9 +157,9 @@ def confined(
 ) -> list[Confinement]:
     """The ways to wall a process in on this machine, the best one first; `workspaces` is the folder
     in which those of agents are, `packages` that in which those of tools are."""
-    plain = wall(bwrap, found, {})
+    plain, without = wall(bwrap, found, {}, NETWORK), wall(bwrap, found, {}, ())
     if os.geteuid() != 0:
-        return [plain]
+        return [plain, without]
     stage = {found.python_prefix: f"{STAGE}/python"}
     if found.node:
         stage[found.node] = f"{STAGE}/node"
@@ -166,17 +174,29 @@ def confined(
         stage[workspaces] = f"{STAGE}/workspaces"
     if packages:
         stage[packages] = f"{STAGE}/packages"
-    staged = wall(str(program), found, stage)
-    staged = replace(staged, stage=tuple(stage.items()), first_uid=FIRST_UID)
-    return [staged, replace(plain, first_uid=FIRST_UID), plain]
+    walls = [
+        replace(
+            wall(str(program), found, stage, network),
+            stage=tuple(stage.items()),
+            first_uid=FIRST_UID,
+        )
+        for network in (NETWORK, ())
+    ]
+    return [*walls, *(replace(one, first_uid=FIRST_UID) for one in (plain, without)), without]
 
 
-def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
-    """The sandbox by namespaces; `stage` says where a folder is seen from if not at its place."""
+def wall(
+    bwrap: str, found: Runtimes, stage: dict[str, str], network: tuple[tuple[str, str], ...]
+) -> Confinement:
+    """The sandbox by namespaces; `stage` says where a folder is seen from if not at its place.
+    Where the spawner makes no `network`, so that nothing bounds what connections hold, there are
+    none."""
+    filter = syscall_filter(os.uname().machine, internet=bool(network))
     # Numbered as the spawner places them: after stdin, stdout, stderr, result and status.
-    data = [syscall_filter(os.uname().machine), PROGRAM_EXECUTOR.read_bytes(), PASSWD, GROUP]
+    data = [filter, PROGRAM_EXECUTOR.read_bytes(), PASSWD, GROUP]
     arguments = [
-        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+        *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
+        *(() if network else ("--unshare-net",)),
         *("--unshare-cgroup-try", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY),
         *("--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"),
         *("--hostname", "sandbox", "--json-status-fd", "4", "--seccomp", "6"),
@@ -197,7 +217,7 @@ def wall(bwrap: str, found: Runtimes, stage: dict[str, str]) -> Confinement:
     told = b"\0".join(argument.encode() for argument in arguments) + b"\0"
     rules = files(["/"], ["/dev/shm", WORKSPACE_PATH, *DEVICES])
     argv = (bwrap, "--args", "5", "--", found.python, "-I", "-S", PROGRAM_PATH, rules)
-    return Confinement("bubblewrap", argv, (told, *data))
+    return Confinement("bubblewrap", argv, (told, *data), network=network)
 
 
 def masks() -> list[str]:

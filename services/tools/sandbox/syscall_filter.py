@@ -109,19 +109,23 @@ REFUSED: dict[str, tuple[int | None, int | None]] = {
 }
 MACHINES = {"x86_64": 0, "aarch64": 1}
 AUDIT_ARCHITECTURE = (0xC000003E, 0xC00000B7)
-CLONE, SOCKET, IOCTL = (56, 220), (41, 198), (16, 29)
+CLONE, SOCKET, SETSOCKOPT, IOCTL = (56, 220), (41, 198), (54, 208), (16, 29)
 CLONE3 = 435  # its flags lie in memory, where no filter sees them: the C library then uses clone
 NEWEST_CALL = 462  # mseal, of Linux 6.10
 X32_CALLS = 0x40000000
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET
-FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: not vsock, netlink, packet, alg ...
+UNIX, INTERNET = (1,), (2, 10)  # and no vsock, netlink, packet, alg ...
+PROTOCOLS = (0, 1, 6, 17)  # TCP and UDP, and unix sockets: not MPTCP, SCTP, DCCP ...
+# What makes buffers larger (SO_SNDBUF, SO_RCVBUF, and both with FORCE) is a hint, and not heard:
+# the kernel's own size is what the memory of sockets is bounded by.
+SOL_SOCKET, BUFFER_SIZES = 1, (7, 8, 32, 33)
 TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: to type for somebody else
 
-EPERM, ENOSYS = 1, 38
+NO_ERROR, EPERM, ENOSYS = 0, 1, 38
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 LOAD, RETURN = 0x20, 0x06
 IF_EQUAL, IF_AT_LEAST, IF_ANY_BIT = 0x15, 0x35, 0x45
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 4, 16, 24
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT, SECOND_ARGUMENT, THIRD_ARGUMENT = 0, 4, 16, 24, 32
 
 
 def instruction(code: int, value: int, jump_true: int = 0, jump_false: int = 0) -> bytes:
@@ -129,8 +133,9 @@ def instruction(code: int, value: int, jump_true: int = 0, jump_false: int = 0) 
     return struct.pack("HBBI", code, jump_true, jump_false, value)
 
 
-def syscall_filter(machine: str) -> bytes:
-    """The program for a machine as `os.uname` names it; KeyError for one that is not known."""
+def syscall_filter(machine: str, *, internet: bool = True) -> bytes:
+    """The program for a machine as `os.uname` names it; KeyError for one that is not known. Without
+    `internet` there are only unix sockets."""
     which = MACHINES[machine]
     lines = [
         instruction(LOAD, ARCHITECTURE),
@@ -149,7 +154,16 @@ def syscall_filter(machine: str) -> bytes:
     lines += with_argument(
         CLONE[which], FIRST_ARGUMENT, refused_if(IF_ANY_BIT, NEW_NAMESPACES, EPERM)
     )
-    lines += with_argument(SOCKET[which], FIRST_ARGUMENT, only(FAMILIES))
+    families = UNIX + INTERNET if internet else UNIX
+    lines += with_argument(SOCKET[which], FIRST_ARGUMENT, only(families))
+    lines += with_argument(SOCKET[which], THIRD_ARGUMENT, only(PROTOCOLS))
+    sizes = [line for size in BUFFER_SIZES for line in refused_if(IF_EQUAL, size, NO_ERROR)]
+    of_sockets = [
+        instruction(IF_EQUAL, SOL_SOCKET, 0, len(sizes) + 1),
+        instruction(LOAD, THIRD_ARGUMENT),
+        *sizes,
+    ]
+    lines += with_argument(SETSOCKOPT[which], SECOND_ARGUMENT, of_sockets)
     typing = [line for call in TERMINAL_INPUT for line in refused_if(IF_EQUAL, call, EPERM)]
     lines += with_argument(IOCTL[which], SECOND_ARGUMENT, typing)
     return b"".join([*lines, instruction(RETURN, ALLOW)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import asdict, replace
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from deploy.containers import wheels
 from deploy.containers.engine import require_engine
 from deploy.containers.project import Container, Project
 from deploy.embedded.api_health import Health, read_health
-from deploy.embedded.service_settings import require_service_settings
+from deploy.embedded.service_settings import print_unused, require_service_settings
 from deploy.embedded.settings import (
     HEALTH_POLL_SECONDS,
     SERVICES,
@@ -41,7 +42,7 @@ def up(settings: Settings) -> int:
     if settings.processes == "one":
         raise LaunchError("HEELER_PROCESSES=one is not for containers: each of them is a service.")
     require_password(settings)
-    require_service_settings()
+    print_unused(os.environ, require_service_settings())
     require_engine()
     project = Project(settings)
     project.prepare()

@@ -21,7 +21,7 @@ from deploy.embedded.postgres_server import (
     wheel_tree,
 )
 from deploy.embedded.settings import LaunchError
-from deploy.embedded.state import write_private
+from deploy.embedded.state import read_state, write_private
 
 log = logging.getLogger("heeler.postgres")
 
@@ -45,6 +45,30 @@ def place(
         account=account,
         buffers_mb=buffers_mb,
     )
+
+
+def require_database(home: Path) -> None:
+    """Raise LaunchError where a home has had a database and has none: it was copied or moved
+    without the folder beside it. A start would make an empty one in its place."""
+    state = read_state(home)
+    outside = folders_outside(home)
+    places = [home / "postgres", *(folder / "postgres" for folder in outside)]
+    if state is None or not state.has_database or any(map(_has_data, places)):
+        return
+    was, wanted = home / "postgres", home / "postgres"
+    with contextlib.suppress(OSError):
+        was = Path((home / POINTER).read_text().strip()).parent
+        alike = [folder for folder in outside if folder.parent == was.parent]
+        wanted = (alike or outside)[0]
+    raise LaunchError(
+        f"The database of {home} is missing: {wanted} is not there. It was in {was} when this home"
+        f" was last used; copy that too, while no server uses it, as {wanted} (cp -a). To begin"
+        " anew without it, delete what is left with `make wipe`."
+    )
+
+
+def _has_data(folder: Path) -> bool:
+    return (folder / "PG_VERSION").exists()
 
 
 def _reachable_binaries(home: Path, account: Account | None) -> Path:

@@ -7,6 +7,7 @@ that seal and open them, and Postgres and NATS have none of these.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -36,6 +37,23 @@ def of_service(service: str, environment: Mapping[str, str] = os.environ) -> dic
     shared = chosen(environment, EVERY_SERVICE)
     secret = {name for name in shared if name in SECRETS and name not in own}
     return {name: shared[name] for name in shared if name not in secret} | chosen(environment, own)
+
+
+def fingerprints(environment: Mapping[str, str], key: str) -> dict[str, str]:
+    """The variables that processes of services are given, each with what tells whether it has
+    another value; which value it has cannot be seen without the key."""
+    own = {name for service in SERVICES for name in service.environment}
+    given = chosen(environment, ("HEELER_*", *EVERY_SERVICE[len(EVERY_PROCESS) :], *own))
+    return {
+        name: hashlib.blake2b(value.encode(), key=key.encode()[:64], digest_size=8).hexdigest()
+        for name, value in given.items()
+        if value and name != "HEELER_HOME"
+    }
+
+
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The variables whose fingerprints differ."""
+    return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
 
 def chosen(environment: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from deploy.embedded.settings import LaunchError
+from deploy.embedded.settings import LaunchError, settings_of
+from deploy.embedded.unused_variables import ReadNames, unused_variables
 from libs.bus.service_settings import log_level
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.service_registry import ENCRYPTION_KEYS
+from libs.contracts.tool_permission_evaluation import system_list
 from libs.egress.address_guard import CALLBACK_HOSTS, FETCH_HOSTS, MCP_HOSTS, AddressGuard
 from libs.encryption.sealer import Sealer
 from libs.telemetry.settings import TelemetrySettings
@@ -19,6 +21,8 @@ from services.api.settings import ApiSettings
 from services.memory.settings import EmbeddingSettings
 from services.tools.adapters.mcp.allowed_commands import allowed_commands
 from services.tools.adapters.mcp.deadlines import McpDeadlines
+from services.tools.adapters.mcp_servers_file import declarations
+from services.tools.adapters.package_settings import PackageSettings
 from services.tools.adapters.web_search import SearchSettings
 from services.tools.settings import ToolsSettings
 
@@ -44,15 +48,28 @@ READERS: tuple[Callable[[Mapping[str, str]], object], ...] = (
     price_tables,
     encryption_keys,
     ToolsSettings.from_environment,
+    PackageSettings.from_environment,
+    system_list,
+    declarations,
     SearchSettings.from_environment,
     ApiSettings.from_environment,
 )
 
 
-def require_service_settings(environment: Mapping[str, str] = os.environ) -> None:
-    """Raise LaunchError where a service would end at its start, again and again."""
+def require_service_settings(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """Raise LaunchError where a service would end at its start, again and again; returns the names
+    of the variables that somebody reads."""
+    asked = ReadNames(environment)
     try:
+        settings_of(asked)
         for read in READERS:
-            read(environment)
+            read(asked)
     except WrongSetting as problem:
         raise LaunchError(f"{problem}.") from problem
+    return frozenset(asked.names)
+
+
+def print_unused(environment: Mapping[str, str], read: Collection[str]) -> None:
+    """Name what was set in vain, and what to use instead."""
+    for name, advice in unused_variables(environment, read).items():
+        print(f"{name} is not used: {advice}.", flush=True)

@@ -79,6 +79,8 @@ class InstanceState:
     problem: str | None = None
     problem_part: str | None = None
     notices: list[str] = field(default_factory=list)  # what was mended at this start
+    has_database: bool = False  # there has been one in this home
+    variables: dict[str, str] = field(default_factory=dict)  # their fingerprints, by name
     urls: dict[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     parts: dict[str, PartState] = field(default_factory=dict)

@@ -103,7 +103,7 @@ def _memory(process: psutil.Process | None) -> int | None:
 
 def _print_table(settings: Settings, rows: list[Row], healthy: bool) -> None:
     table = Table(title=f"Heeler in {settings.home}", title_justify="left")
-    for heading in ("part", "state", "pid", "restarts", "uptime", "memory", "url"):
+    for heading in ("part", "state", "pid", "restarts", "uptime", "memory"):
         numeric = heading in ("pid", "restarts", "uptime", "memory")
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
@@ -115,10 +115,12 @@ def _print_table(settings: Settings, rows: list[Row], healthy: bool) -> None:
             str(row.restarts),
             _duration(row.uptime_seconds),
             f"{row.memory_bytes / 2**20:.0f} MB" if row.memory_bytes else "-",
-            _without_login(row.url),
         )
     console = Console()
     console.print(table)
+    for row in rows:
+        if row.url:  # in no column: where a terminal is narrow it would be broken
+            print(f"  {row.name:<8} {_without_login(row.url)}")
     if not healthy:
         console.print(f"Not healthy. Logs: {settings.logs}", highlight=False)
 

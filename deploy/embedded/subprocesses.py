@@ -103,10 +103,19 @@ def rotate(log: Path) -> None:
     log.replace(log.with_name(f"{log.name}.1"))
 
 
-def tail(log: Path, lines: int = 20) -> str:
+def size_of(log: Path) -> int:
+    """How many bytes a log has; none if it is not there."""
+    try:
+        return log.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def tail(log: Path, lines: int = 20, *, after: int = 0) -> str:
+    """The last lines of what stands after so many bytes of a log."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 16_384))
+            file.seek(max(after, log.stat().st_size - 16_384))
             text = file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""

@@ -17,9 +17,10 @@ from typing import Any
 
 from deploy.embedded import postgres_location
 from deploy.embedded.nats_server import Nats, NatsStart
+from deploy.embedded.postgres_location import require_database
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
 from deploy.embedded.service_commands import HTTP_PARTS, python_command, service_command
-from deploy.embedded.service_environment import of_server
+from deploy.embedded.service_environment import fingerprints, of_server
 from deploy.embedded.service_watch import ServiceWatch
 from deploy.embedded.settings import (
     DATABASE,
@@ -74,9 +75,12 @@ class Supervisor:
             port=ports["nats"],
             passwords=self._secrets.of_nats,
         )
+        before = read_state(home)
         self._state = InstanceState(
             phase="starting",
             supervisor=ProcessMark.of(os.getpid()),
+            has_database=before is not None and before.has_database,
+            variables=fingerprints(os.environ, self._secrets.nats_password),
             ports={"api": settings.port, **ports},
             urls={
                 "api": settings.api_url,
@@ -168,6 +172,7 @@ class Supervisor:
 
     async def _start_services(self) -> None:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
+        self._state.has_database = True
         self._phase("migrating")
         await self._migrate()
         if self._settings.replicas > 1:
@@ -327,6 +332,7 @@ def main(settings: Settings, kind: type[Supervisor] = Supervisor) -> int:
     )
     require_password(settings)
     open_home(settings)
+    require_database(settings.home)
     lock = HomeLock(settings.home)
     if not lock.take():
         raise LaunchError(f"{settings.home} is already up: {settings.api_url}")

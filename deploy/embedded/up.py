@@ -9,10 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 
 from deploy.embedded.api_health import read_health
+from deploy.embedded.postgres_location import require_database
+from deploy.embedded.service_environment import changed, fingerprints
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
@@ -26,11 +29,12 @@ from deploy.embedded.state import (
     HomeLock,
     InstanceState,
     ProcessMark,
+    open_secrets,
     port_is_free,
     read_state,
     write_state,
 )
-from deploy.embedded.subprocesses import open_log, rotate, tail
+from deploy.embedded.subprocesses import open_log, rotate, size_of, tail
 from deploy.embedded.supervisor import kill_leftovers
 
 ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
@@ -39,18 +43,23 @@ DOWN_SECONDS_MAX = 45.0
 
 
 def up(settings: Settings) -> int:
-    from deploy.embedded.service_settings import require_service_settings  # slow to import
+    from deploy.embedded.service_settings import (
+        print_unused,
+        require_service_settings,
+    )  # slow to import
 
     started = time.monotonic()
     require_password(settings)
-    require_service_settings()
+    print_unused(os.environ, require_service_settings())
     open_home(settings)
     if HomeLock(settings.home).holder():
         return _join_running(settings)
+    require_database(settings.home)
     _await_orphans(settings)
     require_free_port(settings)
+    logs = LogsOfThisStart(settings)
     supervisor = _spawn_supervisor(settings)
-    state = _wait_healthy(settings, supervisor, START_SECONDS_MAX)
+    state = _wait_healthy(settings, supervisor, START_SECONDS_MAX, logs)
     print(f"Heeler is up ({time.monotonic() - started:.1f} s).")
     _print_urls(settings, state)
     return 0
@@ -81,9 +90,15 @@ def _join_running(settings: Settings) -> int:
     state = read_state(settings.home)
     starting = state is None or state.phase != "running"
     patience = START_SECONDS_MAX if starting else RECOVER_SECONDS_MAX
-    state = _wait_healthy(settings, None, patience)
+    state = _wait_healthy(settings, None, patience, None)
     print(f"Heeler is already up: {state.urls['api']}")
     _print_urls(settings, state)
+    now = fingerprints(os.environ, open_secrets(settings.home).nats_password)
+    if names := changed(state.variables, now):
+        print(
+            f"It runs with other values of {', '.join(names)} than are set here. To run with those:"
+            f" {home_prefix(settings)}make down up"
+        )
     return 0
 
 
@@ -151,7 +166,10 @@ def _spawn_supervisor(settings: Settings) -> subprocess.Popen[bytes]:
 
 
 def _wait_healthy(
-    settings: Settings, supervisor: subprocess.Popen[bytes] | None, seconds_max: float
+    settings: Settings,
+    supervisor: subprocess.Popen[bytes] | None,
+    seconds_max: float,
+    logs: LogsOfThisStart | None,
 ) -> InstanceState:
     """Tell how the start goes until all is healthy; raises when it fails or takes too long."""
     started = time.monotonic()
@@ -165,10 +183,10 @@ def _wait_healthy(
                 return state
         if supervisor is None or supervisor.poll() is not None:
             if HomeLock(settings.home).holder() is None:
-                raise _start_failed(settings, state)
+                raise _start_failed(settings, state, logs)
             supervisor = None  # another `up` at the same moment was faster
         if time.monotonic() - started > seconds_max:
-            raise _not_healthy(settings, state, seconds_max)
+            raise _not_healthy(settings, state, seconds_max, logs)
         time.sleep(HEALTH_POLL_SECONDS)
 
 
@@ -203,19 +221,24 @@ def _tell_progress(state: InstanceState, told: set[str], seconds: float) -> None
             print(f"  {seconds:4.1f} s  {line}", flush=True)
 
 
-def _start_failed(settings: Settings, state: InstanceState | None) -> LaunchError:
+def _start_failed(
+    settings: Settings, state: InstanceState | None, logs: LogsOfThisStart | None
+) -> LaunchError:
     part = (state.problem_part if state else None) or "supervisor"
     problem = (state.problem if state else None) or "the supervisor ended."
-    return LaunchError(f"Heeler did not start: {problem}{_log_of(settings, part)}")
+    return LaunchError(f"Heeler did not start: {problem}{_log_of(settings, part, logs)}")
 
 
 def _not_healthy(
-    settings: Settings, state: InstanceState | None, seconds_max: float
+    settings: Settings,
+    state: InstanceState | None,
+    seconds_max: float,
+    logs: LogsOfThisStart | None,
 ) -> LaunchError:
     part, reason = _ailing(settings, state)
     return LaunchError(
         f"Heeler is not healthy after {seconds_max:.0f} s: {part} {reason}. "
-        f"Stop it with `make down`, then start again.{_log_of(settings, part)}"
+        f"Stop it with `make down`, then start again.{_log_of(settings, part, logs)}"
     )
 
 
@@ -235,9 +258,22 @@ def _ailing(settings: Settings, state: InstanceState | None) -> tuple[str, str]:
     return "api", "does not answer /v1/health"
 
 
-def _log_of(settings: Settings, part: str) -> str:
+class LogsOfThisStart:
+    """Where the logs ended before a start: what stands before that is of the start before."""
+
+    def __init__(self, settings: Settings) -> None:
+        names = (*settings.parts, "supervisor", "migrate")
+        self._ends = {name: size_of(settings.log(name)) for name in names}
+
+    def began_at(self, path: Path) -> int:
+        """How many bytes of a log are older; none where it was moved aside since."""
+        end = self._ends.get(path.stem, 0)
+        return end if size_of(path) >= end else 0
+
+
+def _log_of(settings: Settings, part: str, logs: LogsOfThisStart | None) -> str:
     path = settings.log(part)
-    text = tail(path)
+    text = tail(path, after=logs.began_at(path) if logs else 0)
     return f"\n--- the end of {path}\n{text}" if text else f"\nSee {settings.logs}."
 
 

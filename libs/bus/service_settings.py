@@ -40,5 +40,5 @@ class ServiceSettings:
 
 def log_level(environment: Mapping[str, str] = os.environ) -> str:
     """HEELER_LOG_LEVEL in small letters. Raises WrongSetting."""
-    given = {name: value.lower() for name, value in environment.items() if name == LOG_LEVEL}
-    return one_of(given, LOG_LEVEL, LOG_LEVELS, "info")
+    given = environment.get(LOG_LEVEL, "").lower()
+    return one_of({LOG_LEVEL: given}, LOG_LEVEL, LOG_LEVELS, "info")

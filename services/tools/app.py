@@ -36,7 +36,7 @@ from services.tools.adapters.mcp_servers_file import McpDeclarations, declaratio
 from services.tools.adapters.package_folders import PackageFolders
 from services.tools.adapters.package_installer import PipInstaller
 from services.tools.adapters.package_settings import PackageSettings
-from services.tools.adapters.process_sandbox import CONFINED, CONTAINER, ProcessSandbox
+from services.tools.adapters.process_sandbox import ProcessSandbox
 from services.tools.adapters.sandbox_config_queries import PostgresSandboxConfigQueries
 from services.tools.adapters.sandbox_gauges import SandboxGauges
 from services.tools.adapters.tool_counts import PostgresToolCounts
@@ -70,7 +70,7 @@ from services.tools.handlers.sandbox_configs import SandboxConfigHandlers
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
-from services.tools.settings import ToolsSettings
+from services.tools.settings import CONTAINER, ToolsSettings
 
 
 def wiring(environment: Mapping[str, str]) -> Wire:
@@ -211,8 +211,7 @@ def sandbox_of(settings: ToolsSettings, *, workspaces: str, packages: str) -> Ba
     """The sandbox that the operator has chosen."""
     if settings.sandbox == CONTAINER:
         return ContainerSandbox(settings.image, settings.network)
-    mode = settings.sandbox or CONFINED
-    return ProcessSandbox(mode, workspaces=workspaces, packages=packages)
+    return ProcessSandbox(settings.sandbox, workspaces=workspaces, packages=packages)
 
 
 def built_in(

@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from libs.contracts.environment_parsing import WrongSetting, whole_number
+from libs.contracts.environment_parsing import WrongSetting, one_of, whole_number
 from libs.egress.address_guard import FETCH_HOSTS, AddressGuard
 
 WORKSPACES, RUN_CODE = "HEELER_WORKSPACES", "HEELER_RUN_CODE_SECONDS"
 SANDBOX, SANDBOX_IMAGE = "HEELER_SANDBOX", "HEELER_SANDBOX_IMAGE"
 SANDBOX_NETWORK = "HEELER_SANDBOX_NETWORK"
+PROCESS, UNCONFINED, CONTAINER, OFF = "process", "process-unconfined", "container", "off"
+SANDBOXES = (PROCESS, UNCONFINED, CONTAINER, OFF)
 IMAGE, NO_NETWORK = "python:3.12-slim", "none"
 NAME_OF_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 NAME_OF_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
@@ -27,7 +29,7 @@ class ToolsSettings:
     the folder for workspaces, how long `run_code` may take, which private hosts `fetch_webpage` may
     ask, and how many tokens an answer may have that an MCP server gets of a model."""
 
-    sandbox: str = ""
+    sandbox: str = PROCESS
     image: str = IMAGE
     network: str = NO_NETWORK
     workspaces: str = ""
@@ -40,7 +42,7 @@ class ToolsSettings:
         """HEELER_SANDBOX and all that begin so, HEELER_WORKSPACES, HEELER_RUN_CODE_SECONDS,
         HEELER_FETCH_HOSTS, HEELER_MCP_SAMPLING_TOKENS_MAX. Raises WrongSetting."""
         return cls(
-            environment.get(SANDBOX, ""),
+            one_of(environment, SANDBOX, SANDBOXES, PROCESS),
             named(environment, SANDBOX_IMAGE, IMAGE, NAME_OF_IMAGE),
             named(environment, SANDBOX_NETWORK, NO_NETWORK, NAME_OF_NETWORK),
             folder(environment, WORKSPACES),

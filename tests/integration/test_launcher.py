@@ -565,6 +565,90 @@ def test_down_leaves_a_stranger_alone_who_has_a_recorded_pid_by_now() -> None:
         stranger.wait()
 
 
+def test_up_while_it_is_up_names_the_variables_that_have_other_values(
+    heeler: HeelerInstance,
+) -> None:
+    assert "other values" not in heeler.up()
+    heeler.env |= {"OPENAI_API_KEY": "hunter2", "HEELER_RUN_SECONDS_MAX": "60"}
+    try:
+        output = heeler.up()
+    finally:
+        del heeler.env["OPENAI_API_KEY"], heeler.env["HEELER_RUN_SECONDS_MAX"]
+
+    assert "other values of HEELER_RUN_SECONDS_MAX, OPENAI_API_KEY than are set here" in output
+    assert "make down up" in output
+    assert "hunter2" not in output + (heeler.home / "state.json").read_text()
+
+
+def test_up_refuses_a_sandbox_that_does_not_exist_and_names_what_is_set_in_vain(
+    tmp_path: Path,
+) -> None:
+    env = {**DUMMIES, "HEELER_SANDBOX": "docker"}
+    refused = HeelerInstance(env=env, home=tmp_path / "home").command("up")
+    assert refused.returncode == 1
+    assert "HEELER_SANDBOX is 'docker': it must be process, process-unconfined" in refused.stderr
+
+    (tmp_path / "file").write_text("")
+    env = {**DUMMIES, "LETTA_PG_URI": "postgresql://u:hunter2@h/letta", "HEELER_REPLICA": "2"}
+    done = HeelerInstance(env=env, home=tmp_path / "file" / "home").command("up")
+    assert "LETTA_PG_URI is not used: Heeler brings its own Postgres" in done.stdout
+    assert "HEELER_REPLICA is not used: there is no such variable: HEELER_REPLICAS?" in done.stdout
+    assert "hunter2" not in done.stdout
+
+
+def test_status_breaks_no_address_on_a_narrow_terminal(heeler: HeelerInstance) -> None:
+    heeler.wait_healthy()
+    heeler.env["COLUMNS"] = "60"
+    try:
+        printed = heeler.command("status").stdout
+    finally:
+        del heeler.env["COLUMNS"]
+    state = heeler.state()
+    assert f"postgresql://127.0.0.1:{state.ports['postgres']}/heeler\n" in printed
+    assert f"nats://127.0.0.1:{state.ports['nats']}\n" in printed
+    assert f"{heeler.base_url}\n" in printed
+
+
+def test_a_home_that_was_copied_without_its_database_is_refused() -> None:
+    with HeelerInstance(env=DUMMIES) as instance:
+        data = Path(instance.psql("show data_directory")[0][0])
+        instance.psql("create table kept as select 42 as n")
+        instance.down()
+        aside = data.with_name("aside")
+        data.rename(aside)
+
+        for command in ("up", "run"):
+            refused = instance.command(command)
+
+            assert refused.returncode == 1
+            assert f"The database of {instance.home} is missing" in refused.stderr
+            assert not data.exists()
+
+        aside.rename(data)
+        instance.up()
+        assert instance.psql("select n from kept") == [(42,)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only for root the data is beside the home")
+def test_a_refusal_of_a_copied_home_says_what_to_copy() -> None:
+    with HeelerInstance(env=DUMMIES) as instance, HeelerInstance(env=DUMMIES) as other:
+        instance.psql("create table kept as select 42 as n")
+        instance.down()
+        other.close()
+        shutil.copytree(instance.home, other.home)
+        ours, theirs = (
+            home.with_name(f"{home.name}.postgres") for home in (instance.home, other.home)
+        )
+
+        refused = other.command("up")
+
+        assert f"It was in {ours}" in refused.stderr
+        assert f"as {theirs} (cp -a)" in refused.stderr
+        subprocess.run(["cp", "-a", ours, theirs], check=True)
+        other.up()
+        assert other.psql("select n from kept") == [(42,)]
+
+
 def test_a_running_instance_that_is_not_healthy_is_named_with_its_log() -> None:
     with HeelerInstance(env={**DUMMIES, "HEELER_FROZEN_SECONDS_MAX": "3600"}) as instance:
         os.kill(instance.pid("memory"), signal.SIGSTOP)
@@ -630,6 +714,8 @@ def test_a_damaged_store_of_nats_is_set_aside_and_the_start_says_so(
 def test_a_service_that_cannot_start_fails_up_with_the_end_of_its_log() -> None:
     env = {**DUMMIES, "HEELER_MIGRATIONS_MODULE": "tests.dummies.broken"}
     instance = HeelerInstance(env=env)
+    (instance.home / "logs").mkdir(mode=0o700)
+    (instance.home / "logs" / "migrate.log").write_text("of the start before\n")
     done = instance.command("up")
     leftovers = [part.mark for part in instance.state().parts.values() if part.mark]
     instance.close()
@@ -637,6 +723,7 @@ def test_a_service_that_cannot_start_fails_up_with_the_end_of_its_log() -> None:
     assert done.returncode == 1
     assert "the migrations ended with exit code 1" in done.stderr
     assert "this migration is broken" in done.stderr
+    assert "of the start before" not in done.stderr
     assert leftovers == []
 
 

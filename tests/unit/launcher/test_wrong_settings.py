@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from deploy.embedded.service_settings import require_service_settings
 from deploy.embedded.settings import LaunchError, read_settings
 from libs.bus.service_settings import ServiceSettings
 from libs.contracts.environment_parsing import MissingSetting, WrongSetting
@@ -133,6 +134,26 @@ def test_the_launcher_refuses_a_wrong_value(name: str, value: str, must: str) ->
         read_settings({name: value})
     assert str(refused.value).startswith(f"{name} is {value!r}: it must be ")
     assert must in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HEELER_SANDBOX", "docker"),
+        ("HEELER_WEB_SEARCH", "bing"),
+        ("HEELER_PACKAGES", "yes"),
+        ("HEELER_PACKAGE_INDEX", "pypi"),
+        ("HEELER_PACKAGES_FOLDER", "packages"),
+        ("HEELER_ALLOWED_CAPABILITIES", "everything"),
+        ("HEELER_MCP_CONFIG", "/nowhere/servers.toml"),
+        ("HEELER_LOG_LEVEL", "loud"),
+    ],
+)
+def test_what_a_service_would_refuse_is_refused_before_anything_is_started(
+    name: str, value: str
+) -> None:
+    with pytest.raises(LaunchError, match=name):
+        require_service_settings({name: value})
 
 
 @pytest.mark.parametrize(

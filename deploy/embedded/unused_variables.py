@@ -1,0 +1,101 @@
+"""Variables of the person's environment that nothing here reads, with what to use instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+
+# Read by neither the launcher nor the services: by deploy/bootstrap.sh, in containers, in tests.
+READ_ELSEWHERE = frozenset({"HEELER_PYTHON", "HEELER_FAILPOINTS"})
+READ_ELSEWHERE_PREFIXES = ("HEELER_NATS_IMAGE", "HEELER_POSTGRES_IMAGE", "HEELER_PYTHON_IMAGE")
+SET_BY_THE_LAUNCHER = (
+    *("HEELER_DATABASE_URL", "HEELER_DATABASE_URLS", "HEELER_NATS_URL", "HEELER_NATS_URLS"),
+    *("HEELER_INSTANCE", "HEELER_LISTEN_DESCRIPTOR", "HEELER_SERVICE_PASSWORDS"),
+    "HEELER_ADMIN_DATABASE_URL",
+)
+HONOURED_OF_V1 = ("LETTA_SERVER_PASSWORD", "LETTA_OTEL_")
+
+OWN_POSTGRES = "Heeler brings its own Postgres, whose data is in HEELER_HOME"
+COMPATIBLE = "set OPENAI_API_BASE to its address, and name its models openai/<model>"
+COMPATIBLE_KEY = (
+    "set OPENAI_API_BASE to the address at which this provider speaks OpenAI's API, and"
+    " OPENAI_API_KEY to this key"
+)
+# What V1 reads, and we do not.
+OF_V1 = {
+    "LETTA_SERVER_SECURE": "set HEELER_PASSWORD: then every request needs it",
+    "LETTA_SERVER_PORT": "set HEELER_PORT",
+    "LETTA_SERVER_HOST": "set HEELER_HOST",
+    "LETTA_DIR": "set HEELER_HOME",
+    "LETTA_DEBUG": "set HEELER_LOG_LEVEL=debug",
+    "LETTA_LOG_LEVEL": "set HEELER_LOG_LEVEL",
+    "LETTA_UVICORN_WORKERS": "set HEELER_REPLICAS",
+    "LETTA_ACCEPTABLE_ORIGINS": "set HEELER_CORS_ORIGINS",
+    "ACCEPTABLE_ORIGINS": "set HEELER_CORS_ORIGINS",
+    "VLLM_API_BASE": COMPATIBLE,
+    "LMSTUDIO_BASE_URL": COMPATIBLE,
+    "SGLANG_API_BASE": COMPATIBLE,
+    "OLLAMA_BASE_URL": COMPATIBLE,
+    "AZURE_API_KEY": COMPATIBLE_KEY,
+    "AZURE_BASE_URL": COMPATIBLE,
+    "GEMINI_API_KEY": COMPATIBLE_KEY,
+    "GEMINI_BASE_URL": COMPATIBLE,
+    **{
+        f"{provider}_API_KEY": COMPATIBLE_KEY
+        for provider in (
+            *("GROQ", "TOGETHER", "DEEPSEEK", "XAI", "MISTRAL", "OPENROUTER"),
+            *("FIREWORKS", "ZAI", "MINIMAX", "BASETEN"),
+        )
+    },
+    "E2B_API_KEY": "the code of tools runs here: see HEELER_SANDBOX in docs/sandbox.md",
+    "E2B_SANDBOX_TEMPLATE_ID": "the code of tools runs here: see HEELER_SANDBOX in docs/sandbox.md",
+    "TOOL_SANDBOX_TIMEOUT": "set HEELER_TOOL_SECONDS_MAX",
+}
+OF_V1_PREFIXES = {
+    "LETTA_PG_": OWN_POSTGRES,
+    "LETTA_REDIS_": "Heeler needs no Redis",
+    "LETTA_": "this variable of Letta is not read here; README.md lists those that are",
+}
+
+
+class ReadNames(Mapping[str, str]):
+    """An environment that remembers which variables it was asked for."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.names.add(name)
+        return self._environment[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._environment)
+
+    def __len__(self) -> int:
+        return len(self._environment)
+
+
+def unused_variables(environment: Mapping[str, str], read: Collection[str]) -> dict[str, str]:
+    """The variables that are set for a server such as this one and that nobody reads, each with
+    what to do; `read` are those that somebody asks for."""
+    return {
+        name: advice
+        for name, value in sorted(environment.items())
+        if value and name not in read and (advice := advice_about(name, read))
+    }
+
+
+def advice_about(name: str, read: Collection[str]) -> str:
+    """What to use in place of a variable that nobody reads; empty if it is none of ours."""
+    if name in SET_BY_THE_LAUNCHER:
+        return "the launcher sets it itself for each process"
+    if name.startswith("HEELER_"):
+        if name in READ_ELSEWHERE or name.startswith(READ_ELSEWHERE_PREFIXES):
+            return ""
+        alike = difflib.get_close_matches(name, sorted(read), n=1, cutoff=0.8)
+        return f"there is no such variable{f': {alike[0]}?' if alike else '; see README.md'}"
+    if name.startswith(HONOURED_OF_V1):
+        return ""
+    prefixes = (advice for start, advice in OF_V1_PREFIXES.items() if name.startswith(start))
+    return OF_V1.get(name) or next(prefixes, "")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 from deploy.embedded import supervisor
 from deploy.embedded.settings import DATABASE, Settings, read_settings
+from deploy.embedded.supervised_process import Well
 from libs.contracts.nats_permissions import WATCH
 
 
@@ -28,6 +30,10 @@ class ServicesOnly(supervisor.Supervisor):
 
     async def _start_servers(self) -> None:
         """They run already."""
+
+    def _servers_well(self) -> list[Callable[[], Well | None]]:
+        """Nobody looks at them here, so a silent service may be waiting for them."""
+        return [lambda: None]
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ from deploy.embedded.state import (
     write_state,
 )
 from deploy.embedded.subprocesses import Command, signal_group, spawn_options
-from deploy.embedded.supervised_process import Failed, Part
+from deploy.embedded.supervised_process import Failed, Part, Well
 from libs.contracts.nats_permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
@@ -177,10 +177,9 @@ class Supervisor:
         await self._migrate()
         if self._settings.replicas > 1:
             self._listener = open_listener(self._settings)
-        store, bus = self._parts["postgres"], self._parts["nats"]
         self._services = ServiceWatch(
             self._nats.url,
-            [lambda: store.well if self._session.serves else None, lambda: bus.well],
+            self._servers_well(),
             frozen_seconds_max=self._settings.frozen_seconds_max,
         )
         self._keep(self._services.run())
@@ -188,6 +187,11 @@ class Supervisor:
             part = self._add(self._service_command(name))
             self._keep(part.watch(partial(self._services.is_well, part), looks=1))
         self._phase("running")
+
+    def _servers_well(self) -> list[Callable[[], Well | None]]:
+        """From when until when Postgres and NATS are known to have been well."""
+        store, bus = self._parts["postgres"], self._parts["nats"]
+        return [lambda: store.well if self._session.serves else None, lambda: bus.well]
 
     async def _migrate(self) -> None:
         module = self._settings.migrations_module

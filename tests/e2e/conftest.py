@@ -12,7 +12,7 @@ import pytest
 from letta_client import AsyncLetta, Letta
 from letta_client.types import AgentState
 
-from tests.chosen import in_containers, new_heeler
+from tests.chosen import new_heeler
 from tests.e2e.asking import EMBEDDING, MODEL, SDK_HEADERS, SECONDS_MAX, says, unique
 from tests.e2e.node import Node, installed
 from tests.e2e.web import Web, serving
@@ -40,16 +40,12 @@ def web_pages() -> Iterator[Web]:
 @pytest.fixture(scope="session")
 def mcp_commands(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The programs that may be MCP servers, where the services find what is on this machine."""
-    if in_containers():
-        return {}
     return {"HEELER_MCP_COMMANDS": str(write_list(tmp_path_factory.mktemp("mcp")))}
 
 
 @pytest.fixture(scope="session")
 def package_index(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Where tools get packages from: a folder with one package in two versions."""
-    if in_containers():
-        return {}
     folder = tmp_path_factory.mktemp("wheels")
     wheel(folder, "greeting", "1.0")
     wheel(folder, "greeting", "2.0")

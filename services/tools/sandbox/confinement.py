@@ -191,9 +191,9 @@ def wall(
     """The sandbox by namespaces; `stage` says where a folder is seen from if not at its place.
     Where the spawner makes no `network`, so that nothing bounds what connections hold, there are
     none."""
-    filter = syscall_filter(os.uname().machine, internet=bool(network))
+    calls = syscall_filter(os.uname().machine, internet=bool(network))
     # Numbered as the spawner places them: after stdin, stdout, stderr, result and status.
-    data = [filter, PROGRAM_EXECUTOR.read_bytes(), PASSWD, GROUP]
+    data = [calls, PROGRAM_EXECUTOR.read_bytes(), PASSWD, GROUP]
     arguments = [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"),
         *(() if network else ("--unshare-net",)),

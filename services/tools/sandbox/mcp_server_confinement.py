@@ -4,10 +4,12 @@ the network, that the operator gives it."""
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 
 from services.tools.sandbox.confinement import SYSTEM_FILES, Confinement
 from services.tools.sandbox.spawner_protocol import STAGE
+from services.tools.sandbox.syscall_filter import syscall_filter
 
 NETWORK_FILES = tuple(path for path in SYSTEM_FILES if path.startswith("/etc/"))
 # Of the sandbox, and made by it.
@@ -45,19 +47,21 @@ def confinement_for(base: Confinement, granted: Granted) -> Confinement:
             if path not in OWN_FILES:
                 arguments += ["--ro-bind-try", path, path]
     told = with_arguments(base.data[0], arguments, network=granted.network)
+    calls = syscall_filter(os.uname().machine) if granted.network else base.data[1]
     return replace(
         base,
         name=f"{base.name} for a server",
         argv=argv,
-        data=(told, *base.data[1:]),
+        data=(told, calls, *base.data[2:]),
         stage=tuple(stage),
+        network=() if granted.network else base.network,
     )
 
 
 def with_arguments(told: bytes, more: list[str], *, network: bool) -> bytes:
     """What bubblewrap is told, with more mounts before its root is made read-only."""
     words = told.decode().split("\0")[:-1]
-    if network:
+    if network and "--unshare-net" in words:
         words.remove("--unshare-net")
     root = max(
         number

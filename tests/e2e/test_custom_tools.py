@@ -168,8 +168,6 @@ def test_a_tool_of_an_agent_is_run_by_name(
     assert [one.message_type for one in letta.agents.messages.list(agent.id)] == ["system_message"]
     with pytest.raises(NotFoundError, match="no tool named 'unknown'"):
         letta.agents.tools.run("unknown", agent_id=agent.id)
-    with pytest.raises(APIStatusError, match="comes with the server"):
-        letta.agents.tools.run("memory_insert", agent_id=agent.id)
 
 
 @pytest.mark.operation("PATCH /v1/agents/{agent_id}/tools/attach/{tool_id}")

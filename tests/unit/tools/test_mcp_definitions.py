@@ -334,7 +334,7 @@ async def test_what_a_server_defines_is_changed_by_nobody_else(
     row = world.tools()["forecast"]
     assert (row["tags"], row["metadata_"]["a"]) == (["x"], 1)
     assert row["metadata_"]["mcp"]["server_id"] == SERVER
-    assert len((await process.call(tool_id(world)))["text"]) < 80
+    assert "exceeded the character limit" in (await process.call(tool_id(world)))["text"]
     for changes in ({"source_code": "def x(): pass"}, {"json_schema": {"name": "x"}}):
         reply = await process.tell(UpdateTool(tool_id=tool_id(world), changes=changes))
         refusal(reply, INVALID, "MCP server")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import random
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -32,6 +36,8 @@ from tests.unit.agent.world import CONVERSATION, FakeModel, Process, World
 
 LOOK = calls(call("conversation_search", query="tea", request_heartbeat=True))
 SEVEN = [*default_tools(AgentType.memgpt_agent), "pause_heartbeats"]
+# What the store in memory keeps of a message and its answer is 13,600 bytes.
+STORED_BYTES_MAX = 20_000
 LIMITS = [*((one, 5) for one in AgentType), (AgentType.react_agent, 10)]
 
 
@@ -199,10 +205,32 @@ async def test_ten_exchanges_are_in_context_also_in_a_new_process(chat: Chat) ->
     assert [text.split(" a")[0] for text in spoken[1::2]] == [f"answer {n}" for n in range(10)]
 
 
+@pytest.fixture
+async def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of each wait that comes to its end: of the loop, or of the whole thread. A
+    deadline that is kept is none."""
+    found: list[float] = []
+    loop = asyncio.get_running_loop()
+    call_at = loop.call_at
+
+    def noted(when: float, callback: Callable[..., Any], *args: Any, **context: Any) -> Any:
+        seconds = when - loop.time()
+
+        def fires(*args: Any) -> None:
+            found.append(seconds)
+            callback(*args)
+
+        return call_at(when, fires, *args, **context)
+
+    monkeypatch.setattr(loop, "call_at", noted)
+    monkeypatch.setattr(time, "sleep", found.append)
+    return found
+
+
 async def test_an_answer_takes_as_long_as_its_model_and_waits_for_nothing_else(
-    world: World,
+    world: World, waits: list[float]
 ) -> None:
-    """By a clock that only a wait moves on."""
+    """Neither by its own clock, which only a wait moves on, nor by any other."""
     model_seconds = 0.4
 
     async def slow() -> ModelReply:
@@ -217,20 +245,38 @@ async def test_an_answer_takes_as_long_as_its_model_and_waits_for_nothing_else(
         await process.idle()
         assert world.clock.seconds - begun == pytest.approx(model_seconds)
         assert run_end(world, run_id) == ("completed", "end_turn")
+    assert waits == []
+
+
+async def test_a_wait_is_noticed_and_a_deadline_that_is_kept_is_none(waits: list[float]) -> None:
+    async with asyncio.timeout(60):
+        await asyncio.sleep(0)
+    assert waits == []
+    await asyncio.sleep(0.001)
+    time.sleep(30)  # noqa: ASYNC251 - it takes no time here
+    assert waits == [pytest.approx(0.001, abs=0.001), 30]
+
+
+async def say_much(chat: Chat, messages: int) -> AsyncIterator[int]:
+    """A conversation that is compacted again and again: the number of each message that is
+    answered, of which nothing is kept here."""
+
+    async def reply() -> ModelReply:
+        return SUMMARY if summarises(chat.asked[-1]) else words("a" * 300)
+
+    for number in range(messages):
+        await chat.say(f"{number} " + "q" * 300, *[reply] * 3)
+        chat.process.model.turns.clear()
+        del chat.asked[:-1]
+        yield number
 
 
 async def test_what_is_kept_of_a_conversation_does_not_grow_with_it(chat: Chat) -> None:
     await chat.begin()
 
-    async def reply() -> ModelReply:
-        return SUMMARY if summarises(chat.asked[-1]) else words("a" * 300)
-
     async def state_bytes_max(messages: int) -> int:
         most = 0
-        for number in range(messages):
-            await chat.say(f"{number} " + "q" * 300, *[reply] * 3)
-            chat.process.model.turns.clear()
-            del chat.asked[:-1]
+        async for _ in say_much(chat, messages):
             talk = await chat.process.repository.load(Conversation, CONVERSATION, org="org-1")
             most = max(most, len(pickle.dumps(talk.state)))
         return most
@@ -238,3 +284,24 @@ async def test_what_is_kept_of_a_conversation_does_not_grow_with_it(chat: Chat) 
     young, old = await state_bytes_max(40), await state_bytes_max(120)
     assert old < young * 1.05
     assert old < 40_000
+
+
+async def test_a_process_keeps_nothing_of_a_message_but_what_is_stored(chat: Chat) -> None:
+    """By all that it has allocated, of which the store in memory is a part."""
+
+    async def bytes_of_a_message(messages: int) -> float:
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        async for _ in say_much(chat, messages):
+            pass
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+        return (after - before) / messages
+
+    await chat.begin()
+    tracemalloc.start()
+    try:
+        await bytes_of_a_message(40)  # until caches are full and the window is compacted
+        assert await bytes_of_a_message(60) < STORED_BYTES_MAX
+    finally:
+        tracemalloc.stop()

@@ -153,6 +153,10 @@ def test_a_tool_that_cannot_run_is_kept_and_says_so_when_it_is_called(
     agent = new_agent(tool_ids=[str(tool.id)])
     with pytest.raises(APIStatusError, match=r"`source_type` is 'json'.* no function in Python"):
         letta.agents.tools.run(name, agent_id=agent.id, args={})
+    answer = letta.agents.messages.create(agent.id, messages=says(f"CALL:{name}:{{}} SAY:a pity"))
+    result = returned(answer.messages)
+    assert (result.status, "`source_type` is 'json'" in result.tool_return) == ("error", True)
+    assert answer.messages[-1].content == "a pity"
     http.delete(f"/v1/tools/{tool.id}")
 
 

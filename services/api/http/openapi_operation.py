@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,3 +28,8 @@ def returns(
 ) -> dict[str, Any]:
     """The `opt` of a route handler."""
     return {"description": Description(query, body, gives, streams)}
+
+
+def documented_path(path: str) -> str:
+    """The path of a route handler as the document has it."""
+    return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)

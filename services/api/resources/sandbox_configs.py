@@ -163,7 +163,7 @@ async def delete_sandbox_config(request: AnyRequest, sandbox_config_id: str) -> 
     await api_of(request).send(request, command)
 
 
-@get(PATH, opt=returns("settings", query=ConfigPage))
+@get(PATH, opt=returns("all settings", query=ConfigPage))
 async def list_sandbox_configs(request: AnyRequest) -> Response[bytes]:
     """List the settings of sandboxes: those of type local, if there are any."""
     return await listed(request, CONFIGS, query_of(request, ConfigPage))

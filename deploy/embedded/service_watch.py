@@ -1,7 +1,8 @@
 """Whether the processes of the services do what clients need: asked by what clients send.
 
 Every process is asked for a sign of life in NATS' own protocol for services, and every service by a
-command, which NATS has to store and the service to answer after it has written to Postgres. Each is
+command, which NATS has to store and the service to answer after it has written to Postgres; the api
+by HTTP, too. Each is
 judged by its own answer, and only for the time in which Postgres and NATS are known to have been
 well: what waits for another is not ill. `docs/operations.md` has the bounds in a table.
 """
@@ -11,11 +12,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from uuid import uuid4
 
 from deploy.embedded.nats_session import NatsSession
+from deploy.embedded.service_commands import HTTP_PARTS
 from deploy.embedded.settings import ALL_SERVICES, SERVICES, service_of
 from deploy.embedded.supervised_process import LOOK_SECONDS, Part, Well, processor_seconds
 from libs.contracts.stream_definitions import is_stored
@@ -26,7 +30,8 @@ FIRST_ANSWER_SECONDS_MAX = 60.0
 BUSY_SECONDS_MAX = 60.0  # without a sign of life, while it takes the processor
 BUSY_SHARE_MIN = 0.005
 COMMAND_SECONDS_MAX = 30.0  # a command waits behind a restart and a lot of others
-PAUSE_SECONDS_MAX = 2 * LOOK_SECONDS  # the supervisor itself, or the machine, stood still
+PAUSE_SECONDS_MAX = 2 * LOOK_SECONDS
+ASKED_KEPT = 64
 STORED_SECONDS_MAX = 3.0
 RELAY_SECONDS_MAX = 10.0  # with events to publish, and none published
 QUESTION_SECONDS_MAX = 10.0
@@ -119,23 +124,33 @@ class ServiceWatch:
         self._dependencies = tuple(dependencies)
         self._frozen_seconds_max = frozen_seconds_max
         self._busyness: dict[str, Busyness] = {}
-        self._asked_at = self._asking_since = float("-inf")
+        self._asked: deque[float] = deque(maxlen=ASKED_KEPT)
+        self._asking_since = float("-inf")
+        self.clients_answered_at = float("-inf")
 
-    async def run(self) -> None:
-        """Ask until this is cancelled."""
-        connection = asyncio.create_task(self._session.run())
-        looks = 0
-        try:
-            while True:
-                self._ask(commands=looks % COMMAND_EVERY_LOOKS == 0 or bool(self.answers.asked))
-                looks += 1
+    async def run(self, answers_clients: Callable[[], bool]) -> None:
+        """Ask until this is cancelled; `answers_clients` asks the api by HTTP."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._session.run())
+            group.create_task(self._ask_as_client(answers_clients))
+            for look in count():
+                self._ask(commands=look % COMMAND_EVERY_LOOKS == 0 or bool(self.answers.asked))
                 await asyncio.sleep(LOOK_SECONDS)
-        finally:
-            connection.cancel()
+
+    async def _ask_as_client(self, answers_clients: Callable[[], bool]) -> None:
+        while True:
+            if await asyncio.to_thread(answers_clients):
+                self.clients_answered_at = time.monotonic()
+            await asyncio.sleep(COMMAND_EVERY_LOOKS * LOOK_SECONDS)
 
     def stores(self) -> bool:
-        """Whether NATS stores what it is sent."""
-        return self.answers.stores(time.monotonic())
+        """Whether NATS stores what it is sent; of one that cannot be reached that is not known."""
+        now = time.monotonic()
+        return not self._asks(now) or self.answers.stores(now)
+
+    def _asks(self, now: float) -> bool:
+        """Whether it has asked lately: else the supervisor, or the machine, stood still."""
+        return bool(self._asked) and now - self._asked[-1] <= PAUSE_SECONDS_MAX
 
     def is_well(self, part: Part) -> bool:
         """Whether a process gave a sign of life in time, and its service an answer; one that waits
@@ -143,13 +158,15 @@ class ServiceWatch:
         now = time.monotonic()
         busy = self._is_busy(part, now)
         wells = [well for dependency in self._dependencies if (well := dependency()) is not None]
-        silent_ourselves = now - self._asked_at > PAUSE_SECONDS_MAX
-        if part.pid is None or len(wells) < len(self._dependencies) or silent_ourselves:
+        if part.pid is None or len(wells) < len(self._dependencies) or not self._asks(now):
             return True
         since = max(part.started_at, self._asking_since, *(well.since for well in wells))
         until = min(well.until for well in wells)
+        answered = [self.answers.services[name].answered_at for name in services_of(part)]
+        if service_of(part.command.name) in HTTP_PARTS:
+            answered.append(self.clients_answered_at)
         return self._gives_signs(part.pid, since, until, busy=busy) and all(
-            self._answers_commands(service, since, until) for service in services_of(part)
+            self._answered_in_time(heard, since, until) for heard in answered
         )
 
     def _gives_signs(self, pid: int, since: float, until: float, *, busy: bool) -> bool:
@@ -157,10 +174,10 @@ class ServiceWatch:
         if heard is None:
             return until - since <= FIRST_ANSWER_SECONDS_MAX
         bound = BUSY_SECONDS_MAX if busy else 0.0
-        return until - max(heard, since) <= max(bound, self._frozen_seconds_max)
+        unanswered = (asked for asked in [*self._asked] if asked > max(heard, since))
+        return until - next(unanswered, until) <= max(bound, self._frozen_seconds_max)
 
-    def _answers_commands(self, service: str, since: float, until: float) -> bool:
-        heard = self.answers.services[service].answered_at
+    def _answered_in_time(self, heard: float, since: float, until: float) -> bool:
         bound = COMMAND_SECONDS_MAX if heard > since else FIRST_ANSWER_SECONDS_MAX
         return until - max(heard, since) <= max(bound, self._frozen_seconds_max)
 
@@ -177,9 +194,9 @@ class ServiceWatch:
         self.answers.forget_signs(now)
         if not self._session.publish("$SRV.PING", b"", reply="sign"):
             return
-        if now - self._asked_at > PAUSE_SECONDS_MAX:
+        if not self._asks(now):
             self._asking_since = now
-        self._asked_at = now
+        self._asked.append(now)
         for service in SERVICES:
             if commands:
                 self._send_command(service, now)

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from deploy.embedded import postgres_location
+from deploy.embedded.api_health import read_health
 from deploy.embedded.nats_server import Nats, NatsStart
 from deploy.embedded.postgres_location import require_database
 from deploy.embedded.postgres_server import buffers_mb, memory_bytes
@@ -167,6 +168,11 @@ class Supervisor:
         self._write()
         return True
 
+    def _answers_clients(self) -> bool:
+        """Whether the api answers, if only that something is missing."""
+        settings = self._settings
+        return read_health(settings.reach_host, settings.port).code != 0
+
     def _nats_is_well(self) -> bool:
         return self._nats.ready() and (self._services is None or self._services.stores())
 
@@ -182,7 +188,7 @@ class Supervisor:
             self._servers_well(),
             frozen_seconds_max=self._settings.frozen_seconds_max,
         )
-        self._keep(self._services.run())
+        self._keep(self._services.run(self._answers_clients))
         for name in self._settings.services:
             part = self._add(self._service_command(name))
             self._keep(part.watch(partial(self._services.is_well, part), looks=1))

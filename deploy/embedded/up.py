@@ -38,7 +38,7 @@ from deploy.embedded.subprocesses import open_log, rotate, size_of, tail
 from deploy.embedded.supervisor import kill_leftovers
 
 ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
-RECOVER_SECONDS_MAX = 5.0  # a running instance gets this long to heal before `up` complains
+RECOVER_SECONDS_MAX = 15.0  # a running instance gets this long to heal before `up` complains
 DOWN_SECONDS_MAX = 45.0
 
 

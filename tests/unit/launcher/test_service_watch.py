@@ -49,13 +49,15 @@ class Machine:
         self.agent = Process("agent")
 
     def passes(self, seconds: float) -> None:
-        """Time goes by, and the supervisor asks meanwhile."""
+        """Time goes by, and the supervisor asks meanwhile, from the first moment on."""
+        if self.asks:
+            self.watch._asked.append(self.now + 0.001)
         self.now += seconds
         for name, well in self.well.items():
             self.well[name] = Well.going_on(well, self.now) if well else None
         if self.asks:
             self.watch.answers.forget_signs(self.now)
-            self.watch._asked_at = self.now
+            self.watch._asked.append(self.now)
 
     def sign(self) -> None:
         answer = {"metadata": {"process": f"host:{ME}"}}
@@ -87,6 +89,16 @@ def test_a_process_without_a_sign_of_life_is_ill_after_some_seconds(machine: Mac
     machine.passes(0.1)
     assert not machine.is_well()
     machine.sign()
+    assert machine.is_well()
+
+
+def test_a_process_that_was_not_asked_for_long_is_not_ill_before_it_can_answer(
+    machine: Machine,
+) -> None:
+    machine.asks = False
+    machine.passes(FROZEN_SECONDS_MAX + 1.0)
+    machine.watch._asked.append(machine.now)  # the answer is on its way
+    machine.passes(0.1)
     assert machine.is_well()
 
 
@@ -122,7 +134,7 @@ def test_a_silence_does_not_count_after_the_last_look_that_found_the_servers_wel
 ) -> None:
     machine.passes(LOOK_SECONDS)
     machine.now += 600.0  # they may have been frozen ever since
-    machine.watch._asked_at = machine.now
+    machine.watch._asked.append(machine.now)
     assert machine.is_well()
 
 
@@ -152,6 +164,24 @@ def test_a_service_that_answers_no_command_is_ill_however_alive(machine: Machine
     assert not machine.is_well()
     machine.answer()
     assert machine.is_well()
+
+
+def test_an_api_that_answers_no_client_is_ill_whatever_it_says_on_the_bus(
+    machine: Machine,
+) -> None:
+    machine.agent.name = "api"
+    machine.watch.clients_answered_at = machine.now
+
+    def passes(seconds: float) -> bool:
+        machine.passes(seconds)
+        machine.sign()
+        machine.watch.answers.hear("answer.api", b'{"outcome": "accepted"}', machine.now)
+        return machine.is_well()
+
+    assert passes(COMMAND_SECONDS_MAX)
+    assert not passes(0.1)
+    machine.watch.clients_answered_at = machine.now
+    assert passes(0.1)
 
 
 def test_a_store_is_broken_that_does_not_say_in_time_that_it_stored() -> None:

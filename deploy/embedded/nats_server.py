@@ -55,6 +55,11 @@ class Nats:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(self.folder / "nats.conf", self._configuration())
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether what it is started with is there."""
+        return (self.folder / "nats.conf").exists()
+
     def command(self) -> Command:
         return Command(
             name="nats",

@@ -25,7 +25,6 @@ READY_POLL_SECONDS = 0.01
 # A look costs some milliseconds of the CPU; a server that is ill is ended after nine seconds.
 LOOK_SECONDS = 3.0
 FAILURES_MAX = 3
-PATIENCE_LOOKS_MAX = 20  # who is ended again and again, without having been well, gets a minute
 RESTARTS_BEFORE_READY_MAX = 4
 CANNOT_START = 127
 
@@ -145,10 +144,12 @@ class Part:
             await asyncio.sleep(READY_POLL_SECONDS)
         self._note_health(time.monotonic())
 
-    async def watch(self, well: Callable[[], bool], *, looks: int = FAILURES_MAX) -> None:
+    async def watch(
+        self, well: Callable[[], bool], *, looks: int = FAILURES_MAX, looks_max: int = FAILURES_MAX
+    ) -> None:
         """End the process, so that it is started again, when it lives and has not been well for so
-        many looks in a row: some troubles end with a new start only. Never gives up, and waits
-        twice as long each time that a new start was of no use."""
+        many looks in a row: some troubles end with a new start only. Never gives up; it waits twice
+        as long, up to `looks_max`, each time that a new start was of no use."""
         failures, patience, warned = 0, looks, None
         frozen = FrozenProcess()
         while True:
@@ -169,7 +170,7 @@ class Part:
                 number = signal.SIGKILL if seen is warned else self.command.stop_signal
                 log.error("%s does not get well: %s", self.command.name, number.name)
                 signal_group(pid, number)
-                failures, warned, patience = 0, seen, min(2 * patience, PATIENCE_LOOKS_MAX)
+                failures, warned, patience = 0, seen, min(2 * patience, looks_max)
 
     def _note_health(self, well_at: float | None) -> None:
         self.well = Well.going_on(self.well, well_at)
@@ -205,10 +206,10 @@ class Part:
                     await asyncio.wait_for(self._stopping.wait(), wait_seconds)
 
     async def _run_once(self) -> int:
-        if self._prepare:
-            self._prepare(self)
-        self.starts_in_vain += 1
         try:
+            if self._prepare:
+                self._prepare(self)
+            self.starts_in_vain += 1
             with spawn_options(self.command) as options:
                 process = await asyncio.create_subprocess_exec(*self.command.argv, **options)
         except OSError as error:

@@ -53,6 +53,9 @@ log = logging.getLogger("heeler.supervisor")
 LEFTOVER_SECONDS_MAX = 10.0
 LISTEN_BACKLOG = 2048
 STATE_CHECK_SECONDS = 3.0
+# One that is ended again and again without having been well gets a minute. Postgres and NATS, for
+# which all wait, get no more than the first time: on a full disk only a new start tells.
+SERVICE_LOOKS_MAX = 20
 STARTS_IN_VAIN_MAX = 2  # of NATS, before its store is taken for the reason
 
 
@@ -127,6 +130,7 @@ class Supervisor:
 
     async def _start_servers(self) -> None:
         await asyncio.to_thread(self._postgres.prepare)
+        self._nats.prepare()
         store = self._add(self._postgres.command(), lambda _: self._postgres.clear_stale_pid())
         await asyncio.gather(store.wait_ready(self._postgres.ready), self._start_nats())
         self._keep(store.watch(self._session.answers))
@@ -147,7 +151,8 @@ class Supervisor:
 
     def _mend_nats(self, bus: Part) -> None:
         """Before each start: one that was of no use twice is made with an empty store."""
-        self._nats.prepare()
+        if not self._nats.is_prepared:  # on a full disk it could not be written again
+            self._nats.prepare()
         if bus.starts_in_vain >= STARTS_IN_VAIN_MAX:
             self._set_aside_nats_store()
 
@@ -191,7 +196,8 @@ class Supervisor:
         self._keep(self._services.run(self._answers_clients))
         for name in self._settings.services:
             part = self._add(self._service_command(name))
-            self._keep(part.watch(partial(self._services.is_well, part), looks=1))
+            well = partial(self._services.is_well, part)
+            self._keep(part.watch(well, looks=1, looks_max=SERVICE_LOOKS_MAX))
         self._phase("running")
 
     def _servers_well(self) -> list[Callable[[], Well | None]]:

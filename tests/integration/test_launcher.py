@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.server
 import json
 import os
@@ -518,6 +519,31 @@ async def test_a_part_that_does_not_get_well_is_started_again(
         assert state.mark.pid == pid
     finally:
         watching.cancel()
+        await kept.stop()
+
+
+async def test_a_part_that_a_full_disk_keeps_from_starting_is_tried_again(tmp_path: Path) -> None:
+    command = Command(
+        name="late",
+        argv=["sleep", "600"],
+        environment=dict(os.environ),
+        folder=tmp_path,
+        log=tmp_path / "late.log",
+    )
+    tries: list[int] = []
+
+    def prepare(part: supervised_process.Part) -> None:
+        tries.append(part.starts_in_vain)
+        if len(tries) < 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    state = PartState("late")
+    kept = supervised_process.Part(command, state, lambda: None, prepare)
+    kept.start()
+    try:
+        await wait_for("it runs", lambda: state.state == "running", 30)
+        assert len(tries) == 3
+    finally:
         await kept.stop()
 
 

@@ -59,6 +59,10 @@ class SimProvider:
         )
         return [config], []
 
+    def window_tokens(self, _model: str) -> int | None:
+        """What this provider says of a model is what its config says."""
+        return None
+
     async def close(self) -> None:
         """Nothing is open."""
 

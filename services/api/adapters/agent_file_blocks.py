@@ -14,12 +14,12 @@ from libs.contracts.open_file_rendering import FILE_VIEW_CHARS_MOST
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 
 # Around a place. No JSON has this character as it is, so nothing that a client wrote is one.
-MARK = "\x02"
-MARKED = re.compile(rf"{MARK}([^{MARK} ]+) (\d+){MARK}".encode())
+MARK = b"\x02"
+MARKED = re.compile(rb"\x02([^\x02 ]+) (\d+)\x02")
 # The SQL expression of the place of an agent `v`, which says how much the agent sees of a file.
 PLACE = (
-    f"chr({ord(MARK)}) || v.id || ' ' || least((('{{' || v.body || '}}')::json"
-    f"->>'per_file_view_window_char_limit')::int, {FILE_VIEW_CHARS_MOST}) || chr({ord(MARK)})"
+    f"chr({MARK[0]}) || v.id || ' ' || least((('{{' || v.body || '}}')::json"
+    f"->>'per_file_view_window_char_limit')::int, {FILE_VIEW_CHARS_MOST}) || chr({MARK[0]})"
 )
 # What the values of all blocks of one answer may have together.
 VALUES_CHARS_MAX = 8 << 20
@@ -27,9 +27,7 @@ NOT_SHOWN = "[Not shown: the files of this list are too long together; retrieve 
 
 
 async def with_file_blocks(queries: AgentFolderQueries, org: str, document: bytes) -> bytes:
-    """A document in which each agent has its file blocks."""
-    if MARK.encode() not in document:
-        return document
+    """A document in which each agent that has a place for file blocks has them."""
     chars_max = {found[1].decode(): int(found[2]) for found in MARKED.finditer(document)}
     blocks: dict[str, list[JsonObject]] = {agent_id: [] for agent_id in chars_max}
     values = FileValues(queries, org)

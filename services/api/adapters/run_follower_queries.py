@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from libs.contracts.letta.enums import MessageType
 from libs.contracts.stream_chunks import Chunk
 from libs.eventstore.connection_pool import Database
 
@@ -21,7 +22,8 @@ class AnswerPart:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """Where a run stands; stop reason, usage and error are there when it has ended."""
+    """Where a run stands; stop reason, usage and error are there when it has ended. Its request
+    asked for messages of `message_types`, null or none for all."""
 
     status: str
     stop_reason: str | None
@@ -29,6 +31,7 @@ class RunRow:
     error: dict[str, Any] | None
     background: bool
     stream_tokens: bool
+    message_types: list[MessageType] | None = None
 
 
 class RunQueries(Protocol):
@@ -61,7 +64,8 @@ class PostgresRunQueries:
     async def run_end(self, org: str, run_id: str) -> RunRow | None:
         """Where a run stands; None for one that is not there."""
         row = await self.database.fetch_one(
-            "select status, stop_reason, usage, error, background, stream_tokens"
+            "select status, stop_reason, usage, error, background, stream_tokens,"
+            " doc->'request_config'->'include_return_message_types'"
             " from agent.run_view where id = %s and org = %s",
             [run_id, org],
         )

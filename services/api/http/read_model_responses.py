@@ -9,7 +9,7 @@ from litestar import Response
 from litestar.types import Receive, Scope, Send
 
 from libs.contracts.letta import error_bodies
-from services.api.adapters.agent_file_blocks import with_file_blocks
+from services.api.adapters.agent_file_blocks import MARK, with_file_blocks
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import (
     Filter,
@@ -100,6 +100,8 @@ async def document_of(
 async def filled(api: Api, document: bytes) -> bytes:
     """A document with what a statement only leaves a place for: secrets, and files."""
     opened = with_opened_secrets(api.sealer, document)
+    if MARK not in opened:
+        return opened
     return await with_file_blocks(AgentFolderQueries(api.reads.database), ORG, opened)
 
 

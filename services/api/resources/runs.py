@@ -11,7 +11,6 @@ from pydantic_core import from_json, to_json
 
 from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.runs import run_usage
 from libs.contracts.run_deletion import DeleteRun
@@ -131,7 +130,7 @@ async def list_messages_of_run(request: AnyRequest, run_id: str) -> Response[byt
     """List the messages of a run: those that were sent, then its answer; only those of the types
     that its request asked for with `include_return_message_types`."""
     page = query_of(request, RunMessagePage)
-    types = await message_types(request, run_id)
+    types = (await run_row(request, run_id)).message_types or None
     return raw(await api_of(request).messages.messages_of_run(ORG, run_id, types, slice_of(page)))
 
 
@@ -200,21 +199,11 @@ async def stream_of_run(
         )
         raise Problem(400, {"detail": detail})
     seen, pings = last_event(request) or asked.starting_after, bool(asked.include_pings)
-    types = await message_types(request, run_id)
     follower = RunFollower(api.runs, api.bus, ORG, run_id, told=seen)
     await follower.__aenter__()
+    types = row.message_types or None
     showing = Showing(numbered=True, pings=pings, look_first=True, types=types)
     return events_of(request, follower, showing)
-
-
-async def message_types(request: AnyRequest, run_id: str) -> list[MessageType] | None:
-    """The types of messages that the request of a run asked for, None for all. Raises the 404
-    that names the run."""
-    asked = "coalesce(v.doc->'request_config'->'include_return_message_types', 'null')"
-    types: list[MessageType] | None = from_json(
-        await document_of(request, RUNS, run_id, document=asked)
-    )
-    return types or None
 
 
 async def run_row(request: AnyRequest, run_id: str) -> RunRow:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from services.api.adapters import agent_file_blocks
-from services.api.adapters.agent_file_blocks import MARK, NOT_SHOWN, with_file_blocks
+from services.api.adapters.agent_file_blocks import NOT_SHOWN, with_file_blocks
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 
 
@@ -35,7 +35,7 @@ class Folders:
 
 async def values(folders: Folders, *agents: str) -> list[list[str]]:
     """The values of the file blocks of these agents."""
-    document = ", ".join(f"{MARK}{agent} 300{MARK}" for agent in agents)
+    document = ", ".join(f"\x02{agent} 300\x02" for agent in agents)
     queries = cast(AgentFolderQueries, folders)
     body = await with_file_blocks(queries, "org-1", f"[{document}]".encode())
     return [[block["value"] for block in blocks] for blocks in json.loads(body)]

@@ -18,6 +18,7 @@ from libs.contracts.mcp_servers import (
     TOOLS_MAX,
     RefreshMcpServer,
 )
+from libs.contracts.shortened_text import NOTE
 from libs.contracts.tools import CreateTool, DeleteTool, UpdateTool
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpTool
 from services.tools.domain.mcp_tool import DESCRIPTION_CHARS_MAX, OfferedTool, problem_of
@@ -334,7 +335,8 @@ async def test_what_a_server_defines_is_changed_by_nobody_else(
     row = world.tools()["forecast"]
     assert (row["tags"], row["metadata_"]["a"]) == (["x"], 1)
     assert row["metadata_"]["mcp"]["server_id"] == SERVER
-    assert "exceeded the character limit" in (await process.call(tool_id(world)))["text"]
+    text = str((await process.call(tool_id(world)))["text"])
+    assert text == "forecast({" + NOTE.format(chars=12, limit=10)
     for changes in ({"source_code": "def x(): pass"}, {"json_schema": {"name": "x"}}):
         reply = await process.tell(UpdateTool(tool_id=tool_id(world), changes=changes))
         refusal(reply, INVALID, "MCP server")

@@ -75,6 +75,8 @@ HALVINGS_MAX = 2
 # What a summariser may be shown of its window: the rest is for the prompt and its answer.
 TRANSCRIPT_SHARE = 0.6
 FAILURE_CHARS_MAX = 300
+# The finish reason of a model that refuses: what it says then is no summary.
+REFUSED = "content_filter"
 
 type Summarised = tuple[Plan | None, WrittenSummary]
 
@@ -268,8 +270,10 @@ class Summariser:
         reply = await self.models.reply(request)
         llm = request.config.llm_config
         text = clipped(reply.text, made_of.settings.clip_chars, made_of.budget.summary_max)
-        if not text:
+        has_refused = reply.finish_reason == REFUSED
+        if has_refused or not text:
             why = "called a tool instead of writing" if reply.tool_calls else "wrote no summary"
+            why = f"refused to write a summary: {text}" if has_refused else why
             name = llm.handle or llm.model
             raise ModelFailed(Failure("llm_empty_response", f"{name} {why}"))
         return WrittenSummary(text, llm.handle or llm.model, reply.usage)

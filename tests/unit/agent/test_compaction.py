@@ -470,6 +470,7 @@ class TestSummarisers:
         ("answer", "why"),
         [
             (ModelReply("  \n", [], "stop", USAGE), "wrote no summary"),
+            (ModelReply("I cannot.", [], "content_filter", USAGE), "refused to write a summary"),
             (
                 ModelReply(
                     "",

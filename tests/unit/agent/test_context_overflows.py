@@ -142,6 +142,15 @@ async def test_a_window_that_was_named_is_known_and_offered_from_then_on() -> No
     assert windows == {"openai/gpt-4o-mini": 4096, "openai/a": 8192}
 
 
+async def test_a_list_of_models_may_stand_alone() -> None:
+    provider = OpenAIProvider("k", "http://model/v1")
+    provider.wire = RawWire(b'[{"id": "b", "context_length": 8192}, {"id": "a"}, 7]')
+    llms, _ = await provider.models()
+    assert [(one.handle, one.context_window) for one in llms] == [
+        ("openai/a", 30_000), ("openai/b", 8_192),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -264,9 +264,9 @@ class HttpProvider(ABC):
             listed = json.loads(await self.wire.get(path, parameters))
         except (Refused, Lost, TooLong, ValueError, RecursionError) as problem:
             raise ProviderUnreachable(self.hidden(f"{self.base_url}: {problem}")) from None
-        entries = listed.get("data") if isinstance(listed, dict) else None
-        named = [one for one in entries if is_named(one)] if isinstance(entries, list) else []
-        return named[:MODELS_MAX]
+        found = listed.get("data") if isinstance(listed, dict) else listed
+        entries = found if isinstance(found, list) else []  # some servers send the list alone
+        return [one for one in entries if is_named(one)][:MODELS_MAX]
 
 
 def without(body: JsonObject, omitted: Container[str]) -> JsonObject:

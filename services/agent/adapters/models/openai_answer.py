@@ -125,7 +125,8 @@ class OpenAIAnswer:
         if self.finish_reason == FILTERED and not self.has_refused:
             pieces += self.assembly.say(refusal_note(", ".join(self.filtered), self.assembly.texts))
         pieces += self.assembly.close()
-        reply = self.assembly.reply(self.finish_reason or "stop", self.usage)
+        reason = FILTERED if self.has_refused else self.finish_reason or "stop"
+        reply = self.assembly.reply(reason, self.usage)
         details = self.details
         return pieces, replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
 

@@ -25,7 +25,7 @@ def test_a_key_is_enough() -> None:
     settings = configured(OPENAI_API_KEY="sk-1", ANTHROPIC_API_KEY="sk-2")
     assert settings.openai == Endpoint("sk-1", "https://api.openai.com/v1")
     assert settings.anthropic == Endpoint("sk-2", "https://api.anthropic.com")
-    assert [one.name for one in providers(settings)] == ["demo", "openai", "anthropic"]
+    assert [one.name for one in providers(settings)] == ["openai", "anthropic", "demo"]
 
 
 @pytest.mark.parametrize("base", ["http://a:1", "http://a:1/", "http://a:1/v1", "http://a:1/v1/"])
@@ -43,7 +43,7 @@ def test_a_key_of_several_organisations_says_which() -> None:
     assert settings.openai == Endpoint(
         "k", "https://api.openai.com/v1", {"OpenAI-Organization": "org-1"}
     )
-    provider = providers(settings)[1]
+    provider = providers(settings)[0]
     assert isinstance(provider, OpenAIProvider)
     assert isinstance(provider.wire, HttpWire)
     assert provider.wire.headers["OpenAI-Organization"] == "org-1"

@@ -1,4 +1,4 @@
-"""What the services read in SQL, from the tables of the twin, over the simulated wire."""
+"""What the services read in SQL, from in-memory tables, over the simulated wire."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from services.memory.adapters.passage_search import PassageQuery
 from services.memory.domain.block import SameLabel
 from tests.sim.file_rows import READS, WRITES
 from tests.sim.store import Client, finished
-from tests.unit.agent.world import TwinQueries
+from tests.unit.agent.in_memory_queries import InMemoryQueries
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.allowed import ToolPermissionRows
 from tests.unit.archives import InMemoryArchiveQueries
@@ -80,54 +80,54 @@ class SimQueries:
 
     def __init__(self, database: SimDatabase) -> None:
         self.client = database.client
-        self.twin = TwinQueries(self.client.server.database)
+        self.data = InMemoryQueries(self.client.server.database)
 
     async def seen_blocks(self, org: str, block_ids: list[str]) -> list[AttachedBlock]:
-        return await self.client.ask(lambda: finished(self.twin.seen_blocks(org, block_ids)))
+        return await self.client.ask(lambda: finished(self.data.seen_blocks(org, block_ids)))
 
     async def archival_memory(self, org: str, agent_id: str) -> ArchivalMemory:
-        return await self.client.ask(lambda: finished(self.twin.archival_memory(org, agent_id)))
+        return await self.client.ask(lambda: finished(self.data.archival_memory(org, agent_id)))
 
     async def seen_folders(self, org: str, agent_id: str, chars_max: int) -> list[AttachedFolder]:
         asked = (org, agent_id, chars_max)
-        return await self.client.ask(lambda: finished(self.twin.seen_folders(*asked)))
+        return await self.client.ask(lambda: finished(self.data.seen_folders(*asked)))
 
     async def folder_ids(self, org: str, agent_id: str) -> list[str]:
-        return await self.client.ask(lambda: finished(self.twin.folder_ids(org, agent_id)))
+        return await self.client.ask(lambda: finished(self.data.folder_ids(org, agent_id)))
 
     async def files_of_agent(self, org: str, agent_id: str, limit: int) -> list[AttachedFile]:
         asked = (org, agent_id, limit)
-        return await self.client.ask(lambda: finished(self.twin.files_of_agent(*asked)))
+        return await self.client.ask(lambda: finished(self.data.files_of_agent(*asked)))
 
     async def files_named(self, org: str, agent_id: str, names: list[str]) -> list[AttachedFile]:
         asked = (org, agent_id, names)
-        return await self.client.ask(lambda: finished(self.twin.files_named(*asked)))
+        return await self.client.ask(lambda: finished(self.data.files_named(*asked)))
 
     async def file_pieces(
         self, org: str, file_id: str, *, first_line: int, after: int, pieces: int
     ) -> list[tuple[int, int, str]]:
         asked = {"first_line": first_line, "after": after, "pieces": pieces}
-        return await self.client.ask(lambda: finished(self.twin.file_pieces(org, file_id, **asked)))
+        return await self.client.ask(lambda: finished(self.data.file_pieces(org, file_id, **asked)))
 
     async def labels(self, org: str, block_ids: list[str]) -> dict[str, str]:
-        return await self.client.ask(lambda: finished(self.twin.labels(org, block_ids)))
+        return await self.client.ask(lambda: finished(self.data.labels(org, block_ids)))
 
     async def attached_block(self, org: str, agent_id: str, label: str) -> str | None:
         return await self.client.ask(
-            lambda: finished(self.twin.attached_block(org, agent_id, label))
+            lambda: finished(self.data.attached_block(org, agent_id, label))
         )
 
     async def agents_attached_to(self, org: str, block_id: str) -> list[str]:
-        return await self.client.ask(lambda: finished(self.twin.agents_attached_to(org, block_id)))
+        return await self.client.ask(lambda: finished(self.data.agents_attached_to(org, block_id)))
 
     async def lost_blocks(self, agent_ids: list[str] | None) -> list[LostPart]:
-        return await self.client.ask(lambda: finished(self.twin.lost_blocks(agent_ids)))
+        return await self.client.ask(lambda: finished(self.data.lost_blocks(agent_ids)))
 
     async def agents_with_tool(self, org: str, tool_id: str) -> list[str]:
-        return await self.client.ask(lambda: finished(self.twin.agents_with_tool(org, tool_id)))
+        return await self.client.ask(lambda: finished(self.data.agents_with_tool(org, tool_id)))
 
     async def lost_tools(self, agent_ids: list[str] | None) -> list[LostPart]:
-        return await self.client.ask(lambda: finished(self.twin.lost_tools(agent_ids)))
+        return await self.client.ask(lambda: finished(self.data.lost_tools(agent_ids)))
 
     async def latest_run(
         self,
@@ -139,68 +139,68 @@ class SimQueries:
         excluded: list[str],
     ) -> str | None:
         asked = (org, agent_id, conversation_id, request_hash, since, excluded)
-        return await self.client.ask(lambda: finished(self.twin.latest_run(*asked)))
+        return await self.client.ask(lambda: finished(self.data.latest_run(*asked)))
 
     async def cancelled_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
-        return await self.client.ask(lambda: finished(self.twin.cancelled_runs(orgs, run_ids)))
+        return await self.client.ask(lambda: finished(self.data.cancelled_runs(orgs, run_ids)))
 
     async def active_runs(self, orgs: list[str], run_ids: list[str]) -> list[str]:
-        return await self.client.ask(lambda: finished(self.twin.active_runs(orgs, run_ids)))
+        return await self.client.ask(lambda: finished(self.data.active_runs(orgs, run_ids)))
 
     async def run_of_step(self, org: str, conversation_id: str, step_id: str) -> str | None:
         asked = (org, conversation_id, step_id)
-        return await self.client.ask(lambda: finished(self.twin.run_of_step(*asked)))
+        return await self.client.ask(lambda: finished(self.data.run_of_step(*asked)))
 
     async def due_callbacks(self) -> list[DueCallback]:
-        return await self.client.ask(lambda: finished(self.twin.due_callbacks()))
+        return await self.client.ask(lambda: finished(self.data.due_callbacks()))
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
-        return await self.client.ask(lambda: finished(self.twin.messages_of_run(org, run_id)))
+        return await self.client.ask(lambda: finished(self.data.messages_of_run(org, run_id)))
 
     async def has_run(self, org: str, conversation_id: str, run_id: str) -> bool:
         return await self.client.ask(
-            lambda: finished(self.twin.has_run(org, conversation_id, run_id))
+            lambda: finished(self.data.has_run(org, conversation_id, run_id))
         )
 
     async def origin_of_run(self, org: str, conversation_id: str, run_id: str) -> str:
         return ""
 
     async def search_messages(self, search: Search) -> list[FoundMessage]:
-        return await self.client.ask(lambda: finished(self.twin.search_messages(search)))
+        return await self.client.ask(lambda: finished(self.data.search_messages(search)))
 
     async def messages_named(self, search: Search, ids: list[str]) -> list[FoundMessage]:
-        return await self.client.ask(lambda: finished(self.twin.messages_named(search, ids)))
+        return await self.client.ask(lambda: finished(self.data.messages_named(search, ids)))
 
     async def orphaned_turns(self, but: list[str]) -> list[Orphan]:
-        return await self.client.ask(lambda: finished(self.twin.orphaned_turns(but)))
+        return await self.client.ask(lambda: finished(self.data.orphaned_turns(but)))
 
     async def block_states(self, org: str, block_ids: list[str]) -> list[BlockState]:
-        return await self.client.ask(lambda: finished(self.twin.block_states(org, block_ids)))
+        return await self.client.ask(lambda: finished(self.data.block_states(org, block_ids)))
 
     async def isolated_blocks(self, org: str, conversation_id: str) -> dict[str, str]:
         return await self.client.ask(
-            lambda: finished(self.twin.isolated_blocks(org, conversation_id))
+            lambda: finished(self.data.isolated_blocks(org, conversation_id))
         )
 
     async def conversations_of(self, org: str, agent_id: str, limit: int) -> list[str]:
         return await self.client.ask(
-            lambda: finished(self.twin.conversations_of(org, agent_id, limit))
+            lambda: finished(self.data.conversations_of(org, agent_id, limit))
         )
 
     async def lost_conversations(self, agent_ids: list[str] | None) -> list[LostConversation]:
-        return await self.client.ask(lambda: finished(self.twin.lost_conversations(agent_ids)))
+        return await self.client.ask(lambda: finished(self.data.lost_conversations(agent_ids)))
 
     async def paused_conversations(self) -> list[PausedConversation]:
-        return await self.client.ask(lambda: finished(self.twin.paused_conversations()))
+        return await self.client.ask(lambda: finished(self.data.paused_conversations()))
 
     async def waiting_approvals(self, seconds_max: float) -> list[WaitingApproval]:
-        return await self.client.ask(lambda: finished(self.twin.waiting_approvals(seconds_max)))
+        return await self.client.ask(lambda: finished(self.data.waiting_approvals(seconds_max)))
 
     async def unfinished_creations(self) -> list[Orphan]:
-        return await self.client.ask(lambda: finished(self.twin.unfinished_creations()))
+        return await self.client.ask(lambda: finished(self.data.unfinished_creations()))
 
     async def unclaimed_blocks(self, blocks: list[MadeBlock]) -> list[MadeBlock]:
-        return await self.client.ask(lambda: finished(self.twin.unclaimed_blocks(blocks)))
+        return await self.client.ask(lambda: finished(self.data.unclaimed_blocks(blocks)))
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
         return await self.client.ask(lambda: [one for one in self.tools(org) if one.id in tool_ids])
@@ -238,19 +238,19 @@ class SimQueries:
         return await self.client.ask(execute)
 
     async def call_chain(self, org: str, run_id: str) -> CallChain | None:
-        return await self.client.ask(lambda: finished(self.twin.call_chain(org, run_id)))
+        return await self.client.ask(lambda: finished(self.data.call_chain(org, run_id)))
 
     async def called_run(self, org: str, run_id: str) -> CalledRun | None:
-        return await self.client.ask(lambda: finished(self.twin.called_run(org, run_id)))
+        return await self.client.ask(lambda: finished(self.data.called_run(org, run_id)))
 
     async def waiting_calls(self, org: str, run_id: str) -> list[WaitingCall]:
-        return await self.client.ask(lambda: finished(self.twin.waiting_calls(org, run_id)))
+        return await self.client.ask(lambda: finished(self.data.waiting_calls(org, run_id)))
 
     async def agents_with_tags(
         self, org: str, every: list[str], some: list[str], limit: int
     ) -> list[str]:
         return await self.client.ask(
-            lambda: finished(self.twin.agents_with_tags(org, every, some, limit))
+            lambda: finished(self.data.agents_with_tags(org, every, some, limit))
         )
 
 
@@ -307,49 +307,49 @@ class SimArchiveQueries:
 
     def __init__(self, database: SimDatabase) -> None:
         self.client = database.client
-        self.twin = InMemoryArchiveQueries(self.client.server.database)
+        self.data = InMemoryArchiveQueries(self.client.server.database)
 
     async def agent(self, org: str, agent_id: str) -> RememberingAgent | None:
-        return await self.client.ask(lambda: finished(self.twin.agent(org, agent_id)))
+        return await self.client.ask(lambda: finished(self.data.agent(org, agent_id)))
 
     async def collections_of(self, org: str, agent_id: str) -> list[Collection]:
-        return await self.client.ask(lambda: finished(self.twin.collections_of(org, agent_id)))
+        return await self.client.ask(lambda: finished(self.data.collections_of(org, agent_id)))
 
     async def collections(self, org: str, ids: list[str]) -> list[Collection]:
-        return await self.client.ask(lambda: finished(self.twin.collections(org, ids)))
+        return await self.client.ask(lambda: finished(self.data.collections(org, ids)))
 
     async def named_collections(self, org: str, ids: list[str]) -> list[Collection]:
-        return await self.client.ask(lambda: finished(self.twin.named_collections(org, ids)))
+        return await self.client.ask(lambda: finished(self.data.named_collections(org, ids)))
 
     async def all_collections(self, org: str) -> list[Collection]:
-        return await self.client.ask(lambda: finished(self.twin.all_collections(org)))
+        return await self.client.ask(lambda: finished(self.data.all_collections(org)))
 
     async def passages_to_embed(
         self, org: str, archive_id: str, model: str, dimensions: int, limit: int
     ) -> list[tuple[str, str]]:
         return await self.client.ask(
-            lambda: finished(self.twin.passages_to_embed(org, archive_id, model, dimensions, limit))
+            lambda: finished(self.data.passages_to_embed(org, archive_id, model, dimensions, limit))
         )
 
     async def reembeddings(self) -> list[Reembedding]:
-        return await self.client.ask(lambda: finished(self.twin.reembeddings()))
+        return await self.client.ask(lambda: finished(self.data.reembeddings()))
 
     async def passages_left(self, org: str, archive_id: str, limit: int) -> list[str]:
         return await self.client.ask(
-            lambda: finished(self.twin.passages_left(org, archive_id, limit))
+            lambda: finished(self.data.passages_left(org, archive_id, limit))
         )
 
     async def passage_count(self, org: str, archive_id: str) -> int:
-        return await self.client.ask(lambda: finished(self.twin.passage_count(org, archive_id)))
+        return await self.client.ask(lambda: finished(self.data.passage_count(org, archive_id)))
 
     async def archive_count(self, org: str) -> int:
-        return await self.client.ask(lambda: finished(self.twin.archive_count(org)))
+        return await self.client.ask(lambda: finished(self.data.archive_count(org)))
 
     async def removals(self, settled_seconds: float) -> list[Removal]:
-        return await self.client.ask(lambda: finished(self.twin.removals(settled_seconds)))
+        return await self.client.ask(lambda: finished(self.data.removals(settled_seconds)))
 
     async def orphaned(self) -> list[Attachment]:
-        return await self.client.ask(lambda: finished(self.twin.orphaned()))
+        return await self.client.ask(lambda: finished(self.data.orphaned()))
 
 
 class SimLargeCollections:
@@ -367,10 +367,10 @@ class SimPassageSearch:
 
     def __init__(self, database: SimDatabase, large: object) -> None:
         self.client = database.client
-        self.twin = InMemoryPassageSearch(self.client.server.database)
+        self.data = InMemoryPassageSearch(self.client.server.database)
 
     async def search(self, query: PassageQuery) -> list[FoundPassage]:
-        return await self.client.ask(lambda: finished(self.twin.search(query)))
+        return await self.client.ask(lambda: finished(self.data.search(query)))
 
 
 class SimMessageVectors:
@@ -378,33 +378,33 @@ class SimMessageVectors:
 
     def __init__(self, database: SimDatabase) -> None:
         self.client = database.client
-        self.twin = InMemoryMessageVectors(self.client.server.database)
+        self.data = InMemoryMessageVectors(self.client.server.database)
 
     async def unembedded(
         self, scope: MessageScope, model: str, limit: int
     ) -> list[tuple[str, str]]:
-        return await self.client.ask(lambda: finished(self.twin.unembedded(scope, model, limit)))
+        return await self.client.ask(lambda: finished(self.data.unembedded(scope, model, limit)))
 
     async def keep(self, scope: MessageScope, model: str, vectors: Mapping[str, Vector]) -> None:
-        await self.client.ask(lambda: finished(self.twin.keep(scope, model, vectors)))
+        await self.client.ask(lambda: finished(self.data.keep(scope, model, vectors)))
 
     async def nearest(self, query: NearestQuery) -> list[tuple[str, float]]:
-        return await self.client.ask(lambda: finished(self.twin.nearest(query)))
+        return await self.client.ask(lambda: finished(self.data.nearest(query)))
 
     async def put_off(self, scope: MessageScope) -> None:
-        await self.client.ask(lambda: finished(self.twin.put_off(scope)))
+        await self.client.ask(lambda: finished(self.data.put_off(scope)))
 
     async def backlog(self) -> list[Backlog]:
-        return await self.twin.backlog()
+        return await self.data.backlog()
 
     async def worked_on(self, one: Backlog, *, done: bool) -> None:
-        await self.client.ask(lambda: finished(self.twin.worked_on(one, done=done)))
+        await self.client.ask(lambda: finished(self.data.worked_on(one, done=done)))
 
     async def forget(self, org: str, conversation_id: str) -> None:
-        await self.client.ask(lambda: finished(self.twin.forget(org, conversation_id)))
+        await self.client.ask(lambda: finished(self.data.forget(org, conversation_id)))
 
     async def remove_forgotten(self, settled_seconds: float) -> bool:
-        return await self.twin.remove_forgotten(settled_seconds)
+        return await self.data.remove_forgotten(settled_seconds)
 
 
 class SimRunQueries:
@@ -447,27 +447,27 @@ class SimFolderQueries:
 
     def __init__(self, database: SimDatabase) -> None:
         self.client = database.client
-        self.twin = InMemoryFolderQueries(self.client.server.database)
+        self.data = InMemoryFolderQueries(self.client.server.database)
 
     async def folders_of(self, org: str) -> int:
-        return await self.client.ask(lambda: finished(self.twin.folders_of(org)))
+        return await self.client.ask(lambda: finished(self.data.folders_of(org)))
 
     async def files_of(self, org: str, folder_id: str) -> int:
-        return await self.client.ask(lambda: finished(self.twin.files_of(org, folder_id)))
+        return await self.client.ask(lambda: finished(self.data.files_of(org, folder_id)))
 
     async def same_name(self, org: str, folder_id: str, original_name: str) -> int:
         asked = (org, folder_id, original_name)
-        return await self.client.ask(lambda: finished(self.twin.same_name(*asked)))
+        return await self.client.ask(lambda: finished(self.data.same_name(*asked)))
 
     async def readable_files(self, org: str, folder_id: str, limit: int) -> list[str]:
         asked = (org, folder_id, limit)
-        return await self.client.ask(lambda: finished(self.twin.readable_files(*asked)))
+        return await self.client.ask(lambda: finished(self.data.readable_files(*asked)))
 
     async def chunks_to_embed(
         self, org: str, folder_id: str, model: str, dimensions: int, limit: int
     ) -> list[Chunk]:
         asked = (org, folder_id, model, dimensions, limit)
-        return await self.client.ask(lambda: finished(self.twin.chunks_to_embed(*asked)))
+        return await self.client.ask(lambda: finished(self.data.chunks_to_embed(*asked)))
 
     async def unfinished_files(self, org: str, folder_id: str) -> int:
-        return await self.client.ask(lambda: finished(self.twin.unfinished_files(org, folder_id)))
+        return await self.client.ask(lambda: finished(self.data.unfinished_files(org, folder_id)))

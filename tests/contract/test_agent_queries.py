@@ -1,0 +1,464 @@
+"""What the agent service reads, from Postgres and in memory: the same of the same rows.
+
+The in-memory reads feed the unit tests of the service and all simulated worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import pytest
+
+from deploy.migrate import migrate_all
+from libs.contracts.conversation import main_conversation
+from libs.contracts.service_registry import names
+from libs.eventstore.commit_statement import commit_statement
+from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.in_memory_database import InMemoryDatabase
+from libs.eventstore.ports import Commit
+from libs.eventstore.read_model_rows import RowWrites, Table
+from services.agent.adapters.all_queries import PostgresQueries, Queries
+from services.agent.adapters.conversation_search_queries import Search
+from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostPart
+from services.agent.domain.agent_call_deadlocks import WaitingCall
+from services.agent.domain.archival_memory_metadata import ArchivalMemory
+from services.agent.projections import tables as agent
+from services.memory.projections import tables as memory
+from tests.servers import PostgresServer
+from tests.unit.agent.in_memory_queries import InMemoryQueries
+
+ORG, OTHER = "org-1", "org-2"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ADA = "agent-ada"
+SERVICES = dict.fromkeys(agent.READ_MODELS, "agent") | dict.fromkeys(memory.READ_MODELS, "memory")
+# What every row of these has, as far as no test says otherwise.
+USUAL: dict[Table, dict[str, Any]] = {
+    agent.AGENTS: {
+        **{"updated_at": START.isoformat(), "name": "Ada", "conversation_id": "", "body": ""},
+        **{"block_ids": [], "custom_tool_ids": [], "tags": [], "tools": [], "doc": {}},
+        "hidden": False,
+    },
+    agent.RUNS: {
+        **{"agent_id": ADA, "conversation_id": "conv-1", "status": "running"},
+        **{"background": False, "request_hash": "hash", "doc": {}},
+    },
+    agent.CALLED_RUNS: {"waits": True, "callers": []},
+    agent.CONVERSATIONS: {
+        **{"agent_id": ADA, "archived": False, "hidden": False},
+        **{"isolated_blocks": {}, "doc": {}},
+    },
+    agent.MESSAGES: {
+        **{"agent_id": ADA, "conversation_id": main_conversation(ADA), "run_id": None},
+        **{"role": "user", "sent": True, "in_context": True, "text": "tea", "docs": []},
+        "recorded_at": START.isoformat(),
+    },
+    agent.STEPS: {"position": 1, "status": "success"},
+    agent.CALLBACKS: {"conversation_id": "conv-1", "attempts": 0},
+    memory.BLOCKS: {"version": 1, "label": "human", "changed_by": None, "metadata": None},
+    memory.FOLDERS: {"updated_at": START.isoformat(), "name": "papers", "metadata": None},
+    memory.FILES: {
+        **{"updated_at": START.isoformat(), "original_name": "a.txt", "status": "completed"},
+        **{"file_type": "text/plain", "file_size": 1, "lines": 3, "due_at": START.isoformat()},
+    },
+    memory.PASSAGES: {
+        **{"version": 1, "text": "tea", "tags": [], "doc": {}, "metadata": None},
+        **{"embedding_model": "words", "owner_id": "passage", "file_id": None},
+    },
+}
+WITHOUT_TIME = (
+    *(agent.CALLED_RUNS, agent.CREATIONS, agent.HEARTBEAT_PAUSES, agent.APPROVALS),
+    *(agent.CALLBACKS, memory.ARCHIVE_AGENTS, memory.OPEN_FILES),
+)
+
+
+class Rows(Protocol):
+    """Where rows are, and what reads them."""
+
+    queries: Queries
+
+    async def write(self, service: str, rows: RowWrites) -> None: ...
+
+
+class InMemory:
+    def __init__(self) -> None:
+        self.database = InMemoryDatabase(lambda: 0.0)
+        self.queries: Queries = InMemoryQueries(self.database)
+
+    async def write(self, service: str, rows: RowWrites) -> None:
+        rows.apply(self.database.schema(service).tables)
+
+
+class InPostgres:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.queries: Queries = PostgresQueries(database)
+
+    async def write(self, service: str, rows: RowWrites) -> None:
+        await self.database.fetch(*commit_statement(service, "test", [Commit(rows=rows)]))
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def rows(request: pytest.FixtureRequest) -> AsyncIterator[Rows]:
+    if request.param == "memory":
+        yield InMemory()
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.create_database("agent_queries")
+    migrate_all(url, dict.fromkeys(names(), "secret"))
+    async with open_pool(url) as pool:
+        database = Database(pool)
+        yield InPostgres(database)
+        for table, service in SERVICES.items():
+            await database.fetch(f"delete from {service}.{table.name} -- org")
+
+
+async def put(rows: Rows, table: Table, *given: dict[str, Any]) -> None:
+    """Write rows of a table: those of an organisation, each a second after the one before."""
+    writes = RowWrites()
+    for number, row in enumerate(given):
+        time = {} if table in WITHOUT_TIME else {"created_at": at(number)}
+        writes.upsert(table, {"org": ORG, **time, **USUAL.get(table, {}), **row})
+    await rows.write(SERVICES[table], writes)
+
+
+def at(seconds: int) -> str:
+    """So many seconds after all began."""
+    return (START + timedelta(seconds=seconds)).isoformat()
+
+
+def block(block_id: str, **row: Any) -> dict[str, Any]:
+    doc = {"id": block_id, "value": f"value of {block_id}", "label": "human", "limit": 9}
+    return {"id": block_id, "doc": {**doc, "description": None, "read_only": False}, **row}
+
+
+async def test_blocks_are_those_of_the_organisation_in_the_order_asked(rows: Rows) -> None:
+    await put(rows, memory.BLOCKS, block("b-1"), block("b-2"), block("b-3", org=OTHER))
+    wanted = ["b-3", "b-2", "gone", "b-1"]
+    seen = await rows.queries.seen_blocks(ORG, wanted)
+    assert [(one.id, one.value) for one in seen] == [
+        ("b-2", "value of b-2"),
+        ("b-1", "value of b-1"),
+    ]
+    assert [one.value for one in await rows.queries.block_states(ORG, wanted)] == [
+        "value of b-2",
+        "value of b-1",
+    ]
+    assert await rows.queries.labels(ORG, wanted) == {"b-1": "human", "b-2": "human"}
+
+
+async def test_a_label_is_looked_for_among_the_blocks_of_an_agent_that_is_there(
+    rows: Rows,
+) -> None:
+    await put(rows, memory.BLOCKS, block("b-1", label="x"), block("b-2"), block("b-3"))
+    await put(rows, agent.AGENTS, {"id": ADA, "block_ids": ["b-1", "b-3", "b-2"]})
+    assert await rows.queries.attached_block(ORG, ADA, "human") == "b-3", "the first of both"
+    assert await rows.queries.attached_block(ORG, ADA, "nothing") is None
+    assert await rows.queries.attached_block(OTHER, ADA, "human") is None
+    assert await rows.queries.attached_block(ORG, "agent-gone", "human") is None
+    assert await rows.queries.agents_attached_to(ORG, "b-2") == [ADA]
+    assert await rows.queries.agents_attached_to(OTHER, "b-2") == []
+
+
+async def test_lost_blocks_are_those_that_the_organisation_has_not(rows: Rows) -> None:
+    await put(rows, memory.BLOCKS, block("b-1"), block("b-2", org=OTHER))
+    await put(
+        rows,
+        agent.AGENTS,
+        {"id": ADA, "block_ids": ["b-1", "b-2"]},
+        {"id": "agent-bob", "block_ids": ["b-1", "b-2"], "org": OTHER},
+    )
+    lost = {LostPart(ADA, "b-2", ORG), LostPart("agent-bob", "b-1", OTHER)}
+    assert {*await rows.queries.lost_blocks(None)} == lost
+    assert await rows.queries.lost_blocks([ADA]) == [LostPart(ADA, "b-2", ORG)]
+    many = [f"gone-{number}" for number in range(SWEPT_MAX + 1)]
+    await put(rows, agent.AGENTS, {"id": "agent-eve", "block_ids": many})
+    assert len(await rows.queries.lost_blocks(["agent-eve"])) == SWEPT_MAX
+
+
+async def test_agents_with_tags_are_not_hidden_and_the_oldest_come_first(rows: Rows) -> None:
+    await put(
+        rows,
+        agent.AGENTS,
+        {"id": "agent-c", "tags": ["a", "b"]},
+        {"id": "agent-b", "tags": ["a", "b"], "created_at": at(0)},
+        {"id": "agent-hidden", "tags": ["a", "b"], "hidden": True},
+        {"id": "agent-other", "tags": ["a", "b"], "org": OTHER},
+        {"id": "agent-a", "tags": ["a"]},
+        {"id": "agent-none"},
+    )
+    tagged = rows.queries.agents_with_tags
+    assert await tagged(ORG, ["a"], [], 10) == ["agent-b", "agent-c", "agent-a"]
+    assert await tagged(ORG, ["a"], ["b", "x"], 10) == ["agent-b", "agent-c"]
+    assert await tagged(ORG, [], ["b"], 10) == ["agent-b", "agent-c"]
+    assert await tagged(ORG, ["a"], [], 1) == ["agent-b"]
+    assert await tagged(OTHER, ["a"], ["b"], 10) == ["agent-other"]
+    assert await tagged(ORG, ["x"], [], 10) == []
+
+
+async def test_archival_memory_is_that_of_the_archives_of_an_agent(rows: Rows) -> None:
+    attached = [("ar-1", ADA, ORG), ("ar-2", "agent-bob", ORG), ("ar-3", ADA, OTHER)]
+    await put(
+        rows,
+        memory.ARCHIVE_AGENTS,
+        *(
+            {"id": one, "archive_id": one, "agent_id": who, "attached_at": at(0), "org": org}
+            for one, who, org in attached
+        ),
+    )
+    passages = [("ar-1", ["x", "y"], ORG), ("ar-1", ["y"], ORG), ("ar-1", ["z"], OTHER)]
+    passages += [("ar-2", ["b"], ORG), ("ar-3", ["o"], ORG)]
+    await put(
+        rows,
+        memory.PASSAGES,
+        *(
+            {"id": f"p-{number}", "collection_id": archive, "tags": tags, "org": org}
+            for number, (archive, tags, org) in enumerate(passages)
+        ),
+    )
+    assert await rows.queries.archival_memory(ORG, ADA) == ArchivalMemory(2, ("x", "y"))
+    assert await rows.queries.archival_memory(ORG, "agent-gone") == ArchivalMemory(0, ())
+
+
+async def test_files_are_those_of_the_folders_of_an_agent_in_its_organisation(rows: Rows) -> None:
+    folder = {"doc": {"description": "d", "instructions": "i"}}
+    await put(
+        rows,
+        memory.FOLDERS,
+        {"id": "f-1", **folder},
+        {"id": "f-2", **folder, "name": "notes"},
+        {"id": "f-3", **folder, "org": OTHER},
+    )
+    seen = [("f-2", ADA, ORG), ("f-1", ADA, ORG), ("f-3", ADA, ORG), ("f-1", "agent-bob", ORG)]
+    await put(
+        rows,
+        memory.AGENT_FOLDERS,
+        *(
+            {"id": f"{n}", "folder_id": one, "agent_id": who, "org": org, "owner_id": who}
+            for n, (one, who, org) in enumerate(seen)
+        ),
+    )
+    files = [("a", "f-1"), ("b", "f-1"), ("c", "f-2"), ("d", "f-3"), ("e", "f-4")]
+    await put(
+        rows,
+        memory.FILES,
+        *({"id": one, "folder_id": where, "name": f"{one}.txt"} for one, where in files),
+        {"id": "x", "folder_id": "f-1", "name": "x.txt", "org": OTHER},
+    )
+    window = {"owner_id": ADA, "opened_at": at(0), "first_line": 2, "last_line": 3}
+    await put(
+        rows,
+        memory.OPEN_FILES,
+        {"id": "o-1", "agent_id": ADA, "file_id": "c", **window},
+        {"id": "o-2", "agent_id": ADA, "file_id": "b", **window, "org": OTHER},
+    )
+    found = await rows.queries.files_of_agent(ORG, ADA, 10)
+    assert [(one.name, one.is_open, one.first_line) for one in found] == [
+        ("notes/c.txt", True, 2),
+        ("papers/a.txt", False, None),
+        ("papers/b.txt", False, None),
+    ]
+    assert [one.id for one in await rows.queries.files_of_agent(ORG, ADA, 2)] == ["c", "a"]
+    wanted = ["notes/c.txt", "papers/a.txt", "papers/d.txt"]
+    named = await rows.queries.files_named(ORG, ADA, wanted)
+    assert [one.id for one in named] == ["a", "c"], "by their age, not the open ones first"
+    folders = await rows.queries.seen_folders(ORG, ADA, 100)
+    assert [(one.name, [file.id for file in one.files]) for one in folders] == [
+        ("notes", ["c"]),
+        ("papers", ["a", "b"]),
+    ]
+    assert await rows.queries.seen_folders(OTHER, ADA, 100) == []
+
+
+async def test_runs_are_found_in_their_organisation(rows: Rows) -> None:
+    await put(
+        rows,
+        agent.RUNS,
+        {"id": "run-1", "status": "cancelled"},
+        {"id": "run-2", "status": "created"},
+        {"id": "run-3", "org": OTHER, "status": "cancelled"},
+        {"id": "run-4", "status": "completed"},
+        {"id": "run-5", "conversation_id": "conv-2"},
+    )
+    await put(
+        rows,
+        agent.STEPS,
+        {"id": "step-1", "conversation_id": "conv-1", "run_id": "run-1"},
+    )
+    ids, reads = [f"run-{number}" for number in range(1, 7)], rows.queries
+    assert await reads.cancelled_runs([ORG], ids) == ["run-1"]
+    assert {*await reads.cancelled_runs([ORG, OTHER], ids)} == {"run-1", "run-3"}
+    assert {*await reads.active_runs([ORG], ids)} == {"run-2", "run-5"}
+    found = ("conv-1", "hash", START - timedelta(seconds=1))
+    assert await reads.latest_run(ORG, ADA, *found, []) == "run-4"
+    assert await reads.latest_run(ORG, ADA, *found, ["run-4"]) == "run-2"
+    assert await reads.latest_run(ORG, ADA, "conv-1", "other", START, []) is None
+    assert await reads.latest_run(ORG, ADA, "conv-1", "hash", START + timedelta(days=1), []) is None
+    assert await reads.has_run(ORG, "conv-1", "run-1")
+    assert not await reads.has_run(ORG, "conv-2", "run-1")
+    assert not await reads.has_run(OTHER, "conv-1", "run-1")
+    assert await reads.run_of_step(ORG, "conv-1", "step-1") == "run-1"
+    assert await reads.run_of_step(ORG, "conv-2", "step-1") is None
+    assert await reads.run_of_step(OTHER, "conv-1", "step-1") is None
+
+
+async def test_calls_that_wait_are_those_that_a_run_waits_for_in_the_end(
+    rows: Rows,
+) -> None:
+    """From one call on: what its conversation waits for, and so forth; not what others wait for."""
+    active = [("run-1", "conv-1"), ("run-2", "conv-2"), ("run-3", "conv-3"), ("run-9", "conv-9")]
+    await put(rows, agent.RUNS, *({"id": one, "conversation_id": at_} for one, at_ in active))
+    await put(rows, agent.RUNS, {"id": "run-8", "conversation_id": "conv-8", "org": OTHER})
+    called = [("run-2", "run-1"), ("run-3", "run-2"), ("run-1", "run-3")]
+    called += [("run-9", "run-8"), ("run-8", "run-1")]
+    await put(
+        rows,
+        agent.CALLED_RUNS,
+        *(
+            {
+                **{"run_id": run, "conversation_id": run.replace("run", "conv")},
+                **{"caller_run_id": one, "caller_conversation_id": one.replace("run", "conv")},
+            }
+            for run, one in called
+        ),
+    )
+    ring = {
+        WaitingCall("run-2", "conv-2", "conv-1", False),
+        WaitingCall("run-3", "conv-3", "conv-2", False),
+        WaitingCall("run-1", "conv-1", "conv-3", False),
+    }
+    assert {*await rows.queries.waiting_calls(ORG, "run-2")} == ring
+    [alone] = await rows.queries.waiting_calls(ORG, "run-9")
+    assert alone.run_id == "run-9"
+    assert await rows.queries.waiting_calls(OTHER, "run-2") == []
+    await put(rows, agent.RUNS, {"id": "run-2", "conversation_id": "conv-2", "status": "failed"})
+    assert {one.run_id for one in await rows.queries.waiting_calls(ORG, "run-2")} == {"run-2"}
+    chain = await rows.queries.call_chain(ORG, "run-2")
+    assert chain is not None
+    assert (chain.conversation_id, chain.callers) == ("conv-2", [])
+    assert await rows.queries.call_chain(OTHER, "run-2") is None
+    assert await rows.queries.called_run(OTHER, "run-2") is None
+
+
+async def test_conversations_are_those_of_an_agent_and_lost_without_it(rows: Rows) -> None:
+    await put(rows, agent.AGENTS, {"id": ADA})
+    await put(
+        rows,
+        agent.CONVERSATIONS,
+        {"id": "conv-b", "isolated_blocks": {"b-1": "b-2"}},
+        {"id": "conv-a"},
+        {"id": "conv-c", "org": OTHER},
+        {"id": "conv-d", "agent_id": "agent-gone"},
+    )
+    assert await rows.queries.conversations_of(ORG, ADA, 10) == ["conv-b", "conv-a"]
+    assert await rows.queries.conversations_of(ORG, ADA, 1) == ["conv-b"]
+    assert await rows.queries.isolated_blocks(ORG, "conv-b") == {"b-1": "b-2"}
+    assert await rows.queries.isolated_blocks(OTHER, "conv-b") == {}
+    lost = await rows.queries.lost_conversations(None)
+    assert {(one.id, one.org) for one in lost} == {("conv-c", OTHER), ("conv-d", ORG)}
+    assert [one.id for one in await rows.queries.lost_conversations(["agent-gone"])] == ["conv-d"]
+
+
+async def test_messages_are_searched_in_the_history_of_one_agent(rows: Rows) -> None:
+    await put(rows, agent.CONVERSATIONS, {"id": "conv-a"}, {"id": "conv-bob", "agent_id": "bob"})
+    said = [
+        {"text": "Green tea"},
+        {"text": "green tea", "conversation_id": "conv-a", "role": "assistant"},
+        {"text": "green tea", "conversation_id": "conv-bob", "agent_id": "bob"},
+        {"text": "green tea", "org": OTHER},
+        {"text": "100% tea"},
+        {"text": ""},
+        {"text": "a result of tea", "role": "tool"},
+    ]
+    await put(
+        rows,
+        agent.MESSAGES,
+        *({"id": f"m-{number}", "position": number, **one} for number, one in enumerate(said)),
+    )
+
+    def search(**fields: Any) -> Search:
+        asked = {"text": None, "roles": ["user", "assistant"], "since": None, "until": None}
+        return Search(**{"org": ORG, "agent_id": ADA, **asked, "limit": 10, **fields})
+
+    async def texts(**fields: Any) -> list[str]:
+        return [one.text for one in await rows.queries.search_messages(search(**fields))]
+
+    assert await texts() == ["100% tea", "green tea", "Green tea"]
+    assert await texts(text="GREEN") == ["green tea", "Green tea"]
+    assert await texts(text="0% t") == ["100% tea"]
+    assert await texts(limit=1) == ["100% tea"]
+    assert await texts(roles=["assistant"]) == ["green tea"]
+    assert await texts(since=START + timedelta(seconds=1), until=START + timedelta(seconds=2)) == [
+        "green tea"
+    ]
+    named = await rows.queries.messages_named(search(), ["m-4", "m-2", "m-3", "m-6", "m-0", "gone"])
+    assert [one.text for one in named] == ["100% tea", "Green tea"]
+
+
+async def test_sweeps_read_the_oldest_first_and_no_more_than_they_work_on(rows: Rows) -> None:
+    many = range(SWEPT_MAX + 3, 0, -1)
+    await put(
+        rows,
+        agent.CREATIONS,
+        *({"agent_id": f"agent-{n}", "actor": "", "requested_at": at(n)} for n in many),
+    )
+    found = await rows.queries.unfinished_creations()
+    assert [one.id for one in found] == [f"agent-{n}" for n in range(1, SWEPT_MAX + 1)]
+    late = [("conv-2", 2), ("conv-1", 1)]
+    asked = {"agent_id": ADA, "message_id": "m"}
+    await put(
+        rows,
+        agent.APPROVALS,
+        *({"conversation_id": one, "requested_at": at(n), **asked} for one, n in late),
+    )
+    await put(
+        rows,
+        agent.HEARTBEAT_PAUSES,
+        *(
+            {"conversation_id": one, "until": at(n), "agent_id": ADA, "minutes": 2}
+            for one, n in late
+        ),
+    )
+    approvals = await rows.queries.waiting_approvals(60)
+    assert [(one.conversation_id, one.requested_at) for one in approvals] == [
+        ("conv-1", START + timedelta(seconds=1)),
+        ("conv-2", START + timedelta(seconds=2)),
+    ]
+    pauses = await rows.queries.paused_conversations()
+    assert [(one.conversation_id, one.minutes) for one in pauses] == [("conv-1", 2), ("conv-2", 2)]
+
+
+async def test_callbacks_are_due_by_turns_in_their_organisation(rows: Rows) -> None:
+    await put(
+        rows,
+        agent.RUNS,
+        *({"id": f"run-{n}", "status": "completed", "usage": {}} for n in range(1, 5)),
+        {"id": "run-5", "status": "running", "usage": {}},
+        {"id": "run-6", "status": "completed", "usage": {}, "org": OTHER},
+    )
+    urls = [("run-1", "x"), ("run-2", "x"), ("run-3", "y"), ("run-5", "y"), ("run-6", "z")]
+    await put(
+        rows,
+        agent.CALLBACKS,
+        *(
+            {
+                **{"run_id": run, "url": f"https://{host}.example/", "next_at": at(number)},
+                "conversation_id": f"conv-{run}",
+            }
+            for number, (run, host) in enumerate(urls)
+        ),
+    )
+    due = await rows.queries.due_callbacks()
+    assert [one.run_id for one in due] == ["run-1", "run-3", "run-2"]
+
+
+async def test_messages_of_a_run_come_in_their_order(rows: Rows) -> None:
+    await put(
+        rows,
+        agent.MESSAGES,
+        {"id": "m-1", "position": 2, "run_id": "run-1", "docs": [{"n": 2}, {"n": 3}]},
+        {"id": "m-2", "position": 1, "run_id": "run-1", "docs": [{"n": 1}]},
+        {"id": "m-3", "position": 3, "run_id": "run-1", "docs": [{"n": 4}], "org": OTHER},
+    )
+    assert await rows.queries.messages_of_run(ORG, "run-1") == [{"n": 1}, {"n": 2}, {"n": 3}]

@@ -82,6 +82,12 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene()
 
 
+@pytest.fixture
+def looks_are_far(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine makes no silence that a follower would look into."""
+    monkeypatch.setattr(run_follower, "LOOK_SECONDS", 60.0)
+
+
 async def heard(follower: RunFollower, *, look_first: bool = False) -> list[tuple[int, str]]:
     """The numbers and the texts, until the end."""
     told: list[tuple[int, str]] = []
@@ -97,6 +103,7 @@ async def heard(follower: RunFollower, *, look_first: bool = False) -> list[tupl
 WHOLE = [(2, "One "), (3, "two "), (4, "thre"), (5, "e fo"), (6, "ur")]
 
 
+@pytest.mark.usefixtures("looks_are_far")
 async def test_what_comes_in_order_is_passed_on_without_a_look(scene: Scene) -> None:
     async with scene.follower() as follower:
         for number in range(2, 7):
@@ -204,6 +211,7 @@ class TestSlowClients:
             scene.rows.record(ended=True)
             assert await heard(follower) == WHOLE
 
+    @pytest.mark.usefixtures("looks_are_far")
     async def test_one_delta_may_be_as_large_as_it_is(self, scene: Scene) -> None:
         async with scene.follower() as follower:
             text = "x" * (2 * run_follower.DELTA_BYTES_MAX)

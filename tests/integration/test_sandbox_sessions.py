@@ -173,6 +173,11 @@ class TestProcessSessions(SessionCases):
         await session.pause()
         assert session.stats().state == "stopped"
 
+    async def test_its_programs_have_the_limits_of_all_others(self):
+        session = await self.session()
+        assert (await session.exec(shell("ulimit -Hn"))).stdout == "128\n"
+        await session.stop()
+
     async def test_each_program_is_told_of_by_itself(self):
         """SBX-05: output, time and CPU are those of one program, not of the session."""
         session = await self.session()

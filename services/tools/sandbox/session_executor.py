@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PR_SET_DUMPABLE = 4
 PIECE_BYTES = 1 << 16
-OPEN_FILES_MAX = 4_096
+INHERITED_FILES_MAX = 4_096  # a name of its own: it stands beside those of `program_executor`
 UNHEARD_MAX = 256  # pipes of what was left running
 WRITTEN_AT_THE_END_MAX = 1 << 20  # what a pipe can hold
 
@@ -63,7 +63,7 @@ class Running:
         if self.child == 0:
             for place, (_, written) in zip((1, 2, RESULT), pipes):  # noqa: B905
                 os.dup2(written, place)
-            os.closerange(RESULT + 1, OPEN_FILES_MAX)
+            os.closerange(RESULT + 1, INHERITED_FILES_MAX)
             lock_files(rules["read"], rules["write"], scoped=False)
             prctl(PR_SET_DUMPABLE, 1)
             os.setsid()

@@ -366,7 +366,7 @@ def main() -> None:
     if "argv" in program:
         become(program)
     if program["stays"]:
-        names_in(program["stays"], globals())["stay"](rules, locked)
+        names_in(program["stays"], dict(globals()))["stay"](rules, locked)
     execute(program)
 
 

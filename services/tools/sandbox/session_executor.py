@@ -1,5 +1,5 @@
-"""Runs inside of the sandbox of an agent, among the names of `program_executor.py`: executes one
-program after another, each as a process of its own. What these leave running stays.
+"""Runs inside of the sandbox of an agent, with the names of `program_executor.py` beside its own:
+executes one program after another, each as a process of its own. What these leave running stays.
 
 Nothing that is left can answer for a later program: it cannot look into that one's processes, since
 each program has a Landlock domain of its own beside those of others (where the kernel has none,

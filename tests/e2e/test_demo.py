@@ -16,6 +16,7 @@ from tests.servers import HeelerInstance
 from tests.waiting import in_time
 
 FIRST_ANSWER_SECONDS_MAX = 30.0
+KEY = {"idempotency-key": "the first message"}
 NO_PROVIDER = {"OPENAI_API_KEY": "", "OPENAI_API_BASE": "", "OPENAI_BASE_URL": ""}
 
 
@@ -40,7 +41,7 @@ async def test_what_one_tells_the_demo_is_known_after_a_restart() -> None:
                 model="demo/offline", memory_blocks=[{"label": "human", "value": ""}]
             )
             said = says("My cat is called Whiskers")
-            told = letta.agents.messages.create(agent.id, messages=said)
+            told = letta.agents.messages.create(agent.id, messages=said, extra_headers=KEY)
             return monotonic() - began
 
         await in_time("the first answer", first_answer, FIRST_ANSWER_SECONDS_MAX)
@@ -59,9 +60,15 @@ async def test_what_one_tells_the_demo_is_known_after_a_restart() -> None:
             with pytest.raises(NotFoundError, match=variable):
                 letta.agents.create(model=model)
 
+        kept = letta.agents.retrieve(agent.id).to_dict()
         heeler.down()
         heeler.up()
 
+        assert letta.agents.retrieve(agent.id).to_dict() == kept
+        assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
+        said = says("My cat is called Whiskers")
+        again = letta.agents.messages.create(agent.id, messages=said, extra_headers=KEY)
+        assert again.to_dict() == told.to_dict(), "the same request under its key"
         assert [one.to_dict() for one in letta.agents.messages.list(agent.id)] == before
         asked = letta.agents.messages.create(agent.id, messages=says("What is my cat called?"))
         assert "Whiskers" in str(asked.messages[-1].content)  # type: ignore[union-attr]

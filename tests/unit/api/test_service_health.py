@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic_core import from_json
 
 from libs.bus.clock_and_ids import RandomIds, SystemClock
+from libs.contracts.service_registry import names
 from services.api.adapters.service_health import (
     DOWN,
     LOOK_AGAIN_SECONDS,
@@ -18,6 +21,7 @@ from services.api.adapters.service_health import (
     Health,
     ServiceHealth,
 )
+from services.api.http.health import health, livez
 
 
 class StillClock(SystemClock):
@@ -103,3 +107,19 @@ def test_who_is_busy_is_not_down_and_who_is_not_there_is() -> None:
     assert service.silent(busy, nobody=False) == OK
     assert service.silent(busy + 0.1, nobody=False) == DOWN
     assert service.silent(60.0, nobody=True) == DOWN
+
+
+@pytest.mark.parametrize("missing", [*names(), "postgres", "nats"])
+async def test_who_is_not_ready_says_what_is_missing_and_lives_all_the_same(missing: str) -> None:
+    """OBS-06: a probe of readiness takes it out of service, and one of liveness starts nothing."""
+    parts = dict.fromkeys([*names(), "postgres", "nats"], "ok")
+    state = SimpleNamespace(health=SimpleNamespace(parts=parts, dead_letters=0))
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=state))
+    assert (await health.fn(request)).status_code == 200
+    parts[missing] = "down"
+    answer = await health.fn(request)
+    assert answer.status_code == 503
+    body = from_json(answer.content)
+    assert body["status"] == "unavailable"
+    assert {**body, **body["services"]}[missing] == "down"
+    assert await livez.fn() == {"status": "ok"}

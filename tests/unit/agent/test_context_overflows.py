@@ -140,14 +140,17 @@ async def test_a_window_that_was_named_is_known_and_offered_from_then_on() -> No
     llms, _ = await provider.models()
     windows = {str(one.handle): one.context_window for one in llms}
     assert windows == {"openai/gpt-4o-mini": 4096, "openai/a": 8192}
+    assert {one.max_tokens for one in llms} == {2048, 4096}
+    assert "max_completion_tokens" not in provider.payload(script("Hi")), "it wanted 16,384"
+    assert provider.payload(script("Hi", max_tokens=500))["max_completion_tokens"] == 500
 
 
 async def test_a_list_of_models_may_stand_alone() -> None:
     provider = OpenAIProvider("k", "http://model/v1")
     provider.wire = RawWire(b'[{"id": "b", "context_length": 8192}, {"id": "a"}, 7]')
     llms, _ = await provider.models()
-    assert [(one.handle, one.context_window) for one in llms] == [
-        ("openai/a", 30_000), ("openai/b", 8_192),
+    assert [(one.handle, one.context_window, one.max_tokens) for one in llms] == [
+        ("openai/a", 30_000, 16_384), ("openai/b", 8_192, 4_096),
     ]  # fmt: skip
 
 

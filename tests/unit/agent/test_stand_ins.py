@@ -287,6 +287,22 @@ async def test_what_a_content_filter_took_away_is_told(in_pieces: bool) -> None:
     assert (reply.text, reply.finish_reason) == (why, "content_filter")
 
 
+@pytest.mark.parametrize("choice", [{}, {"message": None}, {"delta": {}}, {"message": {}}])
+@EITHER_WAY
+async def test_what_was_filtered_may_have_no_message(choice: Any, in_pieces: bool) -> None:
+    raw = body({"choices": [{**choice, "finish_reason": "content_filter"}]})
+    reply = await answer_of(openai(raw), in_pieces=in_pieces)
+    assert reply.text.startswith("[The model refused to answer: a content filter")
+    raw = body({"type": "message", "content": None, "stop_reason": "refusal"})
+    reply = await answer_of(claude(raw), in_pieces=in_pieces)
+    assert reply.text.startswith("[The model refused to answer: a content filter")
+
+
+async def test_a_server_that_does_not_stream_is_asked_for_the_whole() -> None:
+    provider = openai(named("streaming is not supported by this model"), body(said(content="Hi")))
+    assert (await answer_of(provider, in_pieces=True)).text == "Hi"
+
+
 async def test_what_was_said_before_a_content_filter_stays() -> None:
     raw = pieces({"content": "First you"}, finish_reason="content_filter")
     reply = await answer_of(openai(raw), in_pieces=True)

@@ -15,6 +15,7 @@ from services.agent.adapters.models.ports import ModelDelta, OddAnswer
 from services.agent.adapters.models.provider_error_words import refused_in
 from services.agent.domain.step_results import ModelReply
 
+REFUSAL = "refusal"
 # Why an answer ended, in the words that every provider's answers are told in.
 FINISH_REASONS = {
     "end_turn": "stop",
@@ -23,7 +24,7 @@ FINISH_REASONS = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
+    REFUSAL: "content_filter",
 }
 # What an event is that does not say so, by what it has.
 EVENTS = {
@@ -176,6 +177,8 @@ class AnthropicAnswer:
         """Why the answer ended, if that is told."""
         if reason := told.get("stop_reason"):
             self.finish_reason = FINISH_REASONS.get(str(reason), str(reason))
+            # What was refused may have no content at all.
+            self.has_begun = self.has_begun or reason == REFUSAL
         details = fields(told.get("stop_details"))
         why = (words(details.get(name)) for name in ("explanation", "category", "reason"))
         self.refusal = self.refusal or next(filter(None, why), "")
@@ -189,7 +192,7 @@ class AnthropicAnswer:
         if not self.has_begun:
             raise OddAnswer("it has no `content`")
         pieces = [*self.stop_thought(), *self.calls.close()]
-        if self.finish_reason == FINISH_REASONS["refusal"]:
+        if self.finish_reason == FINISH_REASONS[REFUSAL]:
             pieces += self.assembly.say(refusal_note(self.refusal, self.assembly.texts))
         pieces += self.assembly.close()
         return pieces, self.assembly.reply(self.finish_reason or "stop", usage_of(self.counted))

@@ -112,7 +112,15 @@ class HttpProvider(ABC):
 
     def payload(self, request: ModelRequest) -> JsonObject:
         """What a model is sent for this request."""
-        return without(self.body(request), self.learned.omitted(request.config.llm_config.model))
+        return without(self.body(request), self.omitted(request))
+
+    def omitted(self, request: ModelRequest) -> frozenset[str]:
+        """The parameters that are left out: those that the model does not take, and room for an
+        answer that would leave less than half of its window for the question."""
+        config = request.config.llm_config
+        omitted, window = self.learned.omitted(config.model), self.window_tokens(config.model)
+        is_tight = window is not None and 2 * (config.max_tokens or 0) > window
+        return omitted.union(self.answer_room) if is_tight else omitted
 
     def window_tokens(self, model: str) -> int | None:
         """How many tokens a model may be shown, where its server has said so in an error."""
@@ -134,7 +142,7 @@ class HttpProvider(ABC):
         """Ask a model for a whole step. Until the first piece was shown, which cannot be taken
         back, what passes is tried again, and what a server does not know is left out."""
         model, number = request.config.llm_config.model, 1
-        omitted = self.learned.omitted(model)
+        omitted = self.omitted(request)
         while True:
             shown = False
             try:

@@ -73,6 +73,10 @@ class OpenAIAnswer:
         self.details.add(choice)
         self.filtered += filters_in(choice)
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        # What was filtered may have no message at all.
+        self.has_begun = self.has_begun or (
+            self.finish_reason == FILTERED and not choice_says(choice)
+        )
         return self.said_in(choice)
 
     def own_choice(self, event: dict[str, Any]) -> dict[str, Any] | None:
@@ -129,6 +133,11 @@ class OpenAIAnswer:
         reply = self.assembly.reply(reason, self.usage)
         details = self.details
         return pieces, replace(reply, logprobs=details.logprobs, token_ids=details.token_ids)
+
+
+def choice_says(choice: dict[str, Any]) -> bool:
+    """Whether a choice has anything of an answer."""
+    return bool(fields(choice.get("delta")) or fields(choice.get("message")))
 
 
 def filters_in(choice: dict[str, Any]) -> list[str]:

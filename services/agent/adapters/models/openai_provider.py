@@ -49,6 +49,7 @@ OPTIONAL = {
     "return_token_ids": (),
     "tool_choice": (),
     "parallel_tool_calls": (),
+    "stream": ("streaming",),
     "stream_options": (),
 }
 EMBEDDING_DIMENSIONS = {"text-embedding-3-large": 3_072}
@@ -108,13 +109,15 @@ class OpenAIProvider(HttpProvider):
         unknown = (UNKNOWN_CONTEXT_WINDOW, UNKNOWN_OUTPUT_TOKENS_MAX)
         window, output = LIMITS[max(prefixes, key=len)] if prefixes else unknown
         listed = (number(entry.get(field)) for field in WINDOW_FIELDS)
-        known = next((one for one in listed if one and 0 < one < WINDOW_MAX), window)
+        known = self.window_tokens(name) or next(
+            (one for one in listed if one and 0 < one < WINDOW_MAX), None
+        )
         return llm_config(
             f"{self.name}/{name}",
             endpoint_type="openai",
             endpoint=self.base_url,
-            context_window=self.window_tokens(name) or known,
-            max_tokens=output,
+            context_window=known or window,
+            max_tokens=min(output, known // 2) if known else output,
         )
 
     def embedding_model(self, name: str) -> EmbeddingConfig:

@@ -161,6 +161,29 @@ class TestRunCode:
         missing = await ran("run_code", {"language": "js"}, Outcome("success"))
         assert "code: Field required" in missing.text
 
+    @pytest.mark.parametrize(
+        ("name", "arguments", "problem"),
+        [
+            ("run_code", {"language": "js"}, "code: Field required"),
+            ("run_code", {"code": 7, "language": "js"}, "code: Input should be a valid string"),
+            ("shell", {}, "command: Field required"),
+            ("shell", {"command": ["ls"]}, "command: Input should be a valid string"),
+            ("read_file", {}, "path: Field required"),
+            ("write_file", {"path": "a.txt"}, "content: Field required"),
+            ("write_file", {"path": ["a"], "content": "x"}, "path: Input should be a valid string"),
+            ("list_files", {"path": 7}, "path: Input should be a valid string"),
+        ],
+    )
+    async def test_what_does_not_fit_is_refused_by_its_name_and_runs_nothing(
+        self, name: str, arguments: dict[str, Any], problem: str
+    ) -> None:
+        """TOOL-05: of every built-in tool."""
+        built_in, sandbox = runner(Outcome("success"))
+        refused = await built_in.run(tool(name), command(arguments), "org-1")
+        assert refused.status == "error"
+        assert f"do not fit '{name}': {problem}" in refused.text
+        assert sandbox.programs == []
+
     async def test_long_output_stays_json(self) -> None:
         outcome = Outcome("success", "v" * 100_000, "o" * 100_000, "e" * 100_000)
         result = await ran("run_code", {"code": "x", "language": "python"}, outcome)

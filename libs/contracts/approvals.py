@@ -70,8 +70,17 @@ class WaitingCall(Value):
 
 
 def arguments_hash(call: ToolCall) -> str:
-    """What an approval is bound to: the tool and its arguments, to the letter."""
-    return sha256(f"{call.name}\x00{call.arguments}".encode()).hexdigest()
+    """What an approval is bound to: the tool, as it was then, and its arguments, to the letter."""
+    bound = f"\x00{call.bound.id}\x00{call.bound.revision}" if call.bound else ""
+    return sha256(f"{call.name}\x00{call.arguments}{bound}".encode()).hexdigest()
+
+
+def changed_since_approval(tool: str) -> str:
+    """What a model is told of an approved call whose tool is another one by now."""
+    return (
+        f"'{tool}' was not called: it has changed since this call was approved. Call it again to"
+        " have it approved as it is now."
+    )
 
 
 class StartClientRun(StartRun):

@@ -30,11 +30,18 @@ Role = Literal["system", "user", "assistant", "tool", "approval"]
 ToolStatus = Literal["success", "error"]
 
 
+class BoundTool(Value):
+    """A tool as it was when it was called: its `revision` grows with each change of it."""
+
+    id: str
+    revision: int = Field(default=0, exclude_if=not_)
+
+
 class ToolCall(Value):
     """A tool call as the model asked for it; `arguments` is JSON text, maybe malformed. Where one
     of them is what the assistant says to the user, clients are shown that instead of the call,
     before the text of its message where it was `said_first`. One that is `gated` waits for the
-    client before it is carried out."""
+    client before it is carried out, and means this `bound` tool and no other."""
 
     id: str
     name: str
@@ -42,6 +49,7 @@ class ToolCall(Value):
     spoken_argument: str = Field(default="", exclude_if=not_)
     said_first: bool = Field(default=False, exclude_if=not_)
     gated: bool = Field(default=False, exclude_if=not_)
+    bound: BoundTool | None = Field(default=None, exclude_if=is_none)
 
 
 class ReasoningPart(Value):
@@ -246,6 +254,8 @@ class RunAccepted(RunEvent):
     autoclear: bool = Field(default=False, exclude_if=not_)
     # Whether it brings the answer that the conversation waits for: then it goes before all others.
     answers: bool = Field(default=False, exclude_if=not_)
+    # The cancelled run behind whose results it goes on, since its client answered again.
+    goes_on_from: str = Field(default="", exclude_if=not_)
 
 
 class RunStarted(RunEvent):
@@ -339,13 +349,16 @@ class ToolCallForbidden(RunEvent):
 
 class ToolCallFinished(RunEvent):
     """A tool gave its result, which is `held` where a call before has none yet, and becomes part of
-    the history after that one's."""
+    the history after that one's.
+
+    A program has `called` these tools."""
 
     topic: ClassVar[str] = "tool_call.finished"
     step_id: str
     tool_call_id: str
     status: ToolStatus
     held: Message | None = Field(default=None, exclude_if=is_none)
+    called: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
 class ToolCallInterrupted(RunEvent):

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from libs.contracts.bus_messages import Command, Event, JsonObject, Value, delta_subject, is_none
 from libs.contracts.letta.enums import ToolType
+from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.sealed_text import Sealed
 from libs.contracts.storable_text import StorableText
@@ -49,14 +50,17 @@ class RunTool(Command):
     """Call a tool by its id, or the one that `source` describes.
 
     The values of its `environment` are sealed, and opened where the code runs. Where it is a
-    program, `inner_tools` are what that may call; such a call is `inner`. `block_ids` are the
+    program, `inner_tools` are what that may call, as the `tool_rules` of the run let it after the
+    calls that there were (`called`); such a call is `inner`. `block_ids` are the
     memory blocks that the agent has in this conversation, for a tool that takes its agent; without
-    them they are those of the agent. It is accepted when it is durable that the call was begun."""
+    them they are those of the agent. Where a `revision` of the tool was approved, another one is
+    not called. It is accepted when it is durable that the call was begun."""
 
     service: ClassVar[str] = SERVICE
     topic: ClassVar[str] = "tool_run.begin"
     tool_run_id: str
     tool_id: str = ""
+    revision: int = Field(default=0, exclude_if=not_)
     source: ToolState | None = None
     arguments: JsonObject
     environment: dict[str, Sealed] = Field(default_factory=dict, exclude_if=not_)
@@ -67,6 +71,8 @@ class RunTool(Command):
     tool_call_id: str = ""
     seconds_max: float
     inner_tools: list[InnerTool] = Field(default_factory=list, exclude_if=not_)
+    tool_rules: list[ToolRule] = Field(default_factory=list, exclude_if=not_)
+    called: list[str] = Field(default_factory=list, exclude_if=not_)
     inner: bool = Field(default=False, exclude_if=not_)
     block_ids: list[str] = Field(default_factory=list, exclude_if=not_)
 
@@ -147,7 +153,8 @@ class ToolRunSampled(Event):
 
 
 class ToolRunResult(Value):
-    """What came of a call: what the model is told, what was printed, and what it took."""
+    """What came of a call: what the model is told, what was printed, and what it took; of a program
+    which tools it `called`."""
 
     status: RunStatus
     text: StorableText
@@ -159,6 +166,7 @@ class ToolRunResult(Value):
     processes_max: int = Field(default=0, exclude_if=not_)
     output_bytes: int = Field(default=0, exclude_if=not_)
     sampling: SamplingUsage | None = Field(default=None, exclude_if=is_none)
+    called: list[str] = Field(default_factory=list, exclude_if=not_)
 
 
 class ToolRunEnded(Event):

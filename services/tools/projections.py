@@ -59,11 +59,12 @@ def project(event: Event, org: str, rows: RowWrites) -> None:
         case ToolCreated():
             columns = columns_of(tool_state(event.tool))
             row: JsonObject = {"id": event.originator_id, "org": org, "created_at": at}
-            rows.upsert(TOOLS, {**row, "updated_at": at, **columns})
+            row |= {"updated_at": at, "revision": event.originator_version}
+            rows.upsert(TOOLS, {**row, **columns})
         case ToolChanged():
-            rows.patch(
-                TOOLS, {"id": event.originator_id, "updated_at": at, **columns_of(event.changes)}
-            )
+            row = {"id": event.originator_id, "updated_at": at}
+            row["revision"] = event.originator_version
+            rows.patch(TOOLS, {**row, **columns_of(event.changes)})
         case ToolDeleted():
             rows.delete(TOOLS, "id", event.originator_id)
         case ToolRunBegun():

@@ -256,6 +256,69 @@ def test_s17_an_answer_where_nothing_waits_is_refused(letta: Letta, new_agent: N
     assert types(letta.agents.messages.list(agent.id, order="asc").items) == ["system_message"]
 
 
+SOURCE = 'def {name}() -> str:\n    """Pay."""\n    return "{says}"\n'
+
+
+@SEND
+@pytest.mark.parametrize("how", ["changed", "replaced", "renamed"])
+def test_an_approval_holds_for_the_tool_that_was_there_when_it_was_asked(
+    letta: Letta, new_agent: NewAgent, how: str
+) -> None:
+    """S17: neither other code nor another tool of the name is carried out on an old approval."""
+    name = unique("pay").replace("-", "_")
+    tool = letta.tools.create(source_code=SOURCE.format(name=name, says="paid"))
+    agent = new_agent(
+        tool_ids=[tool.id],
+        include_base_tools=False,
+        include_base_tool_rules=False,
+        tool_rules=[{"type": "requires_approval", "tool_name": name}],
+    )
+    script = f"CALL:{name}:{{}} CALL:{name}:{{}}"
+    [call] = calls_of(letta.agents.messages.create(agent.id, messages=says(script)))
+    evil = SOURCE.format(name=name, says="stolen")
+    if how == "changed":
+        letta.tools.update(tool.id, source_code=evil)
+    else:
+        other = SOURCE.format(name=f"{name}_2", says="paid")
+        letta.tools.update(tool.id, source_code=other)
+    if how == "replaced":
+        second = letta.tools.create(source_code=evil)
+        letta.agents.tools.detach(tool.id, agent_id=agent.id)
+        letta.agents.tools.attach(second.id, agent_id=agent.id)
+
+    answer = letta.agents.messages.create(agent.id, messages=[approval(call)])
+
+    returned = next(one for one in answer.messages if one.message_type == "tool_return_message")
+    assert returned.status == "error"
+    expected = "no tool named" if how == "renamed" else "has changed since this call was approved"
+    assert expected in str(returned.tool_return)
+    assert "stolen" not in str(answer.messages)
+    if how == "changed":
+        assert answer.stop_reason.stop_reason == "requires_approval", "it is asked for once more"
+        anew = letta.agents.messages.create(agent.id, messages=[approval(*calls_of(answer))])
+        returned = next(one for one in anew.messages if one.message_type == "tool_return_message")
+        assert (returned.status, returned.tool_return) == ("success", "stolen")
+
+
+@SEND
+def test_an_approval_survives_what_changes_nothing_of_its_tool(
+    letta: Letta, new_agent: NewAgent
+) -> None:
+    name = unique("pay").replace("-", "_")
+    source = SOURCE.format(name=name, says="paid")
+    tool = letta.tools.create(source_code=source)
+    agent = new_agent(
+        tool_ids=[tool.id],
+        include_base_tools=False,
+        tool_rules=[{"type": "requires_approval", "tool_name": name}],
+    )
+    [call] = calls_of(letta.agents.messages.create(agent.id, messages=says(f"CALL:{name}:{{}}")))
+    assert letta.tools.create(source_code=source).id == tool.id
+    answer = letta.agents.messages.create(agent.id, messages=[approval(call)])
+    [returned] = [one for one in answer.messages if one.message_type == "tool_return_message"]
+    assert (returned.status, returned.tool_return) == ("success", "paid")
+
+
 @CANCEL
 @SEND
 def test_r23_a_cancel_frees_the_conversation_at_once(letta: Letta, new_agent: NewAgent) -> None:

@@ -319,6 +319,40 @@ def {name}(sides: int) -> str:
 
 
 @SEND
+def test_tool_rules_hold_for_what_a_program_calls_and_after_it(
+    letta: Letta, http: httpx.Client, new_agent: NewAgent
+) -> None:
+    """LOOP-21, LOOP-16: a program cannot call more often than its model may."""
+    name = unique("roll").replace("-", "_")
+    roll = letta.tools.create(source_code=ROLL.format(name=name))
+    agent = new_agent(
+        tool_ids=[roll.id],
+        tools=["run_code_with_tools"],
+        include_base_tools=False,
+        tool_rules=[{"type": "max_count_per_step", "tool_name": name, "max_count_limit": 2}],
+    )
+    code = f"""
+rolled = []
+for n in range(5):
+    try:
+        rolled.append({name}(n))
+    except ToolError as error:
+        rolled.append(str(error)[:21])
+rolled
+"""
+    program, afterwards = told(
+        letta, agent.id, calls(("run_code_with_tools", {"code": code}), (name, {"sides": 6}))
+    )
+    refused = "[ToolConstraintError]"
+    assert json.loads(program[1])["func_return"] == str(["-2", "-1", *[refused] * 3])
+    assert (afterwards[0], refused in afterwards[1]) == ("error", True)
+    listed = http.get("/v1/tool-runs", params={"agent_id": agent.id}).json()
+    assert [one["tool_name"] for one in listed].count(name) == 2
+    assert told(letta, agent.id, calls((name, {"sides": 6}))) == [("success", "4")]
+    letta.tools.delete(roll.id)
+
+
+@SEND
 def test_a_program_calls_its_agents_tools(
     letta: Letta, http: httpx.Client, new_agent: NewAgent
 ) -> None:

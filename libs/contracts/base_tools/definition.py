@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import JsonValue
 
@@ -43,6 +43,7 @@ class BaseTool:
     nobody has said.
     """
 
+    revision: ClassVar[int] = 0  # it changes with the server alone
     name: str
     owner: Owner
     tool_type: ToolType

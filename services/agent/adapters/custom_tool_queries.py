@@ -12,14 +12,14 @@ from services.agent.domain.tool_rule_names import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 
 COLUMNS = (
-    "id, name, tool_type, document::json->'json_schema' as schema,"
+    "id, revision, name, tool_type, document::json->'json_schema' as schema,"
     " doc->>'description' as description,"
     " (doc->>'enable_parallel_execution')::boolean as parallel,"
     " (doc->>'default_requires_approval')::boolean as needs_approval,"
     " (doc->>'return_char_limit')::int as chars_max"
 )
 TOOLS_BY_ID = f"""
-select wanted.list, t.id, t.name, t.tool_type, t.schema, t.description, t.parallel,
+select wanted.list, t.id, t.revision, t.name, t.tool_type, t.schema, t.description, t.parallel,
        t.needs_approval, t.chars_max
 from unnest(%(ids)s::text[], %(orgs)s::text[], %(lists)s::int[]) with ordinality
     as wanted(id, org, list, place)
@@ -95,6 +95,7 @@ async def with_custom_tools(
 
 def custom_tool(
     tool_id: str,
+    revision: int,
     name: str,
     tool_type: str,
     schema: Any,
@@ -108,6 +109,7 @@ def custom_tool(
     parameters, described = given.get("parameters"), given.get("description")
     return CustomTool(
         id=tool_id,
+        revision=revision,
         name=name,
         tool_type=tool_type,
         description=described if isinstance(described, str) else description or "",

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import ToolCall
+from libs.contracts.tool_rule_evaluation import NO_RULES, ToolRules
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
@@ -22,6 +23,7 @@ class Calling:
     run_id: str
     step_id: str
     context: Context
+    rules: ToolRules = NO_RULES
 
 
 Runner = Callable[[Calling], Awaitable[ToolResult]]

@@ -11,10 +11,12 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from libs.bus.ports import BusUnavailable, Clock
+from libs.contracts.approvals import changed_since_approval
 from libs.contracts.base_tools.definition import Owner
 from libs.contracts.bus_messages import Context
 from libs.contracts.conversation import ToolCall
 from libs.contracts.shortened_text import cut
+from libs.contracts.tool_rule_evaluation import NO_RULES, ToolRules
 from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, error
@@ -39,9 +41,16 @@ class Tools(Protocol):
         ...
 
     async def run(
-        self, call: ToolCall, design: AgentDesign, run_id: str, step_id: str, context: Context
+        self,
+        call: ToolCall,
+        design: AgentDesign,
+        run_id: str,
+        step_id: str,
+        context: Context,
+        rules: ToolRules = NO_RULES,
     ) -> ToolResult:
-        """Carry a call out; whatever goes wrong is a result that the model sees."""
+        """Carry a call out; whatever goes wrong is a result that the model sees. The `rules` of its
+        run hold for what it calls, too."""
         ...
 
 
@@ -76,13 +85,21 @@ class ToolRouter:
         return tool.idempotent or self.runner(tool) is None
 
     async def run(
-        self, call: ToolCall, design: AgentDesign, run_id: str, step_id: str, context: Context
+        self,
+        call: ToolCall,
+        design: AgentDesign,
+        run_id: str,
+        step_id: str,
+        context: Context,
+        rules: ToolRules = NO_RULES,
     ) -> ToolResult:
         """Carry a call out; whatever goes wrong is a result that the model sees."""
         tool = captured(call.name, design)
         if tool is None:
             names = ", ".join(tool.name for tool in design.held)
             return error(f"There is no tool named '{call.name}'. Yours are: {names}")
+        if call.bound is not None and tool.id != call.bound.id:
+            return error(changed_since_approval(call.name))
         why = why_forbidden(self.policies(), context.org, design, tool)
         if why:
             log.info("run %s: %s", run_id, why)
@@ -96,7 +113,7 @@ class ToolRouter:
         try:
             async with asyncio.timeout(seconds) as limit:
                 result = await self.answered(
-                    runner, Calling(call, design, run_id, step_id, context), seconds
+                    runner, Calling(call, design, run_id, step_id, context, rules), seconds
                 )
         except TimeoutError:
             if not limit.expired():

@@ -9,6 +9,7 @@ from libs.contracts.conversation import (
     ToolCall,
 )
 from libs.contracts.letta.enums import ToolType
+from libs.contracts.tool_rule_evaluation import NO_RULES, ToolRules
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Span
 from services.agent.adapters.run_telemetry import about
@@ -31,7 +32,13 @@ class ObservedTools:
         return self.tools.idempotent(name, design)
 
     async def run(
-        self, call: ToolCall, design: AgentDesign, run_id: str, step_id: str, context: Context
+        self,
+        call: ToolCall,
+        design: AgentDesign,
+        run_id: str,
+        step_id: str,
+        context: Context,
+        rules: ToolRules = NO_RULES,
     ) -> ToolResult:
         """Run a tool. Models and clients make up names of tools, which are no label of a metric."""
         name = label_of(call.name, design)
@@ -39,7 +46,7 @@ class ObservedTools:
         outcome = RAISED
         try:
             with executing(call, step_id) as span:
-                result = await self.tools.run(call, design, run_id, step_id, context)
+                result = await self.tools.run(call, design, run_id, step_id, context, rules)
                 outcome = result.status
                 if span is not UNSEEN:
                     returned(span, result)

@@ -70,13 +70,16 @@ class ToolsServiceClient:
 
     async def run(self, tool: HeldTool, calling: Calling) -> ToolResult:
         """Have a tool called, and wait for what comes of it. Cancelled, it has the call stopped."""
-        org, call = calling.context.org, calling.call
+        org, call, calls_tools = calling.context.org, calling.call, tool.name == CALLS_TOOLS
         command = RunTool(
             tool_run_id=derived_id("tool_run", calling.run_id, calling.step_id, call.id),
             tool_id=tool.id,
+            revision=call.bound.revision if call.bound else 0,
             arguments=arguments_of(tool, call.arguments),
             environment=secrets_for(tool, calling.design),
-            inner_tools=inner_tools(calling.design) if tool.name == CALLS_TOOLS else [],
+            inner_tools=inner_tools(calling.design) if calls_tools else [],
+            tool_rules=[*calling.rules.rules] if calls_tools else [],
+            called=[*calling.rules.called, call.name] if calls_tools else [],
             agent_id=calling.design.config.id,
             project_id=calling.design.config.project_id or "",
             run_id=calling.run_id,
@@ -203,4 +206,10 @@ def arguments_of(tool: HeldTool, arguments: str) -> JsonObject:
 def tool_result(result: ToolRunResult) -> ToolResult:
     """What the model is told of it, and clients see."""
     status: ToolStatus = "success" if result.status == "success" else "error"
-    return ToolResult(status, result.text, stdout=result.stdout, stderr=result.stderr)
+    return ToolResult(
+        status,
+        result.text,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        called=tuple(result.called),
+    )

@@ -119,7 +119,7 @@ class ActiveRun(BaseModel):
     def history(self) -> list[str]:
         """The tools that were called, the newest last."""
         done = (one for one in self.calls if one.state == "finished" and not one.refused)
-        return [*self.called, *(one.call.name for one in done)]
+        return [*self.called, *(name for one in done for name in one.names)]
 
     @property
     def is_fresh(self) -> bool:

@@ -28,7 +28,7 @@ from libs.contracts.bus_messages import (
     Rejected,
     other_request,
 )
-from libs.contracts.conversation import Message
+from libs.contracts.conversation import BoundTool, Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
@@ -63,6 +63,11 @@ class AgentDesign(BaseModel):
     def held(self) -> list[HeldTool]:
         """The tools that it has now."""
         return held_tools(self.tool_ids, self.custom_tools)
+
+    @property
+    def bound(self) -> dict[str, BoundTool]:
+        """What is meant by the names of its tools now."""
+        return {tool.name: BoundTool(id=tool.id, revision=tool.revision) for tool in self.held}
 
     @property
     def renamed(self) -> dict[str, str]:

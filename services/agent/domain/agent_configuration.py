@@ -19,6 +19,7 @@ from libs.contracts.letta.blocks import created_block, described
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
 from libs.contracts.state_size_limits import oversize_agent, size
+from libs.contracts.tool_rule_evaluation import given_arguments
 from services.agent.domain.agent import AgentDesign, clash, too_many
 from services.agent.domain.agent_secret_validation import wanted_secrets
 from services.agent.domain.agent_types import PROFILES, default_tool_rules, default_tools
@@ -29,7 +30,7 @@ from services.agent.domain.model_config_resolution import (
     updated_config,
 )
 from services.agent.domain.tool_rule_names import with_current_names
-from services.agent.domain.tool_rules import given_arguments, unfit_arguments
+from services.agent.domain.tool_rules import unfit_arguments
 from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.tool_rule_evaluation import ToolRules, refusal_of
 from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.reply_interpretation import CallReaders
@@ -22,7 +23,6 @@ from services.agent.domain.run_actions import (
     StartTools,
 )
 from services.agent.domain.step_results import ModelReply
-from services.agent.domain.tool_rules import ToolRules, refusal_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from libs.contracts.approvals import (
@@ -14,7 +15,7 @@ from libs.contracts.approvals import (
 from libs.contracts.bus_messages import INVALID, Json, Rejected
 from libs.contracts.conversation import Message, MessageAppended, RunStarted
 from libs.contracts.deterministic_ids import derived_id
-from services.agent.domain.approval_state import PendingApproval
+from services.agent.domain.approval_state import AnsweredCall, PendingApproval
 from services.agent.domain.client_call_answers import end
 from services.agent.domain.conversation import Conversation
 from services.agent.domain.conversation_state import approval_pending
@@ -31,7 +32,8 @@ def answer(
 ) -> str | Rejected:
     """Take the client's answers; returns the id of the run that brings them. An answer that came
     before is the same answer: its run is meant, and the first word about a call holds. Messages
-    that came with it are answered by a run of their own then."""
+    that came with it are answered by a run of their own then; where its run was cancelled, another
+    one goes on behind the results that the calls got."""
     approval = conversation.state.approval
     answers = meant(command.answers, approval)
     fresh = [one for one in answers if approval and one.tool_call_id in approval.waiting]
@@ -41,7 +43,15 @@ def answer(
     moments = {"asked_at": asked_at, "at": at}
     if approval is None or not fresh:
         if not command.messages:
-            return run_of_answers(conversation, answers)
+            earlier = run_of_answers(conversation, answers)
+            if not stands_behind(conversation, earlier):
+                return earlier.run_id
+            terms = replace(terms, autoclear=False)
+            promise(
+                conversation, command, terms, goes_on_from=earlier.run_id, asked_at=asked_at, at=at
+            )
+            conversation.start_next(at=at)
+            return command.run.id
         refused = conversation.accept(
             command,
             terms.agent_type,
@@ -53,7 +63,7 @@ def answer(
     refused = misplaced(approval, fresh, command)
     if refused:
         return refused
-    promise(conversation, command, terms, answers=True, **moments)
+    promise(conversation, command, terms, answers=True, asked_at=asked_at, at=at)
     record(conversation, command, approval, fresh, at=at)
     return command.run.id
 
@@ -162,11 +172,18 @@ def misplaced(
     return None
 
 
-def run_of_answers(conversation: Conversation, answers: list[CallAnswer]) -> str:
-    """The run that brought answers which come again; of several the newest."""
+def run_of_answers(conversation: Conversation, answers: list[CallAnswer]) -> AnsweredCall:
+    """What is known of the run that brought answers which come again; of several the newest."""
     received = {one.tool_call_id for one in answers}
-    known = [one for one in conversation.state.answered if one.tool_call_id in received]
-    return known[-1].run_id
+    return [one for one in conversation.state.answered if one.tool_call_id in received][-1]
+
+
+def stands_behind(conversation: Conversation, earlier: AnsweredCall) -> bool:
+    """Whether the run was cancelled that brought answers, and nothing was said since: a model has
+    not seen yet what became of the calls."""
+    state = conversation.state
+    idle = state.turn is None and state.approval is None
+    return earlier.run_cancelled and idle and state.window[-1].role != "assistant"
 
 
 def response_message(

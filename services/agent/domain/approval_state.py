@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from libs.contracts.approvals import ClientSkill, ClientTool
-from libs.contracts.conversation import ToolCall
+from libs.contracts.conversation import BoundTool, ToolCall
 from services.agent.domain.pending_call import PendingCall
 
 ANSWERED_CALLS_KEPT_MAX = 64
@@ -66,21 +66,24 @@ class PendingApproval(BaseModel):
 
 
 class AnsweredCall(BaseModel):
-    """A call that does not wait any more: which run brought the answer, or why none may come."""
+    """A call that does not wait any more: which run brought the answer, and whether that was
+    cancelled, or why none may come."""
 
     tool_call_id: str
     run_id: str
     ended: Ended = ""
+    run_cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CallGates:
-    """Which calls of a step are gated, and as which ids they are recorded: an id that was answered
-    before would let an old answer approve a new call."""
+    """Which calls of a step are gated, which tools they mean, and as which ids they are recorded:
+    an id that was answered before would let an old answer approve a new call."""
 
     step_id: str
     gated: frozenset[str]
     taken: frozenset[str]
+    bound: Mapping[str, BoundTool]
 
     def id_of(self, call_id: str) -> str:
         """The id under which a gated call is recorded; providers take no longer ones."""
@@ -93,11 +96,12 @@ class CallGates:
         if call.name not in self.gated:
             return call
         changes = {"gated": True, "id": self.id_of(call.id), "spoken_argument": ""}
-        return call.model_copy(update=changes)
+        return call.model_copy(update={**changes, "bound": self.bound.get(call.name)})
 
 
 NOTHING: Mapping[str, str] = {}
-NO_GATES = CallGates("", frozenset(), frozenset())
+NOT_BOUND: Mapping[str, BoundTool] = {}
+NO_GATES = CallGates("", frozenset(), frozenset(), NOT_BOUND)
 
 
 def gates(
@@ -106,13 +110,16 @@ def gates(
     step_id: str,
     offered: list[str] | None,
     renamed: Mapping[str, str] = NOTHING,
+    bound: Mapping[str, BoundTool] = NOT_BOUND,
 ) -> CallGates:
     """The gates of a step in which rules left the model these tools; None if all. What rules do not
     allow is refused without anybody being asked. A tool that is `renamed` waits as it did by the
-    name that the rules know."""
+    name that the rules know. `bound` are the agent's tools; a client's is the client's to know."""
     if gate is None:
         return NO_GATES
     names = gate.tools | {now for now, before in renamed.items() if before in gate.tools}
     if offered is not None:
         names &= set(offered)
-    return CallGates(step_id, frozenset(names), frozenset(one.tool_call_id for one in answered))
+    taken = frozenset(one.tool_call_id for one in answered)
+    own = {name: tool for name, tool in bound.items() if name not in gate.by_client}
+    return CallGates(step_id, frozenset(names), taken, own)

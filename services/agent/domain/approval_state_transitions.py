@@ -87,6 +87,22 @@ def take_answers(state: AnsweredConversation, event: ApprovalAnswered) -> None:
         state.approval = None
 
 
+def cancel_answers(state: AnsweredConversation, run_id: str) -> None:
+    """The run was cancelled that brought answers: who answers again wants to go on."""
+    state.answered = [
+        one.model_copy(update={"run_cancelled": True}) if one.run_id == run_id else one
+        for one in state.answered
+    ]
+
+
+def answers_moved(state: AnsweredConversation, before: str, run_id: str) -> None:
+    """Another run goes on behind the results of one that was cancelled."""
+    changed = {"run_id": run_id, "run_cancelled": False}
+    state.answered = [
+        one.model_copy(update=changed) if one.run_id == before else one for one in state.answered
+    ]
+
+
 def remember(
     state: AnsweredConversation, tool_call_ids: list[str], run_id: str, ended: Ended = ""
 ) -> None:

@@ -19,6 +19,7 @@ from libs.contracts.compaction import (
     ConversationCompacted,
 )
 from libs.contracts.conversation import (
+    BoundTool,
     CancelRuns,
     ConversationDeleted,
     Message,
@@ -47,7 +48,7 @@ from services.agent.domain.active_run import (
     unfinished_step,
 )
 from services.agent.domain.agent_types import loop_of
-from services.agent.domain.approval_state import NOTHING, gates
+from services.agent.domain.approval_state import NOT_BOUND, NOTHING, gates
 from services.agent.domain.compaction import accept_compaction, clear, compaction_action
 from services.agent.domain.context_window_cache import ContextWindowCache
 from services.agent.domain.conversation_state import (
@@ -202,6 +203,7 @@ class Conversation(Aggregate[ConversationState]):
         parallel: bool,
         offered: list[str] | None = None,
         renamed: Mapping[str, str] = NOTHING,
+        bound: Mapping[str, BoundTool] = NOT_BOUND,
         concurrent: Container[str] = (),
         gone: Sequence[str] = (),
         rebuilt: SystemPrompt | None,
@@ -214,8 +216,8 @@ class Conversation(Aggregate[ConversationState]):
         if active is None or active.next_step_id != step_id or active.open_call is not None:
             return
         run_id = active.run.id
-        recorded = gates(active.gate, self.state.answered, step_id, offered, renamed).recorded
-        calls = [recorded(call) for call in kept_calls(reply, parallel=parallel)]
+        gated = gates(active.gate, self.state.answered, step_id, offered, renamed, bound)
+        calls = [gated.recorded(call) for call in kept_calls(reply, parallel=parallel)]
         if rebuilt is not None:
             self.rebuild(rebuilt, at=at)
         self.happened(

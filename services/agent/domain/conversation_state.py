@@ -66,6 +66,8 @@ from services.agent.domain.active_run import (
 )
 from services.agent.domain.approval_state import AnsweredCall, PendingApproval
 from services.agent.domain.approval_state_transitions import (
+    answers_moved,
+    cancel_answers,
     end_approval,
     follow_up,
     gate_of,
@@ -172,6 +174,8 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             )
             state.queue.insert(0 if event.answers else len(state.queue), queued)
             state.queued_bytes += queued.bytes
+            if event.goes_on_from:
+                answers_moved(state, event.goes_on_from, event.run_id)
             if event.retry:
                 state.retried = [*state.retried, retried_run(event)][-RETRIED_RUNS_KEPT_MAX:]
         case RunStarted():
@@ -229,7 +233,10 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             take_answers(state, event)
         case ApprovalEnded():
             end_approval(state, event)
-        case ToolCallFinished() | ToolCallInterrupted():
+        case ToolCallFinished():
+            pending = mark(running(state), event.tool_call_id, "started", "finished")
+            pending.held, pending.called = event.held, event.called
+        case ToolCallInterrupted():
             mark(running(state), event.tool_call_id, "started", "finished").held = event.held
         case RunCompleted():
             state.turn = None
@@ -241,6 +248,7 @@ def evolved(state: ConversationState, event: Event) -> ConversationState:
             leave_queue(state, set(event.run_ids))
         case RunCancelled():
             leave_queue(state, {event.run_id})
+            cancel_answers(state, event.run_id)
             if state.turn is not None and state.turn.run.id == event.run_id:
                 state.turn = None
         case ConversationCreated() | ConversationUpdated():

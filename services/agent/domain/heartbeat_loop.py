@@ -56,7 +56,7 @@ class HeartbeatLoop:
             return None
         rules, name = rules_of(run), last.call.name
         asked = wants_heartbeat(arguments_of(last.call) or {})
-        if rules.ends(name):
+        if any(rules.ends(one) for one in last.names):
             return "tool_rule" if asked else "end_turn"
         return None if asked or rules.goes_on_after(name) else "end_turn"
 

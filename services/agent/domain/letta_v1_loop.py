@@ -35,7 +35,8 @@ class LettaV1Loop:
             return "max_tokens_exceeded" if run.finish_reason == "length" else "end_turn"
         rules = rules_of(run)
         carried_out = (one for one in run.calls if not one.refused)
-        return "tool_rule" if any(rules.ends(one.call.name) for one in carried_out) else None
+        ends = any(rules.ends(name) for one in carried_out for name in one.names)
+        return "tool_rule" if ends else None
 
     def offered_tools(self, design: AgentDesign, run: ActiveRun) -> OfferedTools:
         """The tools of the agent that its rules leave."""

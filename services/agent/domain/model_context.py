@@ -13,13 +13,14 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.tool_rule_evaluation import RULES
 from services.agent.domain.agent_types import PROFILES
 from services.agent.domain.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
 from services.agent.domain.context_window_cache import ContextWindowCache
 from services.agent.domain.conversation_state import ConversationState, SystemPrompt
 from services.agent.domain.prompts import compile_system_prompt
 from services.agent.domain.provider_rejected_messages import shown
-from services.agent.domain.tool_rules import RULES, rule_lines
+from services.agent.domain.tool_rules import rule_lines
 from services.agent.domain.tools.return_limits import shown_chars_max
 
 # How the parts are put together; with another one, every prompt is rebuilt.

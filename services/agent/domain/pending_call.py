@@ -14,7 +14,7 @@ class PendingCall(BaseModel):
     """A tool call that the model asked for in this step; `refused` if its rules or the user do not
     allow it. One that is `concurrent` may run beside others. Its result is `held` while a call
     before it has none: results are shown in the order of the calls. A gated one has the client's
-    answer before anything becomes of it."""
+    answer before anything becomes of it. A program has `called` other tools."""
 
     call: ToolCall
     state: Literal["waiting", "started", "finished"] = "waiting"
@@ -22,6 +22,12 @@ class PendingCall(BaseModel):
     concurrent: bool = False
     held: Message | None = None
     answer: RecordedAnswer | None = None
+    called: list[str] = []
+
+    @property
+    def names(self) -> list[str]:
+        """The tools that were called, the one that the model called last."""
+        return [*self.called, self.call.name]
 
     @property
     def shown(self) -> bool:

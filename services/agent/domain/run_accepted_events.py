@@ -31,6 +31,7 @@ def promise(
     asked_at: datetime,
     at: datetime,
     answers: bool = False,
+    goes_on_from: str = "",
 ) -> None:
     """Record that a run is accepted, and which of its calls will wait for the client."""
     rules = terms.tool_rules
@@ -50,6 +51,7 @@ def promise(
         structured_summaries=command.structured_summaries,
         autoclear=terms.autoclear,
         answers=answers,
+        goes_on_from=goes_on_from,
     )
     if command.options is not None:
         run_id, options = command.run.id, command.options

@@ -43,7 +43,7 @@ class Spoken:
 class ToolResult:
     """What a tool gave back; `text` is what clients see, beside what it printed if it may print.
     With `pause_minutes` it ends the run, and the agent pauses. A `forbidden` call was not made: the
-    text says why."""
+    text says why. A program has `called` these tools."""
 
     status: Literal["success", "error"]
     text: str
@@ -51,6 +51,7 @@ class ToolResult:
     stdout: list[str] | None = None
     stderr: list[str] | None = None
     forbidden: bool = False
+    called: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ def returned(
         tool_call_id=call.id,
         status=result.status,
         held=message if early else None,
+        called=[*result.called],
     )
     if not early:
         show(conversation, message, at=at)

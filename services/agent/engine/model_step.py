@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from libs.bus.ports import Clock, Ids
-from libs.contracts.conversation import Message
+from libs.contracts.conversation import BoundTool, Message
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.stored_to_letta_messages import assistant_parts, text_of
 from libs.contracts.token_estimates import message_bytes, schema_bytes
@@ -18,7 +18,7 @@ from services.agent.domain.active_run import ActiveRun
 from services.agent.domain.agent import AgentDesign
 from services.agent.domain.agent_loop import OfferedTools
 from services.agent.domain.agent_types import loop_of
-from services.agent.domain.approval_state import CallGates, gates
+from services.agent.domain.approval_state import NOT_BOUND, CallGates, gates
 from services.agent.domain.archival_memory_metadata import NO_ARCHIVES, ArchivalMemory
 from services.agent.domain.compaction_plan import PromptSize
 from services.agent.domain.configuration_overrides import with_own_system
@@ -53,6 +53,7 @@ class StepRequest:
     size: PromptSize
     gates: CallGates
     renamed: Mapping[str, str]
+    bound: Mapping[str, BoundTool]
     directories: str = ""
     archival: ArchivalMemory = NO_ARCHIVES
 
@@ -106,6 +107,7 @@ def step_request(
         size,
         held,
         design.renamed,
+        design.bound if run.gate is not None else NOT_BOUND,
         directories,
         archival,
     )

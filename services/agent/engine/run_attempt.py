@@ -301,6 +301,7 @@ class RunAttempt:
                 parallel=request.parallel,
                 offered=question.offered.names,
                 renamed=question.renamed,
+                bound=question.bound,
                 concurrent=question.offered.concurrent,
                 gone=question.offered.gone,
                 rebuilt=question.rebuilt,

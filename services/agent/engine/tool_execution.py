@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from libs.contracts.conversation import ToolCall
 from services.agent.domain import tool_calls
 from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agent_loop import rules_of
 from services.agent.domain.run_actions import RunTools
 from services.agent.domain.step_results import ToolResult
 from services.agent.engine.dependencies import EngineDependencies
@@ -73,8 +74,11 @@ class ToolExecution:
                 await self.interrupt(action.step_id, call)
                 return False
         self.run_id = run_id
+        rules = rules_of(self.leased.conversation.running())
         for call in new:
-            work = self.ports.tools.run(call, design, run_id, action.step_id, self.leased.context)
+            work = self.ports.tools.run(
+                call, design, run_id, action.step_id, self.leased.context, rules
+            )
             task = asyncio.create_task(work)
             # If its run ends first, nobody asks what came of it.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())

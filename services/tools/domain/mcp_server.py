@@ -241,6 +241,11 @@ def dropped_credentials(before: SealedMcpConfig, after: SealedMcpConfig) -> list
     ]
 
 
+def same_program(before: SealedMcpConfig, after: SealedMcpConfig) -> bool:
+    """Whether two configurations start the same program, or none."""
+    return (before.command, before.args) == (after.command, after.args)
+
+
 def with_changes(config: SealedMcpConfig, changes: McpConfigChanges) -> SealedMcpConfig:
     """A configuration after a change."""
     given = changes.model_dump(exclude_none=True)

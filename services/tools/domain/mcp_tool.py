@@ -218,6 +218,15 @@ def with_name(tool: ToolState, name: str) -> ToolState:
     return tool.model_copy(update={"name": name, "json_schema": schema})
 
 
+def with_server_version(tool: ToolState, version: int) -> ToolState:
+    """The tool of a server that was moved, by this change of it."""
+    metadata = dict(tool.metadata_ or {})
+    about = metadata.get(MCP)
+    said: JsonObject = {**about} if isinstance(about, dict) else {}
+    metadata[MCP] = {**said, "server_version": version}
+    return tool.model_copy(update={"metadata_": metadata})
+
+
 def with_server_name(tool: ToolState, before: str, after: str) -> ToolState:
     """The tool of a server that is called otherwise now."""
     metadata = dict(tool.metadata_ or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import from_json
@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.bus_messages import Context, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.tool_rule_evaluation import ToolRules, refusal_of
 from libs.contracts.tool_runs import (
     SILENCE_SECONDS_MAX,
     InnerTool,
@@ -48,6 +49,7 @@ class InnerCalls:
         self.tools = {tool.name: tool for tool in outer.inner_tools}
         self.give_up_at = ports.clock.monotonic() + outer.seconds_max
         self.count = 0
+        self.rules = ToolRules(outer.tool_rules, outer.called)
 
     async def answer(self, name: str, arguments: JsonObject) -> JsonObject:
         """What came of a call, as the program reads it."""
@@ -62,13 +64,25 @@ class InnerCalls:
             return failed(f"There is no tool named '{name}'. Yours are: {', '.join(self.tools)}")
         if tool.refused:
             return failed(tool.refused)
+        left = self.rules.left(set(self.tools))
+        if name not in left:
+            return failed(refusal_of(name, [one for one in left if not self.tools[one].refused]))
         if self.count >= CALLS_MAX:
             return failed(f"A program may call tools {CALLS_MAX} times")
         self.count += 1
+        given = self.rules.prefilled([name]).get(name, {})
+        self.rules = replace(self.rules, called=[*self.rules.called, name], returned="")
         try:
-            return await self.made(tool, arguments)
+            result = await self.made(tool, {**arguments, **given})
         except (BusUnavailable, StoreUnavailable):
             return failed(f"'{name}' got no answer, and may or may not have worked")
+        self.rules = replace(self.rules, returned=result.text)
+        return result
+
+    @property
+    def called(self) -> list[str]:
+        """The tools that the program has called."""
+        return [*self.rules.called[len(self.outer.called) :]]
 
     async def made(self, tool: InnerTool, arguments: JsonObject) -> ToolRunResult:
         """Have a call made, and wait for its end. Cancelled, it has the call stopped."""

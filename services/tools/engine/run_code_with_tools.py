@@ -72,7 +72,7 @@ class RunCodeWithToolsTool:
         outcome = await self.sandbox.run_calling(program, calls.answer)
         text = to_json(shown(outcome, call.chars_max)).decode()
         status = "success" if outcome.status == "error" and outcome.started else outcome.status
-        return ToolRunResult(status=status, text=text, **usage(outcome))
+        return ToolRunResult(status=status, text=text, called=calls.called, **usage(outcome))
 
 
 def shown(outcome: Outcome, chars_max: int) -> JsonObject:

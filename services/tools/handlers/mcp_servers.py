@@ -31,9 +31,14 @@ from libs.encryption.sealer import CannotOpen
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_authorization import McpAuthorization
-from services.tools.domain.mcp_server import McpServer, dropped_credentials, missing
+from services.tools.domain.mcp_server import (
+    McpServer,
+    dropped_credentials,
+    missing,
+    same_program,
+)
 from services.tools.domain.mcp_server_name_reservation import McpServerName
-from services.tools.domain.mcp_tool import with_server_name
+from services.tools.domain.mcp_tool import with_server_name, with_server_version
 from services.tools.domain.tool import Tool
 from services.tools.engine.mcp_config_secrets import opened
 from services.tools.engine.mcp_discoveries import McpDiscoveries, config_of
@@ -90,6 +95,7 @@ class McpServerHandlers:
         if isinstance(config, Rejected):
             return config
         dropped = dropped_credentials(before.config, config) if moves else []
+        elsewhere = moves or not same_program(before.config, config)
         name, old_name, version = command.name or before.name, before.name, before.version
         refused = None
         if config != before.config:
@@ -103,6 +109,8 @@ class McpServerHandlers:
             return refused
         if name != old_name:
             await self.rename_tools(server, old_name, name, work)
+        if elsewhere:
+            await self.revise_tools(server, work)
         if server.state.version != version:
             self.discover(server.id, work)
         return Accepted(result={"dropped": [*dropped]} if dropped else {})
@@ -138,6 +146,15 @@ class McpServerHandlers:
             tool = await work.load(Tool, known.tool_id)
             if tool.present is not None:
                 tool.become(with_server_name(tool.present, before, after), at=self.clock.now())
+
+    async def revise_tools(self, server: McpServer, work: UnitOfWork) -> None:
+        """Have the tools of a server that is somewhere else now be others than those that people
+        have approved calls of."""
+        for known in server.state.tools.values():
+            tool = await work.load(Tool, known.tool_id)
+            if tool.present is not None:
+                revised = with_server_version(tool.present, server.state.version)
+                tool.become(revised, at=self.clock.now())
 
     async def delete(self, command: DeleteMcpServer, work: UnitOfWork) -> Accepted | Rejected:
         """Remove a server and its tools."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
+from libs.contracts.approvals import changed_since_approval
 from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
 from libs.contracts.bus_messages import UNAVAILABLE, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.contracts.letta.tools import ToolState
@@ -76,7 +77,13 @@ class ToolRunHandlers:
             return completed(command.source)
         if command.tool_id in CATALOGUE:
             return ToolState.model_validate(base_tool_state(CATALOGUE[command.tool_id]))
-        return (await work.load(Tool, command.tool_id)).present or missing(command.tool_id)
+        tool = await work.load(Tool, command.tool_id)
+        if tool.present is None:
+            return missing(command.tool_id)
+        if command.revision and command.revision != tool.version:
+            reason = changed_since_approval(tool.present.name)
+            return Rejected(code=UNPROCESSABLE, reason=reason)
+        return tool.present
 
     async def stop_tool_run(self, command: StopToolRun, work: UnitOfWork) -> Accepted | Rejected:
         """End a call; the process that makes it is told."""

@@ -21,8 +21,9 @@ from libs.contracts.approvals import (
     StartClientRun,
     arguments_hash,
 )
+from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Accepted, Rejected
-from libs.contracts.conversation import CancelRuns, ToolCall, ToolCallStarted, Usage
+from libs.contracts.conversation import BoundTool, CancelRuns, ToolCall, ToolCallStarted, Usage
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.domain.approval_resolution import answer
@@ -37,6 +38,7 @@ from tests.unit.given import NOW
 
 USAGE = Usage(prompt_tokens=10, completion_tokens=2)
 KEEP = ToolCall(id="call_1", name=ASK, arguments='{"content":"tea"}')
+BOUND = KEEP.model_copy(update={"bound": BoundTool(id=tool_id(ASK))})
 LOOK = ToolCall(id="call_2", name="conversation_search", arguments='{"query":"tea"}')
 LIST = ToolCall(id="call_3", name="list_files", arguments='{"path":"/"}')
 RULE = {"type": "requires_approval", "tool_name": ASK}
@@ -124,7 +126,7 @@ class TestAsking:
         state = (await conversation(process)).state
         assert state.approval is not None
         assert state.approval.message_id == request.message_id == state.window[-1].id
-        assert [one.arguments_hash for one in request.calls] == [arguments_hash(KEEP)]
+        assert [one.arguments_hash for one in request.calls] == [arguments_hash(BOUND)]
         [row] = world.schema.rows("approvals")
         assert (row["conversation_id"], row["message_id"]) == (CONVERSATION, request.message_id)
         [doc] = world.row("messages", request.message_id)["docs"]
@@ -214,7 +216,7 @@ class TestAnswers:
         assert (doc["message_type"], doc["approve"]) == ("approval_response_message", True)
         assert not response["in_context"]
         [taken] = [one for one in world.events() if isinstance(one, ApprovalAnswered)]
-        assert [one.arguments_hash for one in taken.answers] == [arguments_hash(KEEP)]
+        assert [one.arguments_hash for one in taken.answers] == [arguments_hash(BOUND)]
 
     async def test_a_denied_call_is_an_error_that_quotes_the_reason(self, world: World) -> None:
         process = await asked(world)
@@ -454,6 +456,48 @@ class TestEnds:
         assert isinstance(await process.say("run-3"), Accepted)
         await process.idle()
         assert run_end(world, "run-3") == ("completed", "end_turn")
+
+    async def test_an_answer_that_comes_again_after_its_run_was_cancelled_goes_on(
+        self, world: World
+    ) -> None:
+        """The call is not made again; the model sees what became of it."""
+        process = await asked(world)
+
+        async def cancelled() -> None:
+            await process.tell(CancelRuns(agent_id=AGENT), "cancel")
+
+        world.build_tool(process, cancelled)
+        await process.answer("run-2", approved())
+        await process.idle()
+        assert run_end(world, "run-2") == ("cancelled", "cancelled")
+        before = await results(process)
+
+        for number in (3, 4):
+            again = await process.answer(f"run-{number}", approved())
+            assert isinstance(again, Accepted)
+            assert again.result["run_id"] == "run-3", "who answers twice gets the same run"
+            await process.idle()
+        assert run_end(world, "run-3") == ("completed", "end_turn")
+        assert await results(process) == before
+        assert world.tool_runs == [f"p-1 {KEEP.id}"]
+        assert (await conversation(process)).state.window[-1].content == "Done"
+
+    async def test_an_answer_that_comes_again_does_not_go_on_where_more_was_said(
+        self, world: World
+    ) -> None:
+        process = await asked(world)
+
+        async def cancelled() -> None:
+            await process.tell(CancelRuns(agent_id=AGENT), "cancel")
+
+        world.build_tool(process, cancelled)
+        await process.answer("run-2", approved())
+        await process.idle()
+        await process.say("run-3")
+        await process.idle()
+        again = await process.answer("run-4", approved())
+        assert isinstance(again, Accepted)
+        assert again.result["run_id"] == "run-2"
 
     async def test_an_approval_given_a_day_later_after_a_restart_lets_the_run_go_on(
         self, world: World

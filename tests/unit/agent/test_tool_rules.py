@@ -15,10 +15,11 @@ from libs.contracts.conversation import (
     ToolCallRefused,
     Usage,
 )
+from libs.contracts.tool_rule_evaluation import RULES, ToolRules
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.domain.step_results import ModelReply
-from services.agent.domain.tool_rules import RULES, ToolRules, rule_lines, rules_in_force
+from services.agent.domain.tool_rules import rule_lines, rules_in_force
 from tests.unit.agent.test_run_drivers import calls, words
 from tests.unit.agent.world import ASK, Process, World
 

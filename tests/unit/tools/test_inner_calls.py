@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from libs.bus.ports import BusUnavailable
 from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
 from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import InnerTool, RunTool, StopToolRun
+from libs.contracts.tool_runs import CALLS_TOOLS, InnerTool, RunTool, StopToolRun
 from services.tools.engine.builtin_runner import BuiltinCall
 from services.tools.engine.inner_calls import CALLS_MAX, InnerCallPorts, InnerCalls
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
@@ -110,6 +112,93 @@ async def test_a_call_goes_the_way_of_every_other_for_the_same_agent() -> None:
     assert first.seconds_max == 60.0
     assert first.inner_tools == []
     assert len({first.tool_run_id, second.tool_run_id, OUTER.tool_run_id}) == 3
+
+
+RULES = TypeAdapter(list[ToolRule])
+
+
+def ruled(*rules: dict[str, Any], called: list[str] | None = None) -> InnerCalls:
+    """The calls of a program of an agent with these rules, whose bus answers `4`."""
+    update = {"tool_rules": RULES.validate_python(rules), "called": called or [CALLS_TOOLS]}
+    calls, _ = inner(FakeBus())
+    calls = InnerCalls(calls.ports, OUTER.model_copy(update=update), "org-1")
+    return calls
+
+
+async def told(calls: InnerCalls, *names: str) -> list[bool]:
+    """Which of these calls were made, one after the other."""
+    return [(await calls.answer(name, {}))["status"] == "success" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("rule", "called", "names", "made"),
+    [
+        (
+            {"type": "max_count_per_step", "tool_name": "roll", "max_count_limit": 2},
+            [CALLS_TOOLS],
+            ["roll", "run_code", "roll", "roll", "run_code"],
+            [True, True, True, False, True],
+        ),
+        (
+            {"type": "max_count_per_step", "tool_name": "roll", "max_count_limit": 2},
+            ["roll", CALLS_TOOLS],
+            ["roll", "roll"],
+            [True, False],
+        ),
+        (
+            {"type": "constrain_child_tools", "tool_name": "roll", "children": ["run_code"]},
+            [CALLS_TOOLS],
+            ["roll", "roll", "run_code", "roll"],
+            [True, False, True, True],
+        ),
+        (
+            {"type": "parent_last_tool", "tool_name": "roll", "children": ["run_code"]},
+            [CALLS_TOOLS],
+            ["run_code", "roll", "run_code"],
+            [False, True, True],
+        ),
+        (
+            {
+                "type": "conditional",
+                "tool_name": "roll",
+                "child_output_mapping": {"4": "run_code"},
+            },
+            [CALLS_TOOLS],
+            ["roll", "roll", "run_code"],
+            [True, False, True],
+        ),
+        (
+            {"type": "constrain_child_tools", "tool_name": CALLS_TOOLS, "children": ["gone"]},
+            [CALLS_TOOLS],
+            ["roll", "run_code"],
+            [False, False],
+        ),
+    ],
+)
+async def test_the_rules_of_the_run_hold_for_what_a_program_calls(
+    rule: dict[str, Any], called: list[str], names: list[str], made: list[bool]
+) -> None:
+    """LOOP-21"""
+    calls = ruled(rule, called=called)
+    assert await told(calls, *names) == made
+    assert calls.called == [name for name, was in zip(names, made, strict=True) if was]
+
+
+async def test_rules_give_arguments_to_what_a_program_calls() -> None:
+    child = {"name": "run_code", "args": {"language": "js"}}
+    calls = ruled(
+        {
+            "type": "constrain_child_tools",
+            "tool_name": "roll",
+            "children": ["run_code"],
+            "child_arg_nodes": [child],
+        }
+    )
+    await calls.answer("roll", {"sides": 6})
+    await calls.answer("run_code", {"code": "x", "language": "python"})
+    assert isinstance(calls.ports.bus, FakeBus)
+    sent = [one.arguments for one in calls.ports.bus.sent if isinstance(one, RunTool)]
+    assert sent == [{"sides": 6}, {"code": "x", "language": "js"}]
 
 
 async def test_what_waits_for_people_or_is_not_there_is_refused_without_a_call() -> None:

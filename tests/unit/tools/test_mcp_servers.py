@@ -157,6 +157,27 @@ async def test_a_change_keeps_what_it_does_not_name(world: McpWorld, process: Mc
     refusal(reply, INVALID, "mcp_server_type")
 
 
+async def test_a_server_that_moves_makes_other_tools_of_its_own(
+    world: McpWorld, process: McpProcess
+) -> None:
+    """S17: an approval of a call holds for the revision that was there."""
+    await process.done(create(world))
+    before = world.tools()["forecast"]["revision"]
+    token = sealed_fields(world.sealer.seal, {"auth_token": "new"})
+    kept = McpConfigChanges.model_validate({"transport": "streamable_http", **token})
+    await process.done(UpdateMcpServer(server_id=SERVER, name="sky", changes=None))
+    renamed = world.tools()["forecast"]["revision"]
+    await process.done(UpdateMcpServer(server_id=SERVER, changes=kept))
+    assert world.tools()["forecast"]["revision"] == renamed
+    moved = McpConfigChanges(transport="streamable_http", url="https://else.where/mcp")
+    world.connections.at("https://else.where/mcp").tools = [FORECAST, tool("now")]
+
+    await process.done(UpdateMcpServer(server_id=SERVER, changes=moved))
+
+    assert world.tools()["forecast"]["revision"] > renamed >= before
+    assert (await process.call(tool_id(world)))["status"] == "success"
+
+
 async def test_what_changes_nothing_is_no_event(world: McpWorld, process: McpProcess) -> None:
     await process.done(create(world))
     changes = McpConfigChanges(transport="streamable_http", url=URL)

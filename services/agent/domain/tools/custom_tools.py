@@ -19,6 +19,7 @@ class CustomTool(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     id: str
+    revision: int = 0
     name: str
     tool_type: str = ToolType.custom.value
     description: str = ""

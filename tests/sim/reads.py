@@ -213,7 +213,7 @@ class SimQueries:
         rows: list[Any] = self.client.server.database.schema("tools").rows("tools")
         return [
             custom_tool(
-                *(row["id"], row["name"], row["tool_type"], row["json_schema"]),
+                *(row["id"], row["revision"], row["name"], row["tool_type"], row["json_schema"]),
                 *(row["doc"].get("description"), row["doc"].get("enable_parallel_execution")),
                 *(row["doc"].get("default_requires_approval"), row["doc"].get("return_char_limit")),
             )

@@ -31,6 +31,7 @@ from libs.bus.suspect_quarantine import Quarantine
 from libs.bus.unknown_version_delays import COMMAND_SECONDS, log_once
 from libs.contracts.bus_messages import (
     COMMANDS,
+    PARKED,
     REPLY,
     UNPROCESSABLE,
     Accepted,
@@ -59,6 +60,7 @@ UNQUARANTINED_ATTEMPTS_MAX = 2
 SUSPECTS_WAITING_MAX = 64
 FIRST_ATTEMPTS_COUNTED_SECONDS = 60.0
 BUSY_SECONDS = 1.0
+QUESTION_FAILED = "{name} failed for a reason that the server did not expect; its log says which"
 
 
 class CommandRetries:
@@ -186,8 +188,7 @@ class CommandRetries:
         there is a store to keep it. It is not refused for good: its sender may send it again, and
         it may be replayed; whichever comes first takes effect."""
         log.warning("command %s is given up: %s", incoming.name, trouble)
-        kind = COMMANDS.get(incoming.name)
-        if kind is not None and not kind.keeps_reply:
+        if is_question(incoming):
             raise Expired(incoming.name) from trouble
         now = self.clock.now()
         commit = Commit()
@@ -217,6 +218,11 @@ class CommandRetries:
             self.service, problem, failure.number, failure.first_at, self.clock.now()
         )
         letter = letter_of(incoming, failed)
+        if is_question(incoming) and problem is not DIED:
+            log.error("question %s failed: %s", letter.name, letter.error_class)
+            with contextlib.suppress(StoreUnavailable):
+                await self.store.letters.forget(letter.message_id)
+            return Rejected(code=PARKED, reason=QUESTION_FAILED.format(name=letter.name))
         reply = refusal(letter)
         commit = Commit(inbox=InboxEntry(letter.message_id, reply.model_dump_json()))
         park(letter, commit.rows)
@@ -242,3 +248,10 @@ class CommandRetries:
             yield
         finally:
             renewing.cancel()
+
+
+def is_question(incoming: IncomingCommand) -> bool:
+    """Whether the command changes nothing, so that no dead letter is kept of it: it can be asked
+    again, and is asked for ever where it is one about health."""
+    kind = COMMANDS.get(incoming.name)
+    return kind is not None and not kind.keeps_reply

@@ -119,6 +119,22 @@ async def test_a_command_that_always_fails_is_parked_and_its_sender_told(wires: 
     assert await parked(client, Deposit(account_id="poison", cents=5)) == letter.id
 
 
+async def test_a_question_that_always_fails_is_refused_and_leaves_nothing(
+    wires: Wires, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deposit, "keeps_reply", False)
+    fault = Fault("poison")
+    ledger = Poisoned(fault)
+    await wires.process(ledger.serve)
+    client = await wires.process()
+    reply = await client.request(Deposit(account_id="poison", cents=5), context("m1"))
+    assert isinstance(reply, Rejected)
+    assert (reply.code, "ledger.money.deposit failed" in reply.reason) == (PARKED, True)
+    assert fault.attempts == ["m1"] * ATTEMPTS_MAX
+    assert ledger.letters() == []
+    assert ledger.counted() == []
+
+
 async def test_others_go_on_while_a_command_fails(wires: Wires) -> None:
     ledger = Poisoned(Fault("poison"))
     await wires.process(ledger.serve)

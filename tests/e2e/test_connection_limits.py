@@ -206,7 +206,7 @@ def test_an_odd_last_event_is_refused(http: httpx.Client, new_agent: NewAgent, l
 @pytest.mark.parametrize(
     ("target", "status"),
     [
-        ("//", 404),
+        ("//nowhere", 404),
         ("/%00", 404),
         ("/v1/agents/%", 422),
         ("/v1/agents/%zz", 422),

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher, unified_diff
 
-# What a comparison may cost, in pairs of lines, and in steps of which 70 million take a second at
-# worst; beyond it lines count as new.
+# What a comparison may cost: a diff in pairs of lines, a blame in steps, of which 70 million take a
+# second at worst. Beyond it the lines between the first and the last change count as new.
 PAIRS_MAX = 1_000_000
 STEPS_MAX = 100_000_000
 ALL_STEPS_MAX = 100_000_000
@@ -39,7 +39,7 @@ def matching(
     blocks = [(0, 0, start), (len(old) - end, len(new) - end, end)]
     old, new = old[start : len(old) - end], new[start : len(new) - end]
     steps = steps_of(old, new)
-    if len(old) * len(new) > PAIRS_MAX or steps > steps_max:
+    if steps > steps_max:
         return blocks, 0
     found = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks() if steps else []
     blocks += [(one.a + start, one.b + start, one.size) for one in found]
@@ -75,7 +75,7 @@ def diff(before: str, after: str, name_before: str, name_after: str) -> str:
         return ""
     if len(old) * len(new) <= PAIRS_MAX:  # of what stands there often, little is compared here
         return "\n".join(unified_diff(old, new, name_before, name_after, lineterm=""))
-    blocks, _ = matching(old, new, STEPS_MAX)
+    blocks, _ = matching(old, new, steps_max=0)
     (_, _, start), (old_end, new_end, _) = blocks[:2]
     head = [f"--- {name_before}", f"+++ {name_after}"]
     head.append(f"@@ -{start + 1},{old_end - start} +{start + 1},{new_end - start} @@")

@@ -23,6 +23,12 @@ def test_lines_keep_the_version_that_they_came_with() -> None:
     assert blame("a\nb", "a\nnew\nb", "a\nnew\nB") == [("a", 0), ("new", 1), ("B", 2)]
 
 
+def test_lines_between_two_changes_of_a_long_text_keep_their_version() -> None:
+    before = [f"line {number}" for number in range(3_000)]
+    after = ["first", *before[1:-1], "last"]
+    assert blamed(["\n".join(before), "\n".join(after)]) == [1, *[0] * 2_998, 1]
+
+
 def test_a_line_that_comes_back_is_new() -> None:
     assert blame("a\nb", "a", "a\nb") == [("a", 0), ("b", 2)]
 

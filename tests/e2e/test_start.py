@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.chosen import new_heeler
 from tests.e2e.asking import SECONDS_MAX
+from tests.e2e.test_demo import NO_PROVIDER
 from tests.ports import free_port
 from tests.servers import HeelerInstance, wait_until
 
 # So many there are, and a few more, for releases of libraries differ: who needs more here says why.
 MODULES_MAX = {"api": 1_350, "agent": 1_050, "memory": 920, "tools": 1_000}
-# A server without providers: where there are some, the SDKs come a moment later.
-PROVIDERS = ("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
 # What most processes never need, or only long after their start.
 IMPORTED_LATER = {
     *("aiohttp", "anthropic", "httpx", "jsonschema", "mcp", "numpy", "onnxruntime", "openai"),
@@ -29,21 +30,23 @@ def imported(log: Path) -> set[str]:
     return {*IMPORTED.findall(log.read_text())}
 
 
+@pytest.fixture(scope="module")
+def heeler() -> Iterator[HeelerInstance]:
+    """A server of its own, without providers: where there are some, the SDKs come a moment later,
+    and an agent service with other providers would publish other prices for those that it joins."""
+    with new_heeler(env=NO_PROVIDER) as instance:
+        yield instance
+
+
 @pytest.mark.parametrize("service", MODULES_MAX)
-def test_little_is_imported_before_the_first_answer(
-    heeler: HeelerInstance, http: httpx.Client, service: str
-) -> None:
+def test_little_is_imported_before_the_first_answer(heeler: HeelerInstance, service: str) -> None:
     known = {*heeler.home.glob("logs/*.log")}
-    told = {
-        "PYTHONPROFILEIMPORTTIME": "1",
-        "HEELER_PORT": str(free_port()),
-        **dict.fromkeys(PROVIDERS, ""),
-    }
-    process = heeler.spawn_service(service, {**told, **dict.fromkeys(PROVIDERS, "")})
+    told = {"PYTHONPROFILEIMPORTTIME": "1", "HEELER_PORT": str(free_port())}
+    process = heeler.spawn_service(service, told)
 
     def answers() -> bool:
         """Whether it tells what it counts."""
-        return f':{process.pid}"' in http.get("/metrics").text
+        return f':{process.pid}"' in httpx.get(f"{heeler.base_url}/metrics").text
 
     wait_until(f"one more {service}", answers, SECONDS_MAX)
     [log] = {*heeler.home.glob(f"logs/{service}-replica-*.log")} - known

@@ -10,12 +10,13 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import BasicAuth
 
+from services.agent.adapters.models import transport
 from services.agent.adapters.models.aiohttp_transport import proxy_for
 from services.agent.adapters.models.http_provider import pause_before_another_try
 from services.agent.adapters.models.model_errors import failed
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import OddAnswer
-from services.agent.adapters.models.transport import EventReader, Lost, Refused
+from services.agent.adapters.models.transport import EventReader, Lost, Refused, TooLong
 
 
 def data_of(*chunks: bytes) -> list[bytes]:
@@ -41,6 +42,28 @@ class TestEvents:
         assert list(reader.read(b'data: {"a": 1}')) == []
         assert list(reader.end()) == [b'{"a": 1}']
         assert list(reader.end()) == []
+
+    def test_an_object_may_have_several_lines_and_no_empty_line_behind_it(self) -> None:
+        lines = [
+            b'{"a": {"b": 1}',
+            b"",
+            b', "c": [{}',
+            b"]",
+            b"}",
+            b'{"d": 2}',
+            b"[DONE]",
+            b"[DONE]",
+        ]
+        found = data_of(b"".join(b"data: %s\n" % line for line in lines) + b"\n")
+        assert found[0] == b'{"a": {"b": 1}\n, "c": [{}\n]\n}'
+        assert found[1:] == [b'{"d": 2}', b"[DONE]", b"[DONE]"]
+
+    def test_one_that_never_ends_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(transport, "LINE_BYTES_MAX", 100)
+        assert data_of(b"data: {\n", *[b"data: ,{}\n"] * 24) == []
+        with pytest.raises(TooLong, match="an event of more than 100 bytes"):
+            data_of(b"data: {\n", *[b"data: ,{}\n"] * 25)
+        assert len(data_of(*[b'data: {"a": 1}\n\n'] * 50)) == 50
 
 
 def pause(problem: BaseException, number: int = 1, error_type: str = "llm_error") -> float | None:

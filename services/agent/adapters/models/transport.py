@@ -20,8 +20,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
-from pydantic_core import from_json
-
 from libs.contracts.bus_messages import Json, JsonObject
 
 # How long a provider may be silent, and how long an answer may take that comes drop by drop.
@@ -148,6 +146,7 @@ class EventReader:
     def __init__(self) -> None:
         self.rest = bytearray()
         self.event: list[bytes] = []
+        self.event_bytes = 0
         self.is_stream: bool | None = None
         self.ended_in_cr = False
 
@@ -177,17 +176,27 @@ class EventReader:
         """The data of the events that end with this line: with an empty one, or, where a server
         leaves those out, with data behind data that is whole. Without data there is no event."""
         if line.startswith(b"data:"):
-            if self.event and is_whole(self.event):
+            data = line[len(b"data:") :].strip()
+            if data and self.event and not goes_on(self.event, data):
                 yield from self.ended_event()
-            self.event.append(line[len(b"data:") :].strip())
+            if data:
+                self.add(data)
         elif line.startswith(b"{") or not line:
             yield from self.ended_event()
             if line:  # an error that was written into the stream as it is
-                self.event.append(line)
+                self.add(line)
+
+    def add(self, data: bytes) -> None:
+        """One more line of the data of an event. Raises TooLong."""
+        self.event.append(data)
+        self.event_bytes += len(data) + 1
+        if self.event_bytes > LINE_BYTES_MAX:
+            raise TooLong(f"an event of more than {LINE_BYTES_MAX} bytes")
 
     def ended_event(self) -> Iterator[bytes]:
         """The data of the event that ends here, if it has any."""
-        data, self.event = b"\n".join(self.event).strip(), []
+        data = b"\n".join(self.event).strip()
+        self.event, self.event_bytes = [], 0
         if data:
             yield data
 
@@ -212,15 +221,10 @@ def begins_a_stream(head: bytearray) -> bool | None:
     return None if any(field.startswith(first) for field in EVENT_FIELDS) else False
 
 
-def is_whole(event: Sequence[bytes]) -> bool:
-    """Whether the data of an event is all that can belong to it: a JSON value, or a last word."""
-    data = b"\n".join(event)
-    if not data.startswith(b"{"):
-        return True
-    with suppress(ValueError, RecursionError):
-        from_json(data)
-        return True
-    return False
+def goes_on(event: Sequence[bytes], data: bytes) -> bool:
+    """Whether more data belongs to the same JSON object: no line ends inside a text, and of what
+    may stand behind a brace, nothing begins an object."""
+    return event[0].startswith(b"{") and (not event[-1].endswith(b"}") or data[0] in b",]}")
 
 
 def events_in(body: bytes) -> Iterator[bytes]:

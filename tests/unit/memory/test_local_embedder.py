@@ -74,7 +74,7 @@ async def test_a_question_waits_for_a_few_texts_of_a_file_and_not_for_the_file()
     await asyncio.gather(file, question)
     assert model.turns.index("question") <= 2
     assert "nobody waits for this" not in model.turns
-    assert embedder.waiting.total() == 0
+    assert embedder.interactive.waiting.total() == 0
     await embedder.aclose()
 
 
@@ -132,6 +132,25 @@ async def test_a_turn_takes_hardly_longer_than_one_long_text() -> None:
     assert len(await embedder.embed(texts)) == len(texts)
     assert model.turns == [long, short, short, long, long]
     assert model.sizes == [1, TURN_TEXTS_MAX, 1, 1, 1]
+    await embedder.aclose()
+
+
+async def test_full_of_background_texts_there_is_room_for_who_waits_for_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_embedder, "ORGANISATION_TEXTS_WAITING_MAX", 10)
+    model = Words()
+    model.free.clear()
+    model.always = ["question"]
+    embedder = LocalEmbedder("words", 8, lambda: model)
+    file = asyncio.create_task(embedder.embed(["chunk"] * 10, "org-1", background=True))
+    await asyncio.sleep(0)
+    with pytest.raises(EmbeddingUnavailable, match="try again"):
+        await embedder.embed(["one more"], "org-1", background=True)
+    assert len(await embedder.embed(["question"], "org-1")) == 1
+    model.free.set()
+    await file
+    assert embedder.background.waiting.total() == 0
     await embedder.aclose()
 
 

@@ -23,8 +23,8 @@ from libs.embeddings.ports import (
 # one waits: as many as hardly take longer than one that is as long as the model reads, 30 ms.
 TURN_TEXTS_MAX = 8
 TURN_CHARS_MAX = 1_000
-# All that may wait, and of one organisation: texts are held in memory, and who comes last is to get
-# an answer in time.
+# All that may wait for a thread, and of one organisation: texts are held in memory, and who comes
+# last is to get an answer in time.
 TEXTS_WAITING_MAX = 8_000
 ORGANISATION_TEXTS_WAITING_MAX = 6_000
 
@@ -68,14 +68,35 @@ class EmbedderThread:
         self.calls: OrderedDict[str, deque[Call]] = OrderedDict()
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.working: asyncio.Task[None] | None = None
+        self.waiting: Counter[str] = Counter()
 
     async def embed(self, org: str, texts: Sequence[str]) -> list[Vector]:
-        """A vector of each text of an organisation, when it was their turn."""
+        """A vector of each text of an organisation, when it was their turn. Raises
+        EmbeddingUnavailable where too many texts wait."""
+        self.check_room(len(texts), org)
         call = Call(org, texts, asyncio.get_running_loop().create_future())
-        self.line_up(call)
-        if self.working is None or self.working.done():
-            self.working = asyncio.create_task(self.work())
-        return await call.done
+        self.waiting[org] += len(texts)
+        try:
+            self.line_up(call)
+            if self.working is None or self.working.done():
+                self.working = asyncio.create_task(self.work())
+            return await call.done
+        finally:
+            self.waiting[org] -= len(texts)
+            if not self.waiting[org]:
+                del self.waiting[org]
+
+    def check_room(self, texts: int, org: str) -> None:
+        """Raise EmbeddingUnavailable where there is no room for so many texts."""
+        for waiting, most in (
+            (self.waiting[org], ORGANISATION_TEXTS_WAITING_MAX),
+            (self.waiting.total(), TEXTS_WAITING_MAX),
+        ):
+            if waiting + texts > most:
+                raise EmbeddingUnavailable(
+                    f"{waiting} texts wait to be embedded, and at most {most} may:"
+                    " try again in a moment"
+                )
 
     def line_up(self, call: Call) -> None:
         """Have a call wait behind the others of its organisation."""
@@ -137,7 +158,6 @@ class LocalEmbedder:
         self.load = load
         self.loaded: Model | None = None
         self.loading = threading.Lock()
-        self.waiting: Counter[str] = Counter()
         self.interactive = EmbedderThread(self.embedded, "embedder")
         self.background = EmbedderThread(self.embedded, "background-embedder")
 
@@ -149,26 +169,7 @@ class LocalEmbedder:
         assert len(texts) <= TEXTS_MAX, "whoever has more texts calls again"
         if not texts:
             return []
-        self.check_room(len(texts), org)
-        self.waiting[org] += len(texts)
-        try:
-            return await (self.background if background else self.interactive).embed(org, texts)
-        finally:
-            self.waiting[org] -= len(texts)
-            if not self.waiting[org]:
-                del self.waiting[org]
-
-    def check_room(self, texts: int, org: str) -> None:
-        """Raise EmbeddingUnavailable where there is no room for so many texts."""
-        for waiting, most in (
-            (self.waiting[org], ORGANISATION_TEXTS_WAITING_MAX),
-            (self.waiting.total(), TEXTS_WAITING_MAX),
-        ):
-            if waiting + texts > most:
-                raise EmbeddingUnavailable(
-                    f"{waiting} texts wait to be embedded, and at most {most} may:"
-                    " try again in a moment"
-                )
+        return await (self.background if background else self.interactive).embed(org, texts)
 
     def embedded(self, texts: Sequence[str]) -> list[Vector]:
         """The vectors of a few texts; in a thread. Raises EmbeddingRefused without a model."""

@@ -3,6 +3,8 @@ place of its older part, or nothing of it. What is shown no more stays in the hi
 
 from __future__ import annotations
 
+from datetime import datetime
+from operator import not_
 from typing import ClassVar
 
 from pydantic import Field
@@ -69,6 +71,8 @@ class ConversationCompacted(RunEvent):
     usage: Usage = Field(default_factory=Usage)
     # The number under which clients receive the summary.
     number: int
+    # As of a message that is appended.
+    listed_at: datetime | None = Field(default=None, exclude_if=not_)
 
 
 class ContextCleared(ConversationEvent):

@@ -214,6 +214,8 @@ class MessageAppended(ConversationEvent):
     # chunk, and, where tokens stream, its chunks.
     number: int | None = None
     pieces: list[Chunk] | None = None
+    # When the one before was listed, where the clock has gone back since: none overtakes another.
+    listed_at: datetime | None = Field(default=None, exclude_if=not_)
 
 
 class SystemPromptRebuilt(ConversationEvent):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,30 @@ async def test_what_was_kept_before_json_reads_the_same_after_the_migration(
     assert json.loads(letter)["payload"] == payload
     assert logged.payload == event
     assert snapshot == (event,)
+
+
+NEXT_MESSAGE = """
+insert into agent.messages (id, org, agent_id, conversation_id, position, role, created_at, sent,
+    in_context, text, docs)
+values (%s, 'org', 'agent', %s, %s, 'user', %s, true, true, 'Hello', '[]')"""
+
+
+async def test_messages_are_in_the_order_of_an_agent_before_they_are_rebuilt(
+    postgres_server: PostgresServer,
+) -> None:
+    url = postgres_server.create_database("listed")
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    before = [file for file in migrations("agent") if file.name < "0058"]
+    # A conversation's second message was created before its first: its position says otherwise.
+    told = [("one", "talk", 1, 5), ("two", "talk", 2, 1), ("beside", "other", 1, 3)]
+    with psycopg.connect(url, autocommit=True) as connection:
+        migrate(connection, "memory", PASSWORD, migrations("memory"))
+        migrate(connection, "agent", PASSWORD, before)
+        for name, talk, position, seconds in told:
+            at = first + timedelta(seconds=seconds)
+            connection.execute(NEXT_MESSAGE, [name, talk, position, at])
+        migrate(connection, "agent", PASSWORD, migrations("agent"))
+        listed = connection.execute(
+            "select id from agent.messages order by recorded_at, conversation_id, position"
+        ).fetchall()
+    assert [name for (name,) in listed] == ["beside", "one", "two"]

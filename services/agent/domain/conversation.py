@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from libs.contracts.approvals import ApprovalCancelled
 from libs.contracts.base_aggregate import SNAPSHOT_EVERY_EVENTS, Aggregate
@@ -358,6 +359,14 @@ class Conversation(Aggregate[ConversationState]):
     def running(self) -> ActiveRun:
         """The active run, where there must be one."""
         return running(self.state)
+
+    def happened[E: Event](self, event: type[E], *, at: datetime, **fields: Any) -> None:
+        """Record an event as the next. Clocks may go back, but no message is listed before those
+        that were there."""
+        latest = self.state.listed_at
+        if issubclass(event, MessageAppended | ConversationCompacted) and latest and at < latest:
+            fields["listed_at"] = latest
+        super().happened(event, at=at, **fields)
 
     def when(self, event: Event) -> None:
         """Evolve the state by one event."""

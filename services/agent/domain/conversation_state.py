@@ -132,6 +132,8 @@ class ConversationState(BaseModel):
     # its message stays in the window.
     approval: PendingApproval | None = None
     answered: list[AnsweredCall] = []
+    # When its latest message was listed: no later one is listed before it.
+    listed_at: datetime | None = None
 
     @property
     def own_blocks(self) -> list[str]:
@@ -147,6 +149,9 @@ class ConversationState(BaseModel):
 
 def evolved(state: ConversationState, event: Event) -> ConversationState:
     """The state after an event; it may be the same object, changed."""
+    if isinstance(event, MessageAppended | ConversationCompacted):
+        times = (event.timestamp, event.listed_at, state.listed_at)
+        state.listed_at = max(time for time in times if time is not None)
     match event:
         case MessageAppended():
             append(state, event)

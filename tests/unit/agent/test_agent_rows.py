@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from libs.contracts.agent import (
@@ -17,8 +17,9 @@ from libs.contracts.agent import (
 )
 from libs.contracts.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
 from libs.contracts.base_tools.catalogue import BASE_TOOLS, base_tool_state
-from libs.contracts.bus_messages import EVENTS, Event
+from libs.contracts.bus_messages import EVENTS, LOG_COLUMNS, Event
 from libs.contracts.callbacks import CallbackAttempted
+from libs.contracts.compaction import ConversationCompacted
 from libs.contracts.conversation import (
     ConversationDeleted,
     MessageAppended,
@@ -43,6 +44,7 @@ from libs.contracts.run_deletion import RunDeleted
 from libs.contracts.run_with_options import RunOptionsSet
 from libs.contracts.step_annotations import StepAnnotated
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
+from services.agent.domain.conversation import Conversation
 from services.agent.projections import project
 from services.agent.projections.agents import agent_documents
 from services.agent.projections.tables import (
@@ -80,6 +82,7 @@ from tests.unit.given import NOW, fact
 
 ORG = "org-1"
 LATER = NOW + timedelta(seconds=1.5)
+HOURS = timedelta(hours=2)
 EXAMPLES = {type(event): event for event in examples.EVENTS}
 
 
@@ -215,6 +218,33 @@ class TestMessages:
         assert doc["content"] == [{"type": "text", "text": "I like tea"}]
         assert (doc["id"], doc["otid"], doc["run_id"]) == (SAID.id, "otid-1", RUN)
         assert (doc["name"], doc["sender_id"]) == ("Ada", "identity-1")
+
+    def test_messages_of_a_conversation_stand_in_its_order_when_the_clock_goes_back(self) -> None:
+        """R19: also those of a summary, and of a process that has the conversation from its events;
+        those that come once the clock is right again have its time."""
+        talk = Conversation.blank(CONVERSATION)
+        talk.begin(AGENT, SYSTEM, {}, at=NOW)
+        talk.append(SAID, at=NOW + HOURS)
+        talk.append(CALLED, at=NOW - HOURS)
+        elsewhere = Conversation.blank(CONVERSATION)
+        for event in (events := talk.collected()):
+            type(event).model_validate_json(event.model_dump_json()).mutate(elsewhere)
+        summary = EXAMPLES[ConversationCompacted].model_dump(
+            exclude={*LOG_COLUMNS, "evicted", "listed_at"}
+        )
+        elsewhere.happened(ConversationCompacted, at=NOW, evicted=[], **summary)
+        elsewhere.append(RETURNED, at=NOW + 2 * HOURS)
+
+        events += elsewhere.collected()
+
+        assert [event.timestamp for event in events] == [
+            *(NOW, NOW + HOURS, NOW - HOURS, NOW, NOW + 2 * HOURS)
+        ], "what the clocks said"
+        rows = [one for event in events for one in rows_of(event).upserts[MESSAGES].values()]
+        assert [row["position"] for row in rows] == [1, 2, 3, 4, 5]
+        assert [datetime.fromisoformat(str(row["recorded_at"])) for row in rows] == [
+            *(NOW, NOW + HOURS, NOW + HOURS, NOW + HOURS, NOW + 2 * HOURS)
+        ]
 
     def test_how_an_answer_was_told_is_kept(self) -> None:
         event = EXAMPLES[MessageAppended]

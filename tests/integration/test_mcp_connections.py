@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from libs.egress import checked_addresses
 from libs.egress.address_guard import MCP_HOSTS, AddressGuard
 from libs.telemetry.metrics import REGISTRY
 from services.tools.adapters.mcp.circuit_breaker import FAILURES_MAX
@@ -558,8 +559,11 @@ async def test_a_server_that_is_forgotten_is_known_no_more(
     await connections.forget("one")
 
 
-async def test_private_addresses_are_asked_only_where_they_are_listed(port: int) -> None:
+async def test_private_addresses_are_asked_only_where_they_are_listed(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """S10: the host that is listed works, its neighbour does not; S09: nor behind a redirect."""
+    monkeypatch.setattr(checked_addresses, "look_up", lambda *_: ["127.0.0.1"])
     listed = new_connections(AddressGuard(frozenset({f"127.0.0.1:{port}"}), MCP_HOSTS))
     here = config("streamable_http", port)
     assert await said(listed, here, "echo", "here") == "here"
@@ -567,7 +571,9 @@ async def test_private_addresses_are_asked_only_where_they_are_listed(port: int)
         there = config("streamable_http", neighbour, id="two")
         assert "HEELER_MCP_HOSTS" in listed.refused(there)
         assert (await failure(listed, there, "echo")).kind == "refused"
-        named = replace(there, url=f"http://localhost:{neighbour}/mcp")
+        local = replace(there, url=f"http://localhost:{neighbour}/mcp")
+        assert "HEELER_MCP_HOSTS" in listed.refused(local)
+        named = replace(there, url=f"http://tools.example.com:{neighbour}/mcp")
         assert not listed.refused(named), "a name is looked up when it is asked"
         assert (await failure(listed, named, "echo")).kind == "refused"
         with served("--to", f"http://127.0.0.1:{neighbour}/mcp") as redirecting:

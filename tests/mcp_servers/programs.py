@@ -21,4 +21,12 @@ def programs_of(pid: int) -> set[psutil.Process]:
 
 def living(programs: Iterable[psutil.Process]) -> set[psutil.Process]:
     """Those that run, and are no other process with the same number."""
-    return {one for one in programs if one.is_running() and one.status() != psutil.STATUS_ZOMBIE}
+    return {one for one in programs if lives(one)}
+
+
+def lives(program: psutil.Process) -> bool:
+    """Whether one runs; it may end while it is asked."""
+    try:
+        return program.is_running() and program.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

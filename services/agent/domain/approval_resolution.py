@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import takewhile
 
 from libs.contracts.approvals import (
     AnswerApproval,
@@ -179,11 +180,14 @@ def run_of_answers(conversation: Conversation, answers: list[CallAnswer]) -> Ans
 
 
 def stands_behind(conversation: Conversation, earlier: AnsweredCall) -> bool:
-    """Whether the run was cancelled that brought answers, and nothing was said since: a model has
-    not seen yet what became of the calls."""
+    """Whether the run was cancelled that brought answers, and what became of its calls stands last:
+    a model has not seen it yet, and nothing was said or reset since."""
     state = conversation.state
-    idle = state.turn is None and state.approval is None
-    return earlier.run_cancelled and idle and state.window[-1].role != "assistant"
+    if not earlier.run_cancelled or state.turn is not None or state.approval is not None:
+        return False
+    calls = {one.tool_call_id for one in state.answered if one.run_id == earlier.run_id}
+    last = takewhile(lambda one: one.role in ("tool", "approval"), reversed(state.window))
+    return any(one.tool_call_id in calls for one in last)
 
 
 def response_message(

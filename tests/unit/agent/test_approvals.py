@@ -23,6 +23,7 @@ from libs.contracts.approvals import (
 )
 from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Accepted, Rejected
+from libs.contracts.compaction import ClearContext
 from libs.contracts.conversation import BoundTool, CancelRuns, ToolCall, ToolCallStarted, Usage
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.stored_to_letta_messages import text_of
@@ -498,6 +499,24 @@ class TestEnds:
         again = await process.answer("run-4", approved())
         assert isinstance(again, Accepted)
         assert again.result["run_id"] == "run-2"
+
+    async def test_an_answer_that_comes_again_does_not_go_on_where_all_was_reset(
+        self, world: World
+    ) -> None:
+        process = await asked(world)
+
+        async def cancelled() -> None:
+            await process.tell(CancelRuns(agent_id=AGENT), "cancel")
+
+        world.build_tool(process, cancelled)
+        await process.answer("run-2", approved())
+        await process.idle()
+        reset = ClearContext(agent_id=AGENT, conversation_id=CONVERSATION)
+        assert isinstance(await process.tell(reset, "reset"), Accepted)
+        again = await process.answer("run-3", approved())
+        assert isinstance(again, Accepted)
+        assert again.result["run_id"] == "run-2"
+        assert [one.role for one in (await conversation(process)).state.window] == ["system"]
 
     async def test_an_approval_given_a_day_later_after_a_restart_lets_the_run_go_on(
         self, world: World

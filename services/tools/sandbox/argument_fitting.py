@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 GIVEN_BY_THE_SERVER = "agent_state"
 FORWARDED_MAX = 20
 SHOWN_CHARS_MAX = 80
+# From the next number on several whole ones are the same float: nobody knows which was meant.
+EXACT_FLOAT_MAX = 2**53 - 1
 YES, NO = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 WORDS = {
     "int": "a whole number",
@@ -32,6 +34,8 @@ LISTS = {
     **dict.fromkeys(("list", "Sequence", "MutableSequence", "Iterable", "Collection"), list),
     **{"tuple": tuple, "set": set, "Set": set, "MutableSet": set, "frozenset": frozenset},
 }
+# What a text is, too, as far as its items are texts.
+READ_ONLY_LISTS = ("Sequence", "Iterable", "Collection")
 OBJECTS = ("dict", "Mapping", "MutableMapping")
 QUALIFIERS = ("Required", "NotRequired", "ReadOnly", "Final")
 
@@ -153,9 +157,10 @@ def is_of_python(kind: Any) -> bool:
 
 
 def fit_one_of(value: Any, kinds: Any, names: dict[str, Any]) -> Any:
-    """As the type that it has already, else as the first one that it can be."""
+    """As the type that it has already, else as the first one that it can be; bool, whose words are
+    those of others too, comes last."""
     fits = []
-    for kind in kinds:
+    for kind in sorted(kinds, key=lambda one: resolved(one, names) is bool):
         try:
             fits.append(fit(value, kind, names))
         except Unfit:
@@ -180,6 +185,8 @@ def fit_choice(value: Any, choices: dict[Any, Any]) -> Any:
 def fit_list(value: Any, name: str, inner: Any, names: dict[str, Any]) -> Any:
     """A list, each of whose items fits, as the sort of list that is asked for."""
     items = parsed(value, list)
+    if isinstance(items, str) and name in READ_ONLY_LISTS and holds_texts(inner, names):
+        return items
     if not isinstance(items, list):
         raise Unfit(not_this("a list", value))
     some = [one for one in inner if one is not Ellipsis]
@@ -195,6 +202,11 @@ def fit_list(value: Any, name: str, inner: Any, names: dict[str, Any]) -> Any:
         return LISTS[name](found)
     except TypeError:
         raise Unfit(": give a list of simple values, each once") from None
+
+
+def holds_texts(inner: Any, names: dict[str, Any]) -> bool:
+    """Whether the items that are asked for may be texts."""
+    return name_of(resolved(inner[0], names) if inner else str) in ("str", "Any", "object")
 
 
 def fit_object(value: Any, inner: Any, names: dict[str, Any]) -> Any:
@@ -277,6 +289,8 @@ def fit_int(value: Any) -> Any:
             except ValueError:
                 value = float(value)
         if isinstance(value, bool) or value != int(value):
+            raise ValueError
+        if isinstance(value, float) and abs(value) > EXACT_FLOAT_MAX:
             raise ValueError
         return int(value)
     except (ValueError, TypeError, OverflowError):

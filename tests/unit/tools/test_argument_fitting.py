@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import typing  # noqa: F401  for the annotations in quotes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NewType, TypedDict
 
@@ -45,6 +45,8 @@ CERTAIN: list[tuple[Any, Any, Any]] = [
     (int, 21.0, 21),
     (int, "21.0", 21),
     (int, 10**30, 10**30),
+    (int, str(10**30), 10**30),
+    (int, 2.0**53 - 1, 2**53 - 1),
     (float, "1.5", 1.5),
     (float, 2, 2),
     (bool, "false", False),
@@ -59,6 +61,11 @@ CERTAIN: list[tuple[Any, Any, Any]] = [
     (list[int], "['1']", [1]),
     (list[list[bool]], [["false"], []], [[False], []]),
     (Sequence[int], ["1"], [1]),
+    (Sequence[str], "a, b", "a, b"),
+    (Sequence[str], '["a"]', ["a"]),
+    (Iterable[str], "a", "a"),
+    (Collection, "a", "a"),
+    ("typing.Sequence", "a", "a"),
     (tuple[int, str], ["1", "a"], (1, "a")),
     (tuple[int, ...], "[1, 2]", (1, 2)),
     (set[str], ["a", "a"], {"a"}),
@@ -79,6 +86,12 @@ CERTAIN: list[tuple[Any, Any, Any]] = [
     (int | None, "4", 4),
     (float | int, 4, 4),
     (bool | None, "false", False),
+    (bool | int, "1", 1),
+    (bool | int, 1, 1),
+    (bool | int, True, True),
+    (bool | int, "true", True),
+    ("typing.Union[bool, float, None]", "0", 0.0),
+    (bool | Literal["on", 1], "1", 1),
     (list[str] | str, "a", "a"),
     (list[int] | dict[str, int], '{"a": "1"}', {"a": 1}),
     (Annotated[int, "how many"], "4", 4),
@@ -103,6 +116,8 @@ UNFIT: list[tuple[Any, Any, str]] = [
     (int, 1.5, "a whole number"),
     (int, True, "a whole number, not true"),
     (int, "inf", "a whole number"),
+    (int, 2.0**53, "a whole number, not 9007199254740992.0"),
+    (int, "-1e300", "a whole number"),
     (int, None, "a whole number, not null"),
     (int, [1], "a whole number, not [1]"),
     (float, "much", "a number"),
@@ -112,6 +127,8 @@ UNFIT: list[tuple[Any, Any, str]] = [
     (str, ["a"], 'a text, not ["a"]'),
     (str, True, "a text, not true"),
     (list, "a, b", 'a list, not "a, b"'),
+    (list[str], "a", "a list"),
+    (Sequence[int], "12", 'a list, not "12"'),
     (list[int], ["1", "b"], '[1]: give a whole number, not "b"'),
     (list[list[int]], [[1], ["b"]], "[1][0]: give"),
     (tuple[int, int], [1], " has 1 items: give 2"),

@@ -88,7 +88,9 @@ async def wire(
     """Say what the agent service answers, follows and sweeps; returns what drains it."""
     service, bus, clock, ids = runtime.service, runtime.bus, runtime.clock, runtime.ids
     queries = PostgresQueries(runtime.database)
-    configured: list[Provider] = [ObservedProvider(one, clock) for one in providers(settings)]
+    configured: list[Provider] = [
+        ObservedProvider(one, clock) for one in providers(settings, clock)
+    ]
     catalogue = ModelRouter(configured, runtime.database, clock, embedders(settings))
     view = PostgresView(
         runtime.database,
@@ -197,18 +199,18 @@ def tool_router(
     return ToolRouter(owners, clock, policies=policies, seconds_max=seconds_max)
 
 
-def providers(settings: ProviderSettings) -> list[Provider]:
+def providers(settings: ProviderSettings, clock: Clock | None = None) -> list[Provider]:
     """The configured providers, and always the demo, last. What one needs is imported if it is
     there."""
     configured: list[Provider] = []
     if settings.openai:
         from services.agent.adapters.models.openai_provider import OpenAIProvider
 
-        configured.append(OpenAIProvider(**asdict(settings.openai)))
+        configured.append(OpenAIProvider(**asdict(settings.openai), clock=clock))
     if settings.anthropic:
         from services.agent.adapters.models.anthropic_provider import AnthropicProvider
 
-        configured.append(AnthropicProvider(**asdict(settings.anthropic)))
+        configured.append(AnthropicProvider(**asdict(settings.anthropic), clock=clock))
     return [*configured, DemoProvider()]
 
 

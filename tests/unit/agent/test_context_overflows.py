@@ -12,6 +12,7 @@ from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.transport import Refused
 from tests.unit.agent.asking import RawWire, reply_to, script
+from tests.unit.agent.world import FakeClock
 
 TOO_LONG = "context_window_exceeded"
 VLLM = (
@@ -76,6 +77,11 @@ OTHER_WORDS = [
     "The tool name is too long",
     "max_tokens: 20000 > 8192, which is the maximum allowed number of output tokens",
     "You exceeded your current quota",
+    "Invalid schema for function 'foo': 'maximum context length is 300' is not one of ['a']",
+    'Invalid value: "prompt is too long: 5000 tokens > 4096 maximum". Supported values are: "a"',
+    "input exceeds the maximum size: image 9000 > 8000 pixels",
+    "The input exceeds the limit: 33MB > 32MB",
+    "KV cache context size allocation failed, 512 of 2048 blocks",
 ]
 SHAPES: dict[str, Any] = {
     "object": lambda words: {"error": {"message": words, "type": "BadRequestError", "code": 400}},
@@ -98,7 +104,8 @@ def test_it_is_recognised_whoever_words_it(words: str, window: int | None) -> No
     for shape in SHAPES.values():
         for status in (400, 413, 422, 500):
             failure = failure_of("openai", status, shape(words), "")
-            assert (failure.error_type, failure.window) == (TOO_LONG, window)
+            named = window if status < 500 else None
+            assert (failure.error_type, failure.window) == (TOO_LONG, named)
     assert words.partition(".")[0] in failure.message
 
 
@@ -132,9 +139,9 @@ async def test_a_window_that_was_named_is_known_and_offered_from_then_on() -> No
     provider = OpenAIProvider("k", "http://model/v1")
     body = json.dumps(SHAPES["object"](VLLM))
     listed = json.dumps({"data": [{"id": "gpt-4o-mini"}, {"id": "a", "max_model_len": 8192}]})
-    provider.wire = RawWire(Refused(500, {}, body), listed.encode())
+    provider.wire = RawWire(Refused(400, {}, body), listed.encode())
     with pytest.raises(ModelFailed):
-        await reply_to(provider, script("Hi"))
+        await reply_to(provider, script("Hello " * 3_000))
     assert provider.window_tokens("gpt-4o-mini") == 4096
     assert provider.window_tokens("another") is None
     llms, _ = await provider.models()
@@ -143,6 +150,48 @@ async def test_a_window_that_was_named_is_known_and_offered_from_then_on() -> No
     assert {one.max_tokens for one in llms} == {2048, 4096}
     assert "max_completion_tokens" not in provider.payload(script("Hi")), "it wanted 16,384"
     assert provider.payload(script("Hi", max_tokens=500))["max_completion_tokens"] == 500
+
+
+def test_an_error_may_be_a_value_in_the_words_of_another() -> None:
+    inner = json.dumps({"error": {"message": VLLM, "type": "BadRequestError"}})
+    for words in (
+        f"litellm.BadRequestError: OpenAIException - {inner}",
+        f"Error code: 400 - {json.loads(inner)}",
+    ):
+        failure = failure_of("openai", 400, {"error": {"message": words}}, "")
+        assert (failure.error_type, failure.window) == (TOO_LONG, 4096)
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "question"),
+    [
+        pytest.param(400, VLLM, "Hi", id="the question would have fitted"),
+        pytest.param(400, VLLM.replace("4096", "300"), "Hello " * 3_000, id="so few"),
+        pytest.param(413, "input exceeds: image 9000 > 8000 pixels", "Hello " * 9_000, id="pixels"),
+        pytest.param(500, VLLM, "Hello " * 3_000, id="the server is broken"),
+        pytest.param(500, "KV cache context size allocation failed, 512 of 2048 blocks",
+                     "Hello " * 3_000, id="its memory"),
+    ],
+)  # fmt: skip
+async def test_a_window_is_not_learned_from(status: int, words: str, question: str) -> None:
+    provider = OpenAIProvider("k", "http://model/v1", clock=FakeClock())
+    refused = Refused(status, {"x-should-retry": "false"}, json.dumps({"error": words}))
+    provider.wire = RawWire(refused)
+    with pytest.raises(ModelFailed):
+        await reply_to(provider, script(question, max_tokens=None))
+    assert provider.window_tokens("gpt-4o-mini") is None
+
+
+async def test_a_window_that_was_named_is_forgotten_after_an_hour() -> None:
+    clock = FakeClock()
+    provider = OpenAIProvider("k", "http://model/v1", clock=clock)
+    provider.wire = RawWire(Refused(400, {}, json.dumps({"error": VLLM})))
+    with pytest.raises(ModelFailed):
+        await reply_to(provider, script("Hello " * 3_000))
+    clock.seconds += 3_599
+    assert provider.window_tokens("gpt-4o-mini") == 4096
+    clock.seconds += 1
+    assert provider.window_tokens("gpt-4o-mini") is None
 
 
 async def test_a_list_of_models_may_stand_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.anthropic_answer import AnthropicAnswer
@@ -55,9 +56,10 @@ class AnthropicProvider(HttpProvider):
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
         secrets: Sequence[str] = (),
+        clock: Clock | None = None,
     ) -> None:
         wire = AnthropicWire(base_url, api_key, headers=headers, query=query)
-        super().__init__(base_url, wire, secrets)
+        super().__init__(base_url, wire, secrets, clock)
 
     def body(self, request: ModelRequest) -> JsonObject:
         """The request in the provider's words."""

@@ -15,8 +15,11 @@ from typing import Protocol
 
 from pydantic_core import to_json
 
+from libs.bus.clock_and_ids import SystemClock
+from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
+from libs.contracts.token_estimates import message_bytes, schema_bytes
 from services.agent.adapters.models.learned_models import LearnedModels
 from services.agent.adapters.models.model_errors import MISSHAPEN, TOO_LONG, failed, failure_of
 from services.agent.adapters.models.ports import (
@@ -45,6 +48,9 @@ TRIES_MAX = 3
 PAUSE_SECONDS = (0.5, 1.0)
 PAUSE_SPREAD = 0.25
 PAUSE_SECONDS_MAX = 60.0
+
+# Hardly any text has more tokens than this makes of it.
+TOKEN_BYTES_MIN = 2
 
 LAST_EVENT = b"[DONE]"
 # The names that the libraries under a wire give to what goes wrong, in their words for it.
@@ -91,11 +97,13 @@ class HttpProvider(ABC):
     # Those of these that keep room in the window for the answer.
     answer_room: tuple[str, ...] = ()
 
-    def __init__(self, base_url: str, wire: Wire, secrets: Sequence[str] = ()) -> None:
+    def __init__(
+        self, base_url: str, wire: Wire, secrets: Sequence[str] = (), clock: Clock | None = None
+    ) -> None:
         self.base_url = base_url
         self.wire = wire
         self.secrets = secrets
-        self.learned = LearnedModels()
+        self.learned = LearnedModels(clock or SystemClock())
 
     @property
     def called(self) -> str:
@@ -154,7 +162,7 @@ class HttpProvider(ABC):
                         yield event
                 return
             except ModelFailed as problem:
-                self.learned.limit(model, problem.failure.window)
+                self.learned.limit(model, problem.failure.window, tokens_max(request))
                 refused = (
                     frozenset() if shown else self.refused_parameters(problem, request) - omitted
                 )
@@ -280,6 +288,12 @@ class HttpProvider(ABC):
 def without(body: JsonObject, omitted: Container[str]) -> JsonObject:
     """A request without these of its parameters."""
     return {name: value for name, value in body.items() if name not in omitted}
+
+
+def tokens_max(request: ModelRequest) -> int:
+    """As many tokens as a question hardly has more of."""
+    weight = sum(map(message_bytes, request.messages)) + schema_bytes(request.tools)
+    return weight // TOKEN_BYTES_MIN
 
 
 def is_named(entry: object) -> bool:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from libs.bus.ports import Clock
 
 # Names of models come from clients.
 MODELS_KEPT_MAX = 1_000
+# Errors may be misread: a smaller window is none, and a window is forgotten in time.
+WINDOW_MIN = 1_024
+WINDOW_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +20,14 @@ class Learned:
 
     omitted: frozenset[str] = frozenset()
     window: int | None = None
+    window_until: float = float("-inf")
 
 
 class LearnedModels:
     """What is known of the models of one provider, by their names."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         self.models: OrderedDict[str, Learned] = OrderedDict()
 
     def omitted(self, model: str) -> frozenset[str]:
@@ -28,18 +35,23 @@ class LearnedModels:
         return self.models.get(model, NOTHING).omitted
 
     def window(self, model: str) -> int | None:
-        """How many tokens a model may be shown."""
-        return self.models.get(model, NOTHING).window
+        """How many tokens a model may be shown, if that was said within the last hour."""
+        learned = self.models.get(model, NOTHING)
+        return learned.window if self.clock.monotonic() < learned.window_until else None
 
     def omit(self, model: str, parameters: frozenset[str]) -> None:
         """A model answered without these parameters."""
         if not parameters <= self.omitted(model):
-            self.keep(model, Learned(self.omitted(model) | parameters, self.window(model)))
+            known = self.models.get(model, NOTHING)
+            self.keep(model, replace(known, omitted=known.omitted | parameters))
 
-    def limit(self, model: str, window: int | None) -> None:
-        """The server of a model named its window, if it did."""
-        if window is not None:
-            self.keep(model, Learned(self.omitted(model), window))
+    def limit(self, model: str, window: int | None, tokens_max: int) -> None:
+        """The server of a model named its window, if it did, when it refused a request of at most
+        so many tokens: one that fits into the window was refused for something else."""
+        if window is not None and WINDOW_MIN <= window < tokens_max:
+            until = self.clock.monotonic() + WINDOW_SECONDS
+            known = self.models.get(model, NOTHING)
+            self.keep(model, replace(known, window=window, window_until=until))
 
     def keep(self, model: str, learned: Learned) -> None:
         """Keep this of a model, and forget the one that was learned first if there are too many."""

@@ -51,7 +51,8 @@ def failure_of(provider: str, status: int, body: object, text: str) -> Failure:
     stop = "insufficient_credits" if kind == UNPAID else "llm_api_error"
     said = shortened(error.message or text or "without a word", MESSAGE_CHARS_MAX)
     detail = shortened(error.kind or error.code, DETAIL_CHARS_MAX)
-    window = error.window if kind == TOO_LONG else None
+    # A server that is broken may say anything of its memory.
+    window = error.window if kind == TOO_LONG and status < 500 else None
     return Failure(kind, f"{provider} answered {status}: {said}", detail, stop, window=window)
 
 

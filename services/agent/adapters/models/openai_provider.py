@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
+from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.aiohttp_transport import HttpWire
@@ -74,9 +75,10 @@ class OpenAIProvider(HttpProvider):
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, str] | None = None,
         secrets: Sequence[str] = (),
+        clock: Clock | None = None,
     ) -> None:
         sent = {"Authorization": f"Bearer {api_key}", **(headers or {})}
-        super().__init__(base_url, HttpWire(base_url, sent, query=query), secrets)
+        super().__init__(base_url, HttpWire(base_url, sent, query=query), secrets, clock)
         self.kept = RenderedMessages(rendered_messages)
 
     def body(self, request: ModelRequest) -> JsonObject:

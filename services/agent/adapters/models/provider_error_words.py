@@ -22,9 +22,16 @@ UNKNOWN_STATUS = 500
 # Statuses with which requests are refused that are too long for the model.
 OVERFLOW_STATUSES = (400, 404, 413, 422)
 
-# How servers say that a request is too long for its model.
+# How servers say that a request is too long for its model. Of a context they may say other things,
+# so something is to be more than it holds.
+CONTEXT = r"context[ _-]?(?:length|size|window|limit)"
+MORE = (
+    r"(?:exceed|\bmax|longer|greater|larger|too (?:long|large|big|small)|more than|overflow"
+    r"|reduce|requested|\bonly\b|not enough|\bfit|reached|>|\d tokens)"
+)
 OVERFLOWS = re.compile(
-    r"context[ _-]?(?:length|size|window|limit)|\bn_ctx\b|max_(?:model|seq)_len"
+    rf"{CONTEXT}[^.]{{0,120}}{MORE}|{MORE}[^.]{{0,120}}{CONTEXT}"
+    r"|\bn_ctx\b|max_(?:model|seq)_len"
     r"|max_(?:num|input|prompt)_tokens"
     r"|\d tokens\b[^.]{0,40}\bmore than"
     r"|(?:prompt|input|request|conversation|messages|sequence)s?`?(?: \([^)]*\))? (?:is|are|was|has"
@@ -41,6 +48,12 @@ OVERFLOWS = re.compile(
     r"|total number of tokens in the prompt",
     re.IGNORECASE,
 )
+# What other things have that may be too large; a server that counts tokens as well means those.
+OTHER_UNITS = re.compile(r"(?<![a-z])(?:pixels?|px|[kmg]i?b|(?:mega|kilo)?bytes)\b", re.IGNORECASE)
+# What a client wrote stands in quotes; so do the values of an error in an error.
+QUOTED = re.compile(r"""(?<!\w)(["'])(?:\\.|(?!\1)[^\\])*\1(?!\w)""", re.DOTALL)
+# Of an error, to find out what it means.
+WORDS_READ_MAX = 4_000
 TOKENS = r"(\d[\d,_]*k?)\b"
 # Where they say how long it may be.
 WINDOWS = [
@@ -112,7 +125,7 @@ class ErrorWords:
     @property
     def says_too_long(self) -> bool:
         """Whether it says that the request is too long for the model."""
-        return bool(OVERFLOWS.search(self.all_words))
+        return says_overflow(self.all_words)
 
     @property
     def blames_room_for_answer(self) -> bool:
@@ -225,10 +238,30 @@ def names(text: str, parameter: str) -> bool:
     return bool(re.search(rf"(?<![\w-]){re.escape(parameter)}(?![\w-])", text))
 
 
+def says_overflow(text: str) -> bool:
+    """Whether a server says that a request is too long for its model, in its own words."""
+    said = unquoted(text[:WORDS_READ_MAX])
+    other = OTHER_UNITS.search(said) and "token" not in said.lower()
+    return not other and bool(OVERFLOWS.search(said))
+
+
+def unquoted(text: str) -> str:
+    """A text without what it quotes."""
+
+    def kept(found: re.Match[str]) -> str:
+        before, behind = text[: found.start()][-3:], text[found.end() :][:3]
+        is_value = before.rstrip().endswith(":") and behind.lstrip().startswith((",", "}"))
+        mark, value = found[1], found[0][1:-1]
+        return unquoted(value.replace(f"\\{mark}", mark)) if is_value else mark * 2
+
+    return QUOTED.sub(kept, text)
+
+
 def window_in(message: str) -> int | None:
     """How many tokens a model may be shown, by the words of its server."""
-    if not OVERFLOWS.search(message):
+    if not says_overflow(message):
         return None
+    message = unquoted(message[:WORDS_READ_MAX])
     for pattern in WINDOWS:
         for found in pattern.finditer(message):
             tokens = tokens_of(next(filter(None, found.groups())))

@@ -285,8 +285,8 @@ ASKED: dict[type, dict[str, Callable[[Any], Awaitable[Any]]]] = {
     },
     AgentFolderQueries: {
         "unknown_folders": lambda reads: reads.unknown_folders(ORG, [FOLDER]),
-        "visible_content": lambda reads: reads.visible_content(
-            ORG, {"file_id": FILE, "lines": 1, "start_line": 1, "end_line": None}, 1_000
+        "visible_contents": lambda reads: reads.visible_contents(
+            ORG, [({"file_id": FILE, "lines": 1, "start_line": 1, "end_line": None}, 1_000)]
         ),
         "names_of_files": lambda reads: reads.names_of_files(ORG, [FILE]),
         "folders_of_agent": lambda reads: reads.folders_of_agent(ORG, AGENT),

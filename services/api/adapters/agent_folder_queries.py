@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.open_file_rendering import (
@@ -12,7 +14,7 @@ from libs.contracts.open_file_rendering import (
 )
 from libs.eventstore.connection_pool import Database
 
-# Of the agents of one answer.
+# Of the agents of one answer, each of which has the same share.
 FILES_MAX = 10_000
 FILES_OF_AGENTS = """
 select wanted.id, json_build_object('file_id', f.id, 'folder_id', f.folder_id, 'name', f.name,
@@ -23,7 +25,16 @@ cross join lateral (
     select * from memory.agent_file_view
     where agent_id = wanted.id and org = %(org)s
     order by is_open desc, created_at, id limit %(each)s) f
-order by wanted.place, f.is_open desc, f.created_at, f.id limit %(limit)s"""
+order by wanted.place, f.is_open desc, f.created_at, f.id"""
+PIECES = """
+select wanted.place::int, p.number, p.first_line, p.text
+from unnest(%(files)s::text[], %(lines)s::bigint[], %(pieces)s::bigint[])
+    with ordinality as wanted(file_id, line, pieces, place)
+cross join lateral (
+    select number, first_line, text from memory.file_text_view
+    where file_id = wanted.file_id and org = %(org)s and last_line >= wanted.line
+    order by number limit wanted.pieces) p
+order by wanted.place, p.number"""
 
 
 class AgentFolderQueries:
@@ -56,29 +67,40 @@ class AgentFolderQueries:
     async def files_of_agents(
         self, org: str, agent_ids: list[str]
     ) -> list[tuple[str, dict[str, Any]]]:
-        """The files of these agents, each with its agent: as many as a prompt lists, those that
-        are open first."""
+        """The files of these agents, each with its agent: as many as a prompt lists, or fewer of
+        each where there are many agents, those that are open first."""
+        each = min(FILES_LISTED_MAX, FILES_MAX // max(1, len(agent_ids)))
         return await self.database.fetch(
-            FILES_OF_AGENTS,
-            {"ids": agent_ids, "org": org, "each": FILES_LISTED_MAX, "limit": FILES_MAX},
+            FILES_OF_AGENTS, {"ids": agent_ids, "org": org, "each": each}
         )
 
-    async def visible_content(self, org: str, file: dict[str, Any], chars_max: int) -> str:
-        """What an agent sees of a file that it has open."""
-        first = file["start_line"] or 1
-        pieces = await self.database.fetch(
-            "select number, first_line, text from memory.file_text_view"
-            " where file_id = %(file)s and org = %(org)s and last_line >= %(first)s"
-            " order by number limit %(pieces)s",
+    async def visible_contents(
+        self, org: str, wanted: Sequence[tuple[dict[str, Any], int]]
+    ) -> list[str]:
+        """What an agent sees of each of these files, which it has open, in so many characters."""
+        lines = [file["start_line"] or 1 for file, _ in wanted]
+        rows = await self.database.fetch(
+            PIECES,
             {
-                "file": file["file_id"],
+                "files": [file["file_id"] for file, _ in wanted],
+                "lines": lines,
+                "pieces": [pieces_for(chars_max) for _, chars_max in wanted],
                 "org": org,
-                "first": first,
-                "pieces": pieces_for(chars_max),
             },
         )
-        text = from_line(pieces, first)
-        return visible_lines(text, file["lines"], file["start_line"], file["end_line"], chars_max)
+        pieces: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        for place, *piece in rows:
+            pieces[place].append(tuple(piece))
+        return [
+            visible_lines(
+                from_line(pieces[place], line),
+                file["lines"],
+                file["start_line"],
+                file["end_line"],
+                chars_max,
+            )
+            for place, (line, (file, chars_max)) in enumerate(zip(lines, wanted, strict=True), 1)
+        ]
 
     async def names_of_files(self, org: str, file_ids: list[str]) -> list[str]:
         """The names of these files with their folders, in this order."""

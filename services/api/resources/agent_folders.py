@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import batched
 from typing import Annotated, Any, Literal
 
 from litestar import Response, get, patch
@@ -11,6 +12,7 @@ from pydantic_core import from_json, to_json
 from libs.contracts.agent_folders import CloseFiles, FileView, OpenFiles
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.request_size_limits import Name
+from services.api.adapters.agent_file_blocks import files_at_once
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource, Slice, Where, filter_of
 from services.api.http.client_versions import is_legacy
@@ -110,9 +112,11 @@ async def list_agent_files(request: AnyRequest, agent_id: str) -> Response[bytes
     files: list[dict[str, Any]] = from_json(await api.reads.page(FILES, found, part))
     shown = files[-limit:] if page.before and not after else files[:limit]
     queries = AgentFolderQueries(api.reads.database)
-    for file in shown if limit else []:
-        if file["is_open"]:
-            file["visible_content"] = await queries.visible_content(org, file, chars_max)
+    opened = [(file, chars_max) for file in shown if limit and file["is_open"]]
+    for some in batched(opened, files_at_once(chars_max)):
+        contents = await queries.visible_contents(org, some)
+        for (file, _), content in zip(some, contents, strict=True):
+            file["visible_content"] = content
     for file in files:
         del file["lines"]
     last = shown[-1]["id"] if shown and limit else None

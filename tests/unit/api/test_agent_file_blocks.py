@@ -18,6 +18,7 @@ class Folders:
     def __init__(self, **files: list[str]) -> None:
         self.files = files
         self.seen: list[tuple[str, int]] = []
+        self.statements = 0
 
     async def files_of_agents(self, org: str, agent_ids: list[str]) -> list[Any]:
         assert org == "org-1"
@@ -28,9 +29,12 @@ class Folders:
             for file in self.files[agent]
         ]
 
-    async def visible_content(self, org: str, file: dict[str, Any], chars_max: int) -> str:
-        self.seen.append((file["file_id"], chars_max))
-        return str(file["file_id"])
+    async def visible_contents(
+        self, org: str, wanted: list[tuple[dict[str, Any], int]]
+    ) -> list[str]:
+        self.statements += 1
+        self.seen += [(file["file_id"], chars_max) for file, chars_max in wanted]
+        return [str(file["file_id"]) for file, _ in wanted]
 
 
 async def values(folders: Folders, *agents: str) -> list[list[str]]:
@@ -53,6 +57,20 @@ async def test_the_values_of_one_answer_have_a_limit_together(
     monkeypatch.setattr(agent_file_blocks, "VALUES_CHARS_MAX", 10)
     folders = Folders(ada=["file-1", "file-2"], bob=["file-3"])
     assert await values(folders, "ada", "bob") == [["file-1", "file-2"], [NOT_SHOWN]]
+
+
+async def test_many_open_files_are_looked_up_by_few_statements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {f"agent-{one}": [f"file-{one}-{two}" for two in range(5)] for one in range(1_000)}
+    folders = Folders(**names)
+    assert await values(folders, *names) == [*names.values()]
+    assert folders.statements == 5_000 / agent_file_blocks.FILES_AT_ONCE_MAX
+
+    monkeypatch.setattr(agent_file_blocks, "VALUES_CHARS_MAX", 1_000)
+    folders = Folders(**names)
+    assert [NOT_SHOWN] * 5 in await values(folders, *names)
+    assert len(folders.seen) < 200, "what has no room is not read"
 
 
 async def test_a_document_without_places_stays_as_it_is() -> None:

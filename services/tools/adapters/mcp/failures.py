@@ -3,6 +3,7 @@ themselves names addresses with their queries, so it is not handed on."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 
@@ -31,15 +32,18 @@ SESSION_UNKNOWN = re.compile(
     r"|\b(?:unknown|invalid|no valid) session\b",
     re.IGNORECASE,
 )
+# How an object begins, or a list of them; many logs write `[INFO]`.
+OBJECT_BEGINS = re.compile(r"\s*(\[\s*)?\{")
 # How the SDK and the bounds of this server begin to say that there was too much.
 TOO_MUCH = ("the answer has more than", "Server-sent event exceeded", "a line has more than")
 
 
 class NoMessage(Exception):
-    """A line, or an event, that is no message of the protocol; a person reads its beginning."""
+    """A line that is no message of the protocol; a person reads its beginning."""
 
     def __init__(self, line: bytes) -> None:
-        super().__init__(line[:LINE_SHOWN_CHARS_MAX].decode("utf-8", "replace"))
+        self.line = line.decode("utf-8", "replace")
+        super().__init__(self.line[:LINE_SHOWN_CHARS_MAX])
 
 
 class AnsweredWithError(McpFailed):
@@ -102,6 +106,29 @@ def of_the_wire(error: BaseException, status: int | None) -> McpFailed:
         case ValidationError():
             return McpFailed("protocol", "it answered something that its protocol does not have")
     return McpFailed("protocol", f"it cannot be spoken with: {said(error)}")
+
+
+def may_be_the_answer(error: Exception) -> bool:
+    """Whether what is no message looks like a broken one, and not like a line of a log: it names
+    the protocol, or is an object that is broken off."""
+    line = line_of(error)
+    if "jsonrpc" in line:
+        return True
+    try:
+        json.loads(line)
+    except ValueError:
+        return OBJECT_BEGINS.match(line) is not None
+    return False
+
+
+def line_of(error: Exception) -> str:
+    """The line, or the event, that is no message; empty where the connection failed."""
+    if isinstance(error, NoMessage):
+        return error.line
+    if not isinstance(error, ValidationError):
+        return ""
+    found = error.errors()[0]["input"]
+    return found if isinstance(found, str) else json.dumps(found, default=str)
 
 
 def leaf(error: BaseException) -> BaseException:

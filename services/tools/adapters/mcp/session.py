@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import CONNECTION_CLOSED
 
 from libs.contracts.version import HEELER_VERSION
-from services.tools.adapters.mcp.failures import failed, said, session_lost
+from services.tools.adapters.mcp.failures import failed, may_be_the_answer, said, session_lost
 from services.tools.adapters.mcp.ports import McpFailed, Sampler
 from services.tools.adapters.mcp.sampling import SessionSampling
 from services.tools.adapters.mcp.unsolicited_message_limits import (
@@ -31,7 +31,7 @@ CANCELS_MAX = 4
 CANCEL_SECONDS_MAX = 1.0
 # How long the reason is waited for when a connection is closed.
 REASON_SECONDS_MAX = 1.0
-# How long an answer is waited for when the server has said something that is no message.
+# How long the answer is waited for when the server has said what may be that, broken.
 MISHEARD_SECONDS = 5.0
 BAD_STATUS = 400
 CLIENT = mcp_types.Implementation(name="heeler", version=HEELER_VERSION)
@@ -115,21 +115,15 @@ class McpSession:
         self.ending.set()
 
     def heard(self, item: SessionMessage | Exception) -> None:
-        """The server said something. What is no message may be a line of a log, or the answer that
-        somebody waits for: it was the answer if the server says nothing more."""
+        """The server said something. What looks like a broken message may be the answer that one
+        request waits for: it was, if the server says nothing more."""
         if self.misheard is not None:
             self.misheard.cancel()
         self.misheard = None
-        if isinstance(item, Exception) and self.unanswered:
+        if isinstance(item, Exception) and len(self.unanswered) == 1 and may_be_the_answer(item):
+            [waiting] = self.unanswered
             loop = asyncio.get_running_loop()
-            self.misheard = loop.call_later(MISHEARD_SECONDS, self.answer_misheard, item)
-
-    def answer_misheard(self, item: Exception) -> None:
-        """Have all requests fail that wait: one of them was answered with what is no message."""
-        words = f"it answered something that is no MCP: {said(item)}"
-        for waiting in self.unanswered:
-            if not waiting.done():
-                waiting.set_result(McpFailed("protocol", words))
+            self.misheard = loop.call_later(MISHEARD_SECONDS, answer_misheard, waiting, item)
 
     @property
     def living(self) -> bool:
@@ -229,6 +223,13 @@ class McpSession:
                 return
             self.task.cancel()
             await asyncio.wait({self.task}, timeout=CANCEL_SECONDS_MAX)
+
+
+def answer_misheard(waiting: asyncio.Future[McpFailed], item: Exception) -> None:
+    """Have a request fail that was answered with what is no message, if it still waits."""
+    if not waiting.done():
+        words = f"it answered something that is no MCP: {said(item)}"
+        waiting.set_result(McpFailed("protocol", words))
 
 
 async def ping(client: Client) -> None:

@@ -24,6 +24,8 @@ from services.tools.adapters.mcp.server_processes import ServerProcess, ServerPr
 from services.tools.adapters.sandbox_process import SandboxProcess
 
 READ_BYTES = 1 << 16
+# What a line says before anything that it holds within: there a message names itself.
+OUTERMOST = re.compile(rb"\s*\{[^{\[]*")
 REQUEST_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 
 
@@ -61,11 +63,11 @@ class Lines:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValidationError:
-            named = REQUEST_ID.search(line) if line.lstrip().startswith(b"{") else None
-        if named is None:
+            request = answered_request(line)
+        if request is None:
             return NoMessage(line)
         error = ErrorData(code=PARSE_ERROR, message="the line is no JSON-RPC message")
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(named[1]), error=error))
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request, error=error))
 
     async def line(self) -> bytes:
         """The next line that says something. Raises EndOfStream."""
@@ -168,6 +170,15 @@ class Writer:
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def answered_request(line: bytes) -> int | None:
+    """The request that a broken answer names; None for a line of a log, which may have any `id`."""
+    outermost = OUTERMOST.match(line)
+    if outermost is None or b'"jsonrpc"' not in outermost[0] or b'"method"' in line:
+        return None
+    named = REQUEST_ID.search(outermost[0])
+    return int(named[1]) if named else None
 
 
 async def readable(loop: asyncio.AbstractEventLoop, file: int) -> None:

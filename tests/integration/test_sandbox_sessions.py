@@ -295,6 +295,15 @@ def f(pid):
         assert (asked.value, asked.stdout) == ("served", ""), asked
         await session.stop()
 
+    async def test_what_a_program_leaves_goes_on_between_programs_whatever_it_prints(self):
+        """It used to stand still when its pipe was full, until another program ran."""
+        session = await self.session()
+        left = "(head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; touch printed) &"
+        assert (await session.exec(shell(left))).status == "success"
+        await wait_for("all is printed", Path(self.workspace.path, "printed").exists)
+        assert (await session.exec(shell("echo next"))).stdout == "next\n"
+        await session.stop()
+
     async def test_where_the_kernel_keeps_programs_apart_by_nothing_none_is_left(self, monkeypatch):
         blind = sandbox_session.STAYING.replace("if not locked", "if locked")
         monkeypatch.setattr(sandbox_session, "STAYING", blind)

@@ -145,11 +145,20 @@ def end_others() -> None:
         return
 
 
+def wait(unheard: Unheard) -> None:
+    """Until the next program comes: what prints meanwhile never finds its pipe full."""
+    ready: list[int] = []
+    while 0 not in ready:
+        ready, _, _ = select.select([0, *unheard.files], [], [])
+        unheard.read(ready)
+
+
 def stay(rules: dict[str, list[str]], locked: bool) -> None:
     """Execute each program that comes; what these leave running cannot look into this process."""
     prctl(PR_SET_DUMPABLE, 0)
     unheard = Unheard()
     while True:
+        wait(unheard)
         program = receive()
         if not locked:
             end_others()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import signal
+import socket
 import sysconfig
 import time
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from deploy import container_health
 from deploy.embedded import service_environment
-from deploy.embedded.settings import LaunchError
+from deploy.embedded.settings import PART_READY_SECONDS_MAX, LaunchError
 from deploy.embedded.state import write_private
 from deploy.embedded.subprocesses import Command
 from deploy.embedded.supervised_process import Failed
@@ -77,6 +78,16 @@ class Nats:
         except (OSError, ValueError, KeyError):
             return False
 
+    def listens(self) -> bool:
+        """Whether it hears clients, which it does once it has read its store."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), UNWELL_SECONDS_MAX).close()
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True
+        return True
+
     def set_aside_store(self) -> Path | None:
         """Move the store out of the way, so that the next start begins with an empty one, and
         delete what was put aside before; where it is now. It holds nothing that Postgres has not.
@@ -106,24 +117,31 @@ class Nats:
 
 class NatsStart:
     """Whether a server that starts is ready. Raises Failed once it has said for a while that
-    it is not: then it has read its store, and waits for nothing."""
+    it is not, or has said nothing useful for long though it listens: then it has read its store,
+    and waits for nothing."""
 
     def __init__(self, nats: Nats) -> None:
         self._nats = nats
+        self._listens_since: float | None = None
         self._unwell_since: float | None = None
 
     def ready(self) -> bool:
         """Ask it once."""
         try:
             problem = self._nats.problem()
-        except (OSError, ValueError, KeyError):
+        except ConnectionRefusedError:  # it reads its store, or has ended
+            self._listens_since = self._unwell_since = None
             return False
-        if problem is None:
-            return True
-        self._unwell_since = self._unwell_since or time.monotonic()
-        if time.monotonic() - self._unwell_since > UNWELL_SECONDS_MAX:
+        except (OSError, ValueError, KeyError) as error:
+            problem = f"{type(error).__name__} {error}"
+            since = self._listens_since = self._listens_since or time.monotonic()
+            seconds_max = PART_READY_SECONDS_MAX
+        else:
+            since = self._unwell_since = self._unwell_since or time.monotonic()
+            seconds_max = UNWELL_SECONDS_MAX
+        if problem is not None and time.monotonic() - since > seconds_max:
             raise Failed("nats", f"nats did not get ready: {problem}.")
-        return False
+        return problem is None
 
 
 def disk_is_full(folder: Path) -> bool:

@@ -21,13 +21,19 @@ from uuid import uuid4
 from deploy.embedded.nats_session import NatsSession
 from deploy.embedded.service_commands import HTTP_PARTS
 from deploy.embedded.settings import ALL_SERVICES, SERVICES, service_of
-from deploy.embedded.supervised_process import LOOK_SECONDS, Part, Well, processor_seconds
+from deploy.embedded.supervised_process import (
+    LOOK_SECONDS,
+    Part,
+    Well,
+    processor_seconds,
+    waits_for_disk,
+)
 from libs.contracts.stream_definitions import is_stored
 
 COMMAND_EVERY_LOOKS = 3  # a command costs a commit
 # Since a process was started: it may wait for others, or for a processor.
 FIRST_ANSWER_SECONDS_MAX = 60.0
-BUSY_SECONDS_MAX = 60.0  # without a sign of life, while it takes the processor
+BUSY_SECONDS_MAX = 60.0  # without a sign of life, while it takes the processor, or a disk stalls
 BUSY_SHARE_MIN = 0.005
 COMMAND_SECONDS_MAX = 30.0  # a command waits behind a restart and a lot of others
 PAUSE_SECONDS_MAX = 2 * LOOK_SECONDS
@@ -52,10 +58,11 @@ class Heard:
 
 @dataclass(slots=True)
 class Busyness:
-    """How long a process had the processor, at a look."""
+    """How long a process had the processor, and whether it waited for a disk, at a look."""
 
     seconds: float = 0.0
     looked_at: float = 0.0
+    on_disk: bool = False
 
 
 @dataclass(slots=True)
@@ -182,12 +189,13 @@ class ServiceWatch:
         return until - max(heard, since) <= max(bound, self._frozen_seconds_max)
 
     def _is_busy(self, part: Part, now: float) -> bool:
-        """Whether the process took the processor since the last look."""
-        known = self._busyness.setdefault(part.command.name, Busyness())
-        seconds = processor_seconds(part.pid)
-        busy = seconds - known.seconds > BUSY_SHARE_MIN * (now - known.looked_at)
-        known.seconds, known.looked_at = seconds, now
-        return busy
+        """Whether the process took the processor since the last look, or waited for a disk at this
+        one or the last."""
+        known = self._busyness.get(part.command.name, Busyness())
+        new = Busyness(processor_seconds(part.pid), now, waits_for_disk(part.pid))
+        self._busyness[part.command.name] = new
+        share = BUSY_SHARE_MIN * (now - known.looked_at)
+        return new.seconds - known.seconds > share or new.on_disk or known.on_disk
 
     def _ask(self, *, commands: bool) -> None:
         now = time.monotonic()

@@ -21,7 +21,8 @@ REPLICAS_MAX = 16
 
 START_SECONDS_MAX = 60.0  # `up` gives up waiting after this
 PART_READY_SECONDS_MAX = 30.0  # Postgres or NATS must answer within this
-MIGRATE_SECONDS_MAX = 60.0
+NATS_READS_SECONDS_MAX = 600.0  # NATS must have read its store within this
+MIGRATE_SECONDS_MAX = 3600.0  # millions of events may have to be written again
 STOP_SECONDS_MAX = 10.0  # SIGTERM, then SIGKILL
 FROZEN_SECONDS_MAX = 6.0  # a process without a sign of life is replaced after this
 HEALTH_POLL_SECONDS = 0.05

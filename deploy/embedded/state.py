@@ -40,7 +40,7 @@ class ProcessMark:
     def of(cls, pid: int) -> ProcessMark | None:
         try:
             return cls(pid, psutil.Process(pid).create_time())
-        except psutil.Error:
+        except (psutil.Error, OSError):
             return None
 
     def process(self) -> psutil.Process | None:

@@ -133,9 +133,9 @@ def kill_tree(pid: int) -> None:
     groups of their own, may be frozen too and would not notice."""
     try:
         below = psutil.Process(pid).children(recursive=True)
-    except psutil.Error:
+    except (psutil.Error, OSError):
         below = []
     signal_group(pid, signal.SIGKILL)
     for process in below:
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, OSError):
             process.kill()

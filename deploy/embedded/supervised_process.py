@@ -37,6 +37,10 @@ class Failed(Exception):
         self.part = part
 
 
+class EndsAgainAndAgain(Failed):
+    """A part that does not live for long enough to come up."""
+
+
 class Backoff:
     """None the first time, then 0.1 s doubling to 5 s, until a process lives for 2 s."""
 
@@ -84,17 +88,27 @@ class FrozenProcess:
 
 def is_stopped(pid: int | None) -> bool:
     """Whether a process is stopped by a signal."""
+    return status_of(pid) == str(psutil.STATUS_STOPPED)
+
+
+def waits_for_disk(pid: int | None) -> bool:
+    """Whether a process waits for a disk and can do nothing else."""
+    return status_of(pid) == str(psutil.STATUS_DISK_SLEEP)
+
+
+def status_of(pid: int | None) -> str:
+    """What psutil says that a process does; empty where that cannot be read."""
     try:
-        return pid is not None and psutil.Process(pid).status() == psutil.STATUS_STOPPED
-    except psutil.Error:
-        return False
+        return str(psutil.Process(pid).status()) if pid is not None else ""
+    except (psutil.Error, OSError):
+        return ""
 
 
 def processor_seconds(pid: int | None) -> float:
     """How long a process has had a processor; 0.0 where there is none."""
     try:
         times = psutil.Process(pid).cpu_times() if pid is not None else None
-    except psutil.Error:
+    except (psutil.Error, OSError):
         return 0.0
     return times.user + times.system if times else 0.0
 
@@ -118,10 +132,11 @@ class Part:
         self._frozen_seconds_max = frozen_seconds_max
         self.well: Well | None = None
         self.started_at = 0.0
-        self.starts_in_vain = 0  # since it was well
+        self.starts_in_vain = 0  # since it was well, without those that somebody killed
         self._backoff = Backoff()
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
+        self._warned: asyncio.subprocess.Process | None = None  # told to stop, since it was ill
         self._keeper: asyncio.Task[None] | None = None
 
     @property
@@ -133,30 +148,40 @@ class Part:
     def start(self) -> None:
         self._keeper = asyncio.create_task(self._keep(), name=self.command.name)
 
-    async def wait_ready(self, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PART_READY_SECONDS_MAX
+    async def wait_ready(
+        self, ready: Callable[[], bool], seconds_max: float = PART_READY_SECONDS_MAX
+    ) -> None:
+        deadline, restarts_before = time.monotonic() + seconds_max, self.state.restarts
         while not await asyncio.to_thread(ready):
             if self._keeper and self._keeper.done():
                 self._keeper.result()
-            given_up = self.state.restarts > RESTARTS_BEFORE_READY_MAX
-            if given_up or time.monotonic() > deadline:
-                raise Failed(self.command.name, f"{self.command.name} did not get ready.")
+            name = self.command.name
+            if self.state.restarts - restarts_before > RESTARTS_BEFORE_READY_MAX:
+                ended = f"it ended again and again, with {self.state.last_exit}"
+                raise EndsAgainAndAgain(name, f"{name} did not get ready: {ended}.")
+            if time.monotonic() > deadline:
+                raise Failed(name, f"{name} did not get ready.")
             await asyncio.sleep(READY_POLL_SECONDS)
         self._note_health(time.monotonic())
 
     async def watch(
-        self, well: Callable[[], bool], *, looks: int = FAILURES_MAX, looks_max: int = FAILURES_MAX
+        self,
+        well: Callable[[], bool | None],
+        *,
+        looks: int = FAILURES_MAX,
+        looks_max: int = FAILURES_MAX,
     ) -> None:
         """End the process, so that it is started again, when it lives and has not been well for so
         many looks in a row: some troubles end with a new start only. Never gives up; it waits twice
-        as long, up to `looks_max`, each time that a new start was of no use."""
-        failures, patience, warned = 0, looks, None
+        as long, up to `looks_max`, each time that a new start was of no use. `well` says None of
+        one that still starts, which is left alone."""
+        failures, patience = 0, looks
         frozen = FrozenProcess()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             began, seen, pid = time.monotonic(), self._process, self.pid
             frozen_seconds = frozen.seconds(pid)
-            good = not frozen_seconds and await asyncio.to_thread(well)
+            good = False if frozen_seconds else await asyncio.to_thread(well)
             if self._process is not seen or pid is None:
                 failures = 0
                 continue
@@ -164,13 +189,13 @@ class Part:
             if frozen_seconds > self._frozen_seconds_max:
                 log.error("%s is frozen: SIGKILL", self.command.name)
                 kill_tree(pid)
-            elif frozen_seconds or good:
+            elif frozen_seconds or good is not False:
                 failures, patience = 0, looks if good else patience
-            elif (failures := failures + 1) >= (looks if seen is warned else patience):
-                number = signal.SIGKILL if seen is warned else self.command.stop_signal
+            elif (failures := failures + 1) >= (looks if seen is self._warned else patience):
+                number = signal.SIGKILL if seen is self._warned else self.command.stop_signal
                 log.error("%s does not get well: %s", self.command.name, number.name)
                 signal_group(pid, number)
-                failures, warned, patience = 0, seen, min(2 * patience, looks_max)
+                failures, self._warned, patience = 0, seen, min(2 * patience, looks_max)
 
     def _note_health(self, well_at: float | None) -> None:
         self.well = Well.going_on(self.well, well_at)
@@ -209,13 +234,13 @@ class Part:
         try:
             if self._prepare:
                 self._prepare(self)
-            self.starts_in_vain += 1
             with spawn_options(self.command) as options:
                 process = await asyncio.create_subprocess_exec(*self.command.argv, **options)
         except OSError as error:
             log.error("%s cannot be started: %s", self.command.name, error)
             return CANNOT_START
         self._process = process
+        self.starts_in_vain += 1
         self.state.started_at, self.started_at = time.time(), time.monotonic()
         self._note("running", mark=ProcessMark.of(process.pid))
         log.info("%s started, pid %s", self.command.name, process.pid)
@@ -223,6 +248,8 @@ class Part:
             signal_group(process.pid, self.command.stop_signal)
         code = await process.wait()
         self.well = None
+        if code == -signal.SIGKILL and process is not self._warned:  # where memory is short, say
+            self.starts_in_vain = max(self.starts_in_vain - 1, 0)
         signal_group(process.pid, signal.SIGKILL)  # what it left behind
         return code
 

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,7 @@ from deploy.embedded.service_watch import ServiceWatch
 from deploy.embedded.settings import (
     DATABASE,
     MIGRATE_SECONDS_MAX,
+    NATS_READS_SECONDS_MAX,
     LaunchError,
     Settings,
     close_home,
@@ -45,7 +47,13 @@ from deploy.embedded.state import (
     write_state,
 )
 from deploy.embedded.subprocesses import Command, signal_group, spawn_options
-from deploy.embedded.supervised_process import Failed, Part, Well
+from deploy.embedded.supervised_process import (
+    LOOK_SECONDS,
+    EndsAgainAndAgain,
+    Failed,
+    Part,
+    Well,
+)
 from libs.contracts.nats_permissions import WATCH
 
 log = logging.getLogger("heeler.supervisor")
@@ -100,6 +108,7 @@ class Supervisor:
         self._parts: dict[str, Part] = {}
         self._watching: list[asyncio.Task[None]] = []
         self._services: ServiceWatch | None = None
+        self._has_empty_store = False  # NATS, and has not been well since
         self._unwritten = ""  # why the state could not be written, said once
 
     async def run(self) -> int:
@@ -117,7 +126,7 @@ class Supervisor:
             await stopping
             await self._stop("stopped")
             return 0
-        self._state.problem = str(failure)
+        self._state.problem = str(failure) or type(failure).__name__
         self._state.problem_part = failure.part if isinstance(failure, Failed) else "supervisor"
         log.error("start failed: %s", failure)
         await self._stop("failed")
@@ -126,25 +135,27 @@ class Supervisor:
     async def _start(self) -> None:
         await self._start_servers()
         await self._start_services()
-        self._keep(self._keep_written())
+        self._keep(self._keep_written)
 
     async def _start_servers(self) -> None:
         await asyncio.to_thread(self._postgres.prepare)
         self._nats.prepare()
         store = self._add(self._postgres.command(), lambda _: self._postgres.clear_stale_pid())
         await asyncio.gather(store.wait_ready(self._postgres.ready), self._start_nats())
-        self._keep(store.watch(self._session.answers))
-        self._keep(self._parts["nats"].watch(self._nats_is_well))
+        self._keep(partial(store.watch, self._session.answers))
+        self._keep(partial(self._parts["nats"].watch, self._nats_is_well))
 
     async def _start_nats(self) -> None:
         """Start NATS; where it does not get ready, once more with an empty store."""
         for last in (False, True):
             bus = self._add(self._nats.command(), self._mend_nats)
             try:
-                await bus.wait_ready(NatsStart(self._nats).ready)
-            except Failed:
+                await bus.wait_ready(NatsStart(self._nats).ready, NATS_READS_SECONDS_MAX)
+            except Failed as failure:
+                in_vain = bus.starts_in_vain >= STARTS_IN_VAIN_MAX
+                killed = isinstance(failure, EndsAgainAndAgain) and not in_vain
                 await bus.stop()
-                if last or not self._set_aside_nats_store():
+                if last or killed or not self._set_aside_nats_store():
                     raise
             else:
                 return
@@ -157,6 +168,9 @@ class Supervisor:
             self._set_aside_nats_store()
 
     def _set_aside_nats_store(self) -> bool:
+        """Only once until NATS was well again: an empty store is no reason that it is not."""
+        if self._has_empty_store:
+            return False
         try:
             aside = self._nats.set_aside_store()
         except OSError as error:
@@ -164,6 +178,7 @@ class Supervisor:
             return False
         if aside is None:
             return False
+        self._has_empty_store = True
         notice = (
             f"The store of NATS was damaged and is set aside as {aside}. Nothing is lost: what was"
             " in it is made again from Postgres."
@@ -178,8 +193,14 @@ class Supervisor:
         settings = self._settings
         return read_health(settings.reach_host, settings.port).code != 0
 
-    def _nats_is_well(self) -> bool:
-        return self._nats.ready() and (self._services is None or self._services.stores())
+    def _nats_is_well(self) -> bool | None:
+        """None while it reads its store, which may take long."""
+        alive_seconds = time.monotonic() - self._parts["nats"].started_at
+        if not self._nats.listens() and alive_seconds < NATS_READS_SECONDS_MAX:
+            return None
+        well = self._nats.ready() and (self._services is None or self._services.stores())
+        self._has_empty_store = self._has_empty_store and not well
+        return well
 
     async def _start_services(self) -> None:
         await asyncio.to_thread(self._postgres.create_database, DATABASE)
@@ -193,11 +214,11 @@ class Supervisor:
             self._servers_well(),
             frozen_seconds_max=self._settings.frozen_seconds_max,
         )
-        self._keep(self._services.run(self._answers_clients))
+        self._keep(partial(self._services.run, self._answers_clients))
         for name in self._settings.services:
             part = self._add(self._service_command(name))
             well = partial(self._services.is_well, part)
-            self._keep(part.watch(well, looks=1, looks_max=SERVICE_LOOKS_MAX))
+            self._keep(partial(part.watch, well, looks=1, looks_max=SERVICE_LOOKS_MAX))
         self._phase("running")
 
     def _servers_well(self) -> list[Callable[[], Well | None]]:
@@ -223,10 +244,13 @@ class Supervisor:
             process = await asyncio.create_subprocess_exec(*command.argv, **options)
         try:
             code = await asyncio.wait_for(process.wait(), MIGRATE_SECONDS_MAX)
-        except (TimeoutError, asyncio.CancelledError):
-            signal_group(process.pid, signal.SIGKILL)
-            await process.wait()
-            raise
+        except TimeoutError:
+            late = f"the migrations took longer than {MIGRATE_SECONDS_MAX:g} s and were ended."
+            raise Failed("migrate", late) from None
+        finally:
+            if process.returncode is None:
+                signal_group(process.pid, signal.SIGKILL)
+                await process.wait()
         if code != 0:
             raise Failed("migrate", f"the migrations ended with exit code {code}.")
 
@@ -239,9 +263,9 @@ class Supervisor:
         variables = command.environment | {"HEELER_LISTEN_DESCRIPTOR": str(descriptor)}
         return replace(command, environment=variables, descriptors=(descriptor,))
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+    def _keep(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Go on with this until everything is stopped."""
-        self._watching.append(asyncio.create_task(work))
+        self._watching.append(asyncio.create_task(keep_on(work)))
 
     def _add(self, command: Command, prepare: Callable[[Part], None] | None = None) -> Part:
         state, seconds = self._state.parts[command.name], self._settings.frozen_seconds_max
@@ -285,6 +309,16 @@ class Supervisor:
             await asyncio.sleep(STATE_CHECK_SECONDS)
             if read_state(self._settings.home) != self._state:
                 self._write()
+
+
+async def keep_on(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do this until it is cancelled; where it fails, again after a look."""
+    while True:
+        try:
+            await work()
+        except Exception:  # the process edge: whoever watches must not die of what is short
+            log.exception("a watch failed, and begins again")
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _outcome(starting: asyncio.Task[None]) -> Exception | None:

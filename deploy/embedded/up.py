@@ -19,6 +19,8 @@ from deploy.embedded.service_environment import changed, fingerprints
 from deploy.embedded.settings import (
     CHECKOUT,
     HEALTH_POLL_SECONDS,
+    MIGRATE_SECONDS_MAX,
+    NATS_READS_SECONDS_MAX,
     START_SECONDS_MAX,
     LaunchError,
     Settings,
@@ -40,6 +42,11 @@ from deploy.embedded.supervisor import kill_leftovers
 ORPHANS_SECONDS_MAX = 5.0  # children of a killed supervisor get this long to notice
 RECOVER_SECONDS_MAX = 15.0  # a running instance gets this long to heal before `up` complains
 DOWN_SECONDS_MAX = 45.0
+# The supervisor gives up by itself, and says why, where these take too long.
+PHASE_SECONDS_MAX = {
+    "starting": NATS_READS_SECONDS_MAX + START_SECONDS_MAX,
+    "migrating": MIGRATE_SECONDS_MAX + START_SECONDS_MAX,
+}
 
 
 def up(settings: Settings) -> int:
@@ -172,11 +179,14 @@ def _wait_healthy(
     logs: LogsOfThisStart | None,
 ) -> InstanceState:
     """Tell how the start goes until all is healthy; raises when it fails or takes too long."""
-    started = time.monotonic()
+    started = phase_began = time.monotonic()
+    phase = ""
     told: set[str] = set()
     while True:
         state = _current(settings, supervisor)
         if state:
+            if state.phase != phase:
+                phase, phase_began = state.phase, time.monotonic()
             if supervisor:
                 _tell_progress(state, told, time.monotonic() - started)
             if state.phase == "running" and _healthy(settings, state):
@@ -185,8 +195,9 @@ def _wait_healthy(
             if HomeLock(settings.home).holder() is None:
                 raise _start_failed(settings, state, logs)
             supervisor = None  # another `up` at the same moment was faster
-        if time.monotonic() - started > seconds_max:
-            raise _not_healthy(settings, state, seconds_max, logs)
+        patience = max(seconds_max, PHASE_SECONDS_MAX.get(phase, 0.0))
+        if time.monotonic() - phase_began > patience:
+            raise _not_healthy(settings, state, patience, logs)
         time.sleep(HEALTH_POLL_SECONDS)
 
 

@@ -42,6 +42,7 @@ class Machine:
     def __init__(self) -> None:
         self.now = 0.0
         self.processor = 0.0
+        self.disk_stalls = False
         self.well: dict[str, Well | None] = {"postgres": Well(0.0, 0.0), "nats": Well(0.0, 0.0)}
         servers = (lambda: self.well["postgres"], lambda: self.well["nats"])
         self.watch = ServiceWatch("nats://u:p@h", servers, frozen_seconds_max=FROZEN_SECONDS_MAX)
@@ -76,6 +77,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr(service_watch.time, "monotonic", lambda: machine.now)
     monkeypatch.setattr(service_watch, "processor_seconds", lambda _: machine.processor)
+    monkeypatch.setattr(service_watch, "waits_for_disk", lambda _: machine.disk_stalls)
     machine.passes(1.0)
     machine.sign()
     machine.answer()
@@ -112,6 +114,20 @@ def test_one_that_takes_the_processor_meanwhile_is_busy_for_a_minute(machine: Ma
     machine.passes(LOOK_SECONDS)
     machine.answer()
     machine.processor += 0.1
+    assert not machine.is_well()
+
+
+def test_a_process_that_waits_for_a_disk_is_busy_and_at_the_next_look_too(
+    machine: Machine,
+) -> None:
+    machine.passes(LOOK_SECONDS)
+    machine.disk_stalls = True
+    machine.passes(FROZEN_SECONDS_MAX)
+    assert machine.is_well()
+    machine.disk_stalls = False  # its answer is on its way
+    machine.passes(LOOK_SECONDS)
+    assert machine.is_well()
+    machine.passes(LOOK_SECONDS)
     assert not machine.is_well()
 
 

@@ -13,6 +13,23 @@ SET_BY_THE_LAUNCHER = (
     *("HEELER_INSTANCE", "HEELER_LISTEN_DESCRIPTOR", "HEELER_SERVICE_PASSWORDS"),
     "HEELER_ADMIN_DATABASE_URL",
 )
+# What Letta's clients read, and Letta Code, which may well be set where the server is started.
+OF_CLIENTS = frozenset(
+    f"LETTA_{name}"
+    for name in (
+        *("API_KEY", "BASE_URL", "CUSTOM_HEADERS", "LOG", "PROJECT", "PROJECT_ID"),
+        *("AGENT_ID", "CONVERSATION_ID", "PARENT_AGENT_ID", "TOOL_ID", "HOME", "MEMORY_DIR"),
+        *("BACKFILL", "DISABLE_CRON_SCHEDULER", "DISABLE_KITTY", "DISABLE_LSP_DOWNLOAD"),
+        *("DISABLE_SESSION_PERSIST", "ENABLE_LSP", "LOG_WS_EVENTS", "PACKAGE_MANAGER"),
+        *("PERMISSIONS_V2", "REQUEST_TIMEOUT_MS", "RESPONSES_WS", "RESTORE_ENABLED_CHANNELS"),
+        *("SCRATCHPAD", "SHOW_RELEASE_NOTES", "SKIP_KEYCHAIN_CHECK", "TOOL_MIDDLE_TRUNCATE"),
+        *("TOOL_OVERFLOW_TO_FILE", "SLACK_INBOUND_DEBOUNCE_MS"),
+    )
+)
+OF_CLIENTS_PREFIXES = tuple(
+    f"LETTA_{start}_"
+    for start in ("CODE", "DEBUG", "DESKTOP", "LISTENER", "LOCAL_BACKEND", "MEMFS", "TUI")
+)
 HONOURED_OF_V1 = ("LETTA_SERVER_PASSWORD", "LETTA_OTEL_")
 
 OWN_POSTGRES = "Heeler brings its own Postgres, whose data is in HEELER_HOME"
@@ -95,7 +112,7 @@ def advice_about(name: str, read: Collection[str]) -> str:
             return ""
         alike = difflib.get_close_matches(name, sorted(read), n=1, cutoff=0.8)
         return f"there is no such variable{f': {alike[0]}?' if alike else '; see README.md'}"
-    if name.startswith(HONOURED_OF_V1):
+    if name in OF_CLIENTS or name.startswith((*HONOURED_OF_V1, *OF_CLIENTS_PREFIXES)):
         return ""
     prefixes = (advice for start, advice in OF_V1_PREFIXES.items() if name.startswith(start))
     return OF_V1.get(name) or next(prefixes, "")

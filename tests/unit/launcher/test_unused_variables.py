@@ -62,6 +62,18 @@ def test_what_is_read_is_not_named_and_what_is_empty_neither() -> None:
     )
 
 
+def test_what_clients_and_letta_code_read_is_left_alone() -> None:
+    assert not unused(
+        LETTA_API_KEY="k",
+        LETTA_BASE_URL="http://localhost:8283",
+        LETTA_AGENT_ID="agent-1",
+        LETTA_CUSTOM_HEADERS="a: b",
+        LETTA_LOG="debug",
+        LETTA_CODE_TELEM="0",
+        LETTA_MEMFS_LOCAL="1",
+    )
+
+
 def test_every_variable_in_the_readme_and_in_the_code_is_known() -> None:
     files = [CHECKOUT / "README.md", CHECKOUT / "Makefile"]
     for folder in ("libs", "services"):

@@ -11,8 +11,17 @@ from pathlib import Path
 
 from deploy.embedded.settings import DATABASE, LaunchError
 
-# An agent service that has ever stored something has events.
-HAS_AGENTS = "select exists (select from agent.events)"
+# What clients make, which a restore deletes: none of it is in a new home.
+CONTENTS = {
+    "agents": "agent.events",  # also what those did that are gone
+    "blocks": "memory.blocks",
+    "archives": "memory.archives",
+    "folders": "memory.folders",
+    "tools": "tools.tools where tool_type = 'custom'",
+    "MCP servers": "tools.mcp_servers where not declared",  # the others are from its settings
+    "sandbox settings": "tools.sandbox_configs",
+    "tool permissions": "tools.tool_permissions",
+}
 # While a database is filled nobody but the superuser has a session with it: a service that holds a
 # lock would stop the restore, or be stopped by it.
 CLOSE = f"alter database {DATABASE} connection limit 0"
@@ -71,13 +80,21 @@ def dump(programs: PostgresPrograms, file: Path) -> None:
     print(f"The database is in {file}. Its secrets are sealed with the keys in encryption.keys.")
 
 
+def contents(programs: PostgresPrograms) -> list[str]:
+    """What clients have made in this home."""
+    made = CONTENTS.items()
+    asked = [f"select '{name}' where exists (select from {rows})" for name, rows in made]
+    return programs.ask(*asked).splitlines()
+
+
 def restore(programs: PostgresPrograms, file: Path) -> None:
     """Fill the database of a new home from a dump, all or nothing. Heeler must be started again
     afterwards: its processes know nothing of it."""
-    if programs.ask(HAS_AGENTS) == "t":
+    if found := contents(programs):
         raise LaunchError(
-            "This home has agents, and a restore would delete them. Restore into a new home:"
-            f" make up HEELER_HOME=new-home, then make restore FILE={file} HEELER_HOME=new-home."
+            f"This home has {', '.join(found)}, and a restore would delete them. Restore into a new"
+            " home: make up HEELER_HOME=new-home, then"
+            f" make restore FILE={file} HEELER_HOME=new-home."
         )
     try:
         dumped = file.open("rb")

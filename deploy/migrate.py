@@ -14,18 +14,22 @@ import os
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from libs.bus import nats_clients_without_extras  # noqa: F401
 from libs.bus.jetstream import declare_streams
 from libs.contracts.service_registry import names
 from libs.eventstore.migrations import create_reader, migrate
 
+# A restore that died has left the database closed to the services.
+IS_CLOSED = "select datconnlimit = 0 from pg_database where datname = current_database()"
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def migrate_all(url: str, passwords: dict[str, str]) -> dict[str, list[str]]:
     """Migrate every service; returns what was applied now, per service."""
     with psycopg.connect(url, autocommit=True) as connection:
+        open_database(connection)
         # Migrations may publish views to roles that are made here.
         for service in names():
             create_reader(connection, service, passwords[service])
@@ -33,6 +37,13 @@ def migrate_all(url: str, passwords: dict[str, str]) -> dict[str, list[str]]:
             service: migrate(connection, service, passwords[service], migration_files(service))
             for service in names()
         }
+
+
+def open_database(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Let the services in again where a restore has kept them out and did not end."""
+    if connection.execute(IS_CLOSED).fetchone() == (True,):
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("alter database {} connection limit -1").format(name))
 
 
 def migration_files(service: str) -> list[Path]:

@@ -119,16 +119,25 @@ def test_the_sdk_brings_the_password_as_its_key(heeler: HeelerInstance) -> None:
         ("origin", "https://evil.example"),
         ("origin", "null"),
         ("origin", "http://localhost.evil.example"),
+        ("x-forwarded-for", "192.0.2.1"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-for", ""),
+        ("forwarded", "for=192.0.2.1"),
     ],
 )
 def test_without_a_password_only_this_machine_is_answered(
     http: httpx.Client, header: str, value: str
 ) -> None:
     for path in ("/v1/agents/", "/openapi", "/v1/nope"):
-        answer = http.get(path, headers={header: value})
+        answer = http.get(path, headers={"host": "localhost", header: value})
         assert answer.status_code == 403, path
-        assert header.capitalize() in answer.json()["detail"]
+        assert header.title() in answer.json()["detail"]
         assert "HEELER_PASSWORD" in answer.json()["detail"]
+
+
+def test_a_password_lets_in_what_a_proxy_hands_on(guarded: str) -> None:
+    headers = {"authorization": f"Bearer {PASSWORD}".encode(), "x-forwarded-for": b"192.0.2.1"}
+    assert httpx.get(f"{guarded}/v1/agents/count", headers=headers).status_code == 200  # type: ignore[arg-type]
 
 
 def test_this_machine_has_several_names(http: httpx.Client) -> None:

@@ -181,4 +181,28 @@ def test_a_proxy_hands_on_each_piece_of_a_stream_when_it_comes(
 
     asked = upstream.asked.get_nowait()
     assert asked["host"].partition(":")[0] == NAME
+    assert asked["x-forwarded-for"] == "127.0.0.1"
     assert asked["authorization"] == "Bearer word"
+
+
+def test_nginx_does_not_hand_on_the_host_that_a_client_makes_up(
+    upstream: Upstream, folder: Path
+) -> None:
+    port = free_port()
+    command = nginx(folder, port, upstream.port)
+    if not shutil.which(command[0], path="/usr/sbin:/usr/bin"):
+        pytest.skip("nginx is not installed here")
+    upstream.first_arrived.set()
+    trusted = ssl.create_default_context(cafile=str(folder / "heeler.crt"))
+    with (
+        running(command, folder, port),
+        httpx.Client(verify=trusted, timeout=SECONDS_MAX) as client,
+    ):
+        client.post(
+            f"https://127.0.0.1:{port}/v1/agents/",
+            headers={"host": "localhost"},
+            json={},
+            extensions={"sni_hostname": NAME},
+        )
+
+    assert upstream.asked.get_nowait()["host"] == NAME

@@ -2,7 +2,7 @@
 
 A page in a browser on this machine can be made to send requests here by any web site (DNS
 rebinding), so without a password the Host must be local, and the Origin too, or one that the
-operator allows.
+operator allows. What a proxy hands on does not come from this machine, whatever its Host says.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have
 START_PAGE = ""  # the path "/", as it is compared: without the slash at its end
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez", START_PAGE))
 CHALLENGE = 'Bearer realm="Heeler"'
+FORWARDED = ("Forwarded", "X-Forwarded-For")  # a proxy names there who sent a request
 UNAUTHORIZED: JsonObject = {"detail": "Unauthorized"}
 
 AnyRequestLike = ASGIConnection[Any, Any, Any, Any]
@@ -78,8 +79,11 @@ def same(given: str, password: str) -> bool:
 
 
 def check_local(connection: AnyRequestLike, host: str) -> None:
-    """Only local names may be used to reach a server without a password."""
+    """Only local names may be used, and no proxy, to reach a server without a password."""
     origin = connection.headers.get("origin")
+    for header in FORWARDED:
+        if header in connection.headers:
+            raise not_local(header, connection.headers[header], "come without a proxy")
     if not is_loopback(host):
         raise not_local("Host", host, "use 127.0.0.1")
     if origin and not may_call(connection, origin):

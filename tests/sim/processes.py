@@ -339,7 +339,7 @@ def simulated_adapters() -> Iterator[None]:
             (agent_app, "PostgresQueries", SimQueries),
             (agent_app, "PostgresView", SimView),
             (agent_app, "MemoryTools", SimMemoryTools),
-            (agent_app, "providers", lambda _: [me().provider]),
+            (agent_app, "providers", lambda _settings, _clock: [me().provider]),
             (ToolRouter, "idempotent", but_keeping(ToolRouter.idempotent)),
             (memory_app, "PostgresAgentAttachments", SimHolders),
             (memory_app, "PostgresArchiveQueries", SimArchiveQueries),

@@ -32,6 +32,8 @@ PIECE_BYTES = 1 << 16
 INHERITED_FILES_MAX = 4_096  # a name of its own: it stands beside those of `program_executor`
 UNHEARD_MAX = 256  # pipes of what was left running
 WRITTEN_AT_THE_END_MAX = 1 << 20  # what a pipe can hold
+ENDING_LOOKS_MAX = 500
+ENDING_LOOK_SECONDS = 0.002
 
 
 class Unheard:
@@ -138,11 +140,14 @@ def prctl(option: int, value: int) -> None:
 
 
 def end_others() -> None:
-    """Kill all other processes of the sandbox but the first one."""
-    try:
-        os.kill(-1, 9)
-    except ProcessLookupError:
-        return
+    """Kill all other processes of the sandbox but the first one, which buries them, and wait until
+    none is there; for a second at most."""
+    for _ in range(ENDING_LOOKS_MAX):
+        try:
+            os.kill(-1, 9)
+        except ProcessLookupError:
+            return
+        select.select([], [], [], ENDING_LOOK_SECONDS)
 
 
 def wait(unheard: Unheard) -> None:

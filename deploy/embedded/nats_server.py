@@ -126,7 +126,7 @@ class NatsStart:
         self._unwell_since: float | None = None
 
     def ready(self) -> bool:
-        """Ask it once."""
+        """Ask NATS once whether it serves clients; returns whether it does."""
         try:
             problem = self._nats.problem()
         except ConnectionRefusedError:  # it reads its store, or has ended

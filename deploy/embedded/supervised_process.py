@@ -141,7 +141,7 @@ class Part:
 
     @property
     def pid(self) -> int | None:
-        """The process that runs."""
+        """The id of the running process; None while none runs."""
         process = self._process
         return process.pid if process and process.returncode is None else None
 

@@ -34,7 +34,7 @@ def event_of(data: bytes | str) -> dict[str, Any]:
 
 
 def fields(value: object) -> dict[str, Any]:
-    """An object."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 

@@ -66,7 +66,7 @@ class AnthropicProvider(HttpProvider):
         return body_of(request)
 
     def answer(self, request: ModelRequest) -> AnthropicAnswer:
-        """What reads an answer."""
+        """Return the reader that assembles the answer to this request."""
         return AnthropicAnswer(seed_of(request))
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:

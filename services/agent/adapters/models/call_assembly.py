@@ -130,7 +130,7 @@ class CallAssembly:
         return self.advance()
 
     def close(self) -> list[ModelDelta]:
-        """All calls are whole."""
+        """Mark every call as complete; returns the deltas that were held back."""
         for call in self.calls:
             call.ended = True
         return self.advance()

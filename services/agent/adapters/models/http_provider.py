@@ -136,7 +136,7 @@ class HttpProvider(ABC):
 
     @abstractmethod
     def answer(self, request: ModelRequest) -> StreamedAnswer:
-        """What reads an answer."""
+        """Return the reader that assembles the answer to this request."""
 
     @abstractmethod
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:

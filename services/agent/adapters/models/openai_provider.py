@@ -90,7 +90,7 @@ class OpenAIProvider(HttpProvider):
         return content_of(request, self.kept, omitted)
 
     def answer(self, request: ModelRequest) -> OpenAIAnswer:
-        """What reads an answer."""
+        """Return the reader that assembles the answer to this request."""
         return OpenAIAnswer(seed_of(request))
 
     async def models(self) -> tuple[list[LLMConfig], list[EmbeddingConfig]]:

@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from libs.contracts.archives import ArchiveAttached, ArchiveCreated
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.blocks import BlockCreated
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory.archives import ArchiveAttached, ArchiveCreated
+from libs.contracts.memory.blocks import BlockCreated
 from libs.eventstore.unit_of_work import snapshot_of
 from services.memory.domain.archive import AGENTS_MAX, Archive
 from services.memory.domain.block import Block

@@ -22,12 +22,12 @@ from pydantic_core import to_json
 from benchmarks.agents import RunFailed, one_call
 from benchmarks.client import Connection, Origin
 from benchmarks.instance import start
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.service_registry import load_contracts
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.event_decoding import replay
 from libs.eventstore.postgres import PostgresEventStore
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversations.conversation import Conversation
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 from benchmarks.agents import Agents, RunFailed
 from benchmarks.client import Connection, Origin, Response
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
-from libs.contracts.blocks import UpdateBlock
 from libs.contracts.bus_messages import Context, Rejected
+from libs.contracts.memory.blocks import UpdateBlock
 
 CONCURRENCIES = {
     "bus": (1,),

@@ -10,14 +10,14 @@ import sys
 import time
 from math import ceil
 
-from libs.contracts.tool_permission_evaluation import (
+from libs.contracts.tools.tool_permission_evaluation import (
     CalledTool,
     Caller,
     ToolPolicies,
     compiled,
     forbidden,
 )
-from libs.contracts.tool_permissions import LISTS_OF_ORG_MAX, TOOLS_OF_LIST_MAX
+from libs.contracts.tools.tool_permissions import LISTS_OF_ORG_MAX, TOOLS_OF_LIST_MAX
 
 CHECKS = 100_000
 P99_MICROSECONDS_MAX = 100.0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
-from libs.contracts.tool_permission_evaluation import ToolPolicies
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from services.agent.app import tool_router
 
 ROOT = Path(__file__).parents[1]

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 
 from libs.contracts.letta import request_size_limits as limits
 from libs.contracts.state_size_limits import TOOL_BYTES_MAX
-from services.agent.domain.agent import AGENT_BLOCKS_MAX
+from services.agent.domain.agents.agent import AGENT_BLOCKS_MAX
 from services.api.app import HANDLERS
 from services.api.http.error_responses import BODY_BYTES_MAX
-from services.api.http.openapi_operation import Description
+from services.api.openapi.operation import Description
 from services.tools.domain.organisation_tool_quota import TOOLS_OF_ORG_BYTES_MAX, TOOLS_OF_ORG_MAX
 
 PAGE = Path(__file__).parent.parent / "docs" / "limits.md"

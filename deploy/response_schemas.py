@@ -18,9 +18,9 @@ from litestar.handlers import HTTPRouteHandler
 from pydantic import TypeAdapter
 
 from services.api.app import HANDLERS
-from services.api.http.openapi_document import request_schemas
-from services.api.http.openapi_operation import documented_path
-from services.api.http.response_schemas import FILE, REFERENCE
+from services.api.openapi.document import request_schemas
+from services.api.openapi.operation import documented_path
+from services.api.openapi.response_schemas import FILE, REFERENCE
 
 ASKS = {"_get", "_post", "_put", "_patch", "_delete", "_get_api_list"}
 PARAMETER = re.compile(r"\{\w+\}")

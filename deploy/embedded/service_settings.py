@@ -11,7 +11,7 @@ from deploy.embedded.unused_variables import ReadNames, unused_variables
 from libs.bus.service_settings import log_level
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.service_registry import ENCRYPTION_KEYS
-from libs.contracts.tool_permission_evaluation import system_list
+from libs.contracts.tools.tool_permission_evaluation import system_list
 from libs.egress.address_guard import CALLBACK_HOSTS, FETCH_HOSTS, MCP_HOSTS, AddressGuard
 from libs.encryption.sealer import Sealer
 from libs.telemetry.settings import TelemetrySettings

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import models_json_schema
 
-from libs.contracts import agent
+from libs.contracts.agent import agents as agent
 from libs.contracts.bus_messages import (
     COMMANDS,
     EVENTS,

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from pydantic_core import to_json
 
+from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.conversation import Message
 
 BYTES_PER_TOKEN = 4
 # What a message takes besides its words: its role, and the marks around it.

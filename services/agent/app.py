@@ -10,12 +10,12 @@ from functools import partial
 from libs.bus.background_loops import forever
 from libs.bus.ports import Bus, Clock
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts import blocks as block_messages
-from libs.contracts.agent import AttachBlock, CreateAgent, UpdateAgent
-from libs.contracts.agent_tools import AttachTool
-from libs.contracts.base_tools.definition import Owner
-from libs.contracts.conversation import RunCancelled
-from libs.contracts.tool_permission_evaluation import (
+from libs.contracts.agent.agent_tools import AttachTool
+from libs.contracts.agent.agents import AttachBlock, CreateAgent, UpdateAgent
+from libs.contracts.agent.conversations import RunCancelled
+from libs.contracts.memory import blocks as block_messages
+from libs.contracts.tools.base_tools.definition import Owner
+from libs.contracts.tools.tool_permission_evaluation import (
     POLICIES,
     POLICIES_FINGERPRINT,
     POLICIES_SOURCE,
@@ -24,8 +24,8 @@ from libs.contracts.tool_permission_evaluation import (
     policies_of,
     system_list,
 )
-from libs.contracts.tool_permissions import ToolPermissionsChanged
-from libs.contracts.tools import ToolDeleted
+from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tools.tools import ToolDeleted
 from libs.egress.address_guard import CALLBACK_HOSTS, AddressGuard
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from libs.telemetry import metrics

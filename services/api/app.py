@@ -24,7 +24,7 @@ from libs.bus.service_runner import Runtime, Wire
 from libs.contracts.service_registry import names
 from libs.encryption.sealer import Sealer
 from libs.telemetry.tracing import tracer
-from services.api import http, resources
+from services.api import resources
 from services.api.adapters.block_history_queries import BlockHistoryQueries
 from services.api.adapters.context_message_queries import ContextMessageQueries
 from services.api.adapters.conversation_run_queries import ConversationRunQueries
@@ -47,13 +47,13 @@ from services.api.http.error_responses import BODY_BYTES_MAX, Problem, on_except
 from services.api.http.handler_dependencies import Api
 from services.api.http.http_protocol import KEEP_ALIVE_SECONDS, LimitedHttp
 from services.api.http.internal_requests import InternalRequests
-from services.api.http.mcp_endpoint_tools import TOOLS, Caller
 from services.api.http.password_attempt_limits import PasswordAttemptLimits
 from services.api.http.per_path_concurrency_limits import ConcurrencyLimits
 from services.api.http.read_model_responses import unknown_cursor
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.settings import ApiSettings
+from services.api.v1.mcp_endpoint_tools import TOOLS, Caller
 
 GRACEFUL_SECONDS_MAX = 5
 TICK_SECONDS = 1.0
@@ -73,7 +73,7 @@ def route_handlers(*packages: ModuleType) -> list[HTTPRouteHandler]:
     return found
 
 
-HANDLERS = [called_directly(one) for one in route_handlers(resources, http)]
+HANDLERS = [called_directly(one) for one in route_handlers(resources)]
 
 
 def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # type: ignore[type-arg]

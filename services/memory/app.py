@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts import agent, conversation
-from libs.contracts.files import FileDeleted
-from libs.contracts.folders import FolderDeleted
+from libs.contracts.agent import agents as agent
+from libs.contracts.agent import conversations as conversation
+from libs.contracts.memory.files import FileDeleted
+from libs.contracts.memory.folders import FolderDeleted
 from libs.embeddings.ports import Embedders
 from services.memory.adapters.agent_attachments import AgentAttachments, PostgresAgentAttachments
 from services.memory.adapters.archive_queries import PostgresArchiveQueries

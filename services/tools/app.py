@@ -7,11 +7,11 @@ from functools import partial
 
 from libs.bus.ports import Clock
 from libs.bus.service_runner import Runtime, Wire
-from libs.contracts.agent import AgentDeleted
+from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.letta.enums import ToolType
-from libs.contracts.mcp_authorizations import McpServerAuthorized
-from libs.contracts.mcp_servers import McpServerChanged, McpServerDeleted
-from libs.contracts.tool_permission_evaluation import (
+from libs.contracts.tools.mcp_authorizations import McpServerAuthorized
+from libs.contracts.tools.mcp_servers import McpServerChanged, McpServerDeleted
+from libs.contracts.tools.tool_permission_evaluation import (
     POLICIES,
     POLICIES_FINGERPRINT,
     POLICIES_SOURCE,
@@ -19,8 +19,8 @@ from libs.contracts.tool_permission_evaluation import (
     policies_of,
     system_list,
 )
-from libs.contracts.tool_permissions import ToolPermissionsChanged
-from libs.contracts.tool_runs import CALLS_TOOLS, ToolRunStopped
+from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tools.tool_runs import CALLS_TOOLS, ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore.sql_view_cache import CachedView, PostgresView
 from services.tools.adapters.agent_sandbox_sessions import AgentSandboxSessions

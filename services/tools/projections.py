@@ -7,8 +7,8 @@ from datetime import datetime
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.mcp_servers import mcp_server_document
 from libs.contracts.letta.tools import tool_state
-from libs.contracts.mcp_authorizations import McpServerAuthorized
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_authorizations import McpServerAuthorized
+from libs.contracts.tools.mcp_servers import (
     McpDiscoveryFailed,
     McpDiscoveryRequested,
     McpServerChanged,
@@ -17,15 +17,15 @@ from libs.contracts.mcp_servers import (
     McpToolsDiscovered,
     SealedMcpConfig,
 )
-from libs.contracts.sandbox_configs import (
+from libs.contracts.tools.sandbox_configs import (
     PackagesRecreated,
     SandboxConfigChanged,
     SandboxConfigDeleted,
     SandboxVariableDeleted,
     SandboxVariableSet,
 )
-from libs.contracts.tool_permissions import ToolPermissionsChanged
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tools.tool_runs import (
     ToolRunBegun,
     ToolRunEnded,
     ToolRunLost,
@@ -33,7 +33,7 @@ from libs.contracts.tool_runs import (
     ToolRunResult,
     ToolRunStopped,
 )
-from libs.contracts.tools import ToolChanged, ToolCreated, ToolDeleted
+from libs.contracts.tools.tools import ToolChanged, ToolCreated, ToolDeleted
 from libs.eventstore.read_model_rows import RowWrites, Table
 
 TOOLS = Table("tools")

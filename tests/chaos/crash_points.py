@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Request, Workload

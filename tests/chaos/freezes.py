@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict
 from tests.chaos.workload import Request, Workload

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from libs.bus.clock_and_ids import RandomIds
 from libs.bus.nats_bus import NatsBus
-from libs.contracts.agent import UpdateAgent
+from libs.contracts.agent.agents import UpdateAgent
 from libs.contracts.bus_messages import DEFAULT_ORG, DEFAULT_USER, Context, Rejected
 from tests.chaos.dose import Dose
 from tests.chaos.oracle import Oracle, Verdict

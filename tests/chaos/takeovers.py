@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from tests.chaos.network import NetworkWorld
 from tests.chaos.oracle import Verdict
 from tests.chaos.workload import Request, Workload

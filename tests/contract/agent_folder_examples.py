@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.contracts.agent_folders import (
+from libs.contracts.bus_messages import Command, Event
+from libs.contracts.memory.agent_folders import (
     AttachFolder,
     CloseFiles,
     DetachFolder,
@@ -18,7 +19,6 @@ from libs.contracts.agent_folders import (
     OpenFiles,
     agent_folders_id,
 )
-from libs.contracts.bus_messages import Command, Event
 from tests.contract.file_examples import AT, FILE, FOLDER
 
 AGENT = "agent-11111111-1111-4111-8111-111111111111"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Command, Event
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.memory.archives import (
     ArchiveAttached,
     ArchiveChanged,
     ArchiveCreated,
@@ -26,10 +28,8 @@ from libs.contracts.archives import (
     SearchPassages,
     UpdateArchive,
 )
-from libs.contracts.blocks import Cause
-from libs.contracts.bus_messages import Command, Event
-from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import (
+from libs.contracts.memory.blocks import Cause
+from libs.contracts.memory.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
     ChangeArchiveEmbedding,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from libs.contracts.agent import (
+from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
+from libs.contracts.agent.agent_tools import AttachTool, CallTool, DetachTool
+from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
@@ -19,9 +21,7 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
-from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.agent_tools import AttachTool, CallTool, DetachTool
-from libs.contracts.approvals import (
+from libs.contracts.agent.approvals import (
     AnswerApproval,
     ApprovalAnswered,
     ApprovalCancelled,
@@ -38,33 +38,26 @@ from libs.contracts.approvals import (
     WaitingCall,
     arguments_hash,
 )
-from libs.contracts.blocks import (
-    BlockChanged,
-    BlockCreated,
-    BlockDeleted,
-    Cause,
-    CreateBlocks,
-    DeleteBlock,
-    EditBlock,
-    PatchBlock,
-    RenameBlock,
-    ReplaceLines,
-    ReplaceText,
-    RestoreBlock,
-    RewriteBlock,
-    UpdateBlock,
-)
-from libs.contracts.bus_messages import Command, Event
-from libs.contracts.callbacks import CallbackAttempted
-from libs.contracts.called_runs import CallingRun, RunCalled, StartCalledRun
-from libs.contracts.compaction import (
+from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.called_runs import CallingRun, RunCalled, StartCalledRun
+from libs.contracts.agent.compaction import (
     ClearContext,
     CompactConversation,
     CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
 )
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversation_lifecycle import (
+    ConversationCreated,
+    ConversationUpdated,
+    CreateConversation,
+    DeleteConversation,
+    ForkConversation,
+    PreviewSystemPrompt,
+    RecompileConversation,
+    UpdateConversation,
+)
+from libs.contracts.agent.conversations import (
     CancelRuns,
     ConversationDeleted,
     Message,
@@ -91,38 +84,52 @@ from libs.contracts.conversation import (
     Usage,
     main_conversation,
 )
-from libs.contracts.conversation_lifecycle import (
-    ConversationCreated,
-    ConversationUpdated,
-    CreateConversation,
-    DeleteConversation,
-    ForkConversation,
-    PreviewSystemPrompt,
-    RecompileConversation,
-    UpdateConversation,
-)
-from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
-from libs.contracts.health_commands import health_command
-from libs.contracts.heartbeat_pauses import (
+from libs.contracts.agent.heartbeat_pauses import (
     HeartbeatPauseCancelled,
     HeartbeatsPaused,
     HeartbeatsResumed,
 )
+from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel
+from libs.contracts.agent.model_request_preview import PreviewModelRequest
+from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion
+from libs.contracts.agent.run_deletion import DeleteRun, RunDeleted
+from libs.contracts.agent.run_options import RunOptions
+from libs.contracts.agent.run_with_options import RunOptionsSet, StartRunWithOptions
+from libs.contracts.agent.step_annotations import AnnotateStep, StepAnnotated
+from libs.contracts.bus_messages import Command, Event
+from libs.contracts.dead_letter_commands import DISCARD, REPLAY, letter_command
+from libs.contracts.health_commands import health_command
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.enums import MessageType
 from libs.contracts.letta.runs import RunConfig
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.mcp_authorizations import (
+from libs.contracts.memory.blocks import (
+    BlockChanged,
+    BlockCreated,
+    BlockDeleted,
+    Cause,
+    CreateBlocks,
+    DeleteBlock,
+    EditBlock,
+    PatchBlock,
+    RenameBlock,
+    ReplaceLines,
+    ReplaceText,
+    RestoreBlock,
+    RewriteBlock,
+    UpdateBlock,
+)
+from libs.contracts.service_registry import names
+from libs.contracts.tools.mcp_authorizations import (
     AnswerMcpAuthorization,
     McpAuthorizationAnswered,
     McpAuthorizationRequested,
     McpServerAuthorized,
     authorization_id,
 )
-from libs.contracts.mcp_sampling import SampledMessage, SampleModel
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_servers import (
     AskMcpServer,
     CreateMcpServer,
     DeleteMcpServer,
@@ -145,12 +152,7 @@ from libs.contracts.mcp_servers import (
     UpdateMcpServer,
     mcp_server_name_id,
 )
-from libs.contracts.model_request_preview import PreviewModelRequest
-from libs.contracts.one_off_completions import AskModel, GenerateCompletion
-from libs.contracts.run_deletion import DeleteRun, RunDeleted
-from libs.contracts.run_options import RunOptions
-from libs.contracts.run_with_options import RunOptionsSet, StartRunWithOptions
-from libs.contracts.sandbox_configs import (
+from libs.contracts.tools.sandbox_configs import (
     DeleteSandboxConfig,
     DeleteSandboxVariable,
     LocalSandboxConfig,
@@ -166,15 +168,13 @@ from libs.contracts.sandbox_configs import (
     UpdateSandboxVariable,
     sandbox_config_id,
 )
-from libs.contracts.service_registry import names
-from libs.contracts.step_annotations import AnnotateStep, StepAnnotated
-from libs.contracts.tool_permissions import (
+from libs.contracts.tools.tool_permissions import (
     AllowList,
     SetToolPermissions,
     ToolPermissionsChanged,
     permissions_id,
 )
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_runs import (
     RunTool,
     StopToolRun,
     ToolRunBegun,
@@ -185,7 +185,7 @@ from libs.contracts.tool_runs import (
     ToolRunSampled,
     ToolRunStopped,
 )
-from libs.contracts.tools import (
+from libs.contracts.tools.tools import (
     CreateTool,
     DeleteTool,
     DeriveToolSchema,
@@ -197,7 +197,7 @@ from libs.contracts.tools import (
     UpdateTool,
     tool_name_id,
 )
-from services.agent.domain.model_config_resolution import embedding_config, llm_config
+from services.agent.domain.agents.model_config_resolution import embedding_config, llm_config
 from tests.contract import agent_folder_examples, file_examples
 from tests.contract.archive_examples import ARCHIVE_COMMANDS, ARCHIVE_EVENTS
 from tests.contract.message_search_examples import MESSAGE_SEARCH_COMMANDS

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from libs.contracts.bus_messages import Command, Event
-from libs.contracts.files import (
+from libs.contracts.letta.folders import FolderState
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.memory.files import (
     AddFile,
     DeleteFile,
     FileAdded,
@@ -23,7 +25,7 @@ from libs.contracts.files import (
     chunk_id,
     file_name_id,
 )
-from libs.contracts.folders import (
+from libs.contracts.memory.folders import (
     CreateFolder,
     DeleteFolder,
     FolderChanged,
@@ -34,9 +36,7 @@ from libs.contracts.folders import (
     UpdateFolder,
     folder_name_id,
 )
-from libs.contracts.letta.folders import FolderState
-from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import (
+from libs.contracts.memory.reembedding import (
     ChunkVector,
     FileChunksReembedded,
     FolderEmbeddingChanged,

@@ -7,7 +7,8 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from libs.contracts.agent import (
+from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
+from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
@@ -16,9 +17,7 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.agent_folders import FilesClosed, FilesOpened, FolderAttached, FolderDetached
-from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.approvals import (
+from libs.contracts.agent.approvals import (
     ApprovalAnswered,
     ApprovalCancelled,
     ApprovalExpired,
@@ -27,27 +26,15 @@ from libs.contracts.approvals import (
     RunToolsGated,
     ToolCallReturned,
 )
-from libs.contracts.archives import (
-    ArchiveAttached,
-    ArchiveChanged,
-    ArchiveCreated,
-    ArchiveDeleted,
-    ArchiveDetached,
-    ArchiveEmptied,
-    PassageCreated,
-    PassageDeleted,
-)
-from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.blocks import BlockChanged, BlockCreated, BlockDeleted
-from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.callbacks import CallbackAttempted
-from libs.contracts.called_runs import RunCalled
-from libs.contracts.compaction import (
+from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.called_runs import RunCalled
+from libs.contracts.agent.compaction import (
     CompactionAccepted,
     ContextCleared,
     ConversationCompacted,
 )
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.agent.conversations import (
     ConversationDeleted,
     MessageAppended,
     ModelReplied,
@@ -65,8 +52,35 @@ from libs.contracts.conversation import (
     ToolCallsStarted,
     ToolCallStarted,
 )
-from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
-from libs.contracts.files import (
+from libs.contracts.agent.heartbeat_pauses import (
+    HeartbeatPauseCancelled,
+    HeartbeatsPaused,
+    HeartbeatsResumed,
+)
+from libs.contracts.agent.run_deletion import RunDeleted
+from libs.contracts.agent.run_with_options import RunOptionsSet
+from libs.contracts.agent.step_annotations import StepAnnotated
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.letta.tool_rules import InitToolRule
+from libs.contracts.memory.agent_folders import (
+    FilesClosed,
+    FilesOpened,
+    FolderAttached,
+    FolderDetached,
+)
+from libs.contracts.memory.archives import (
+    ArchiveAttached,
+    ArchiveChanged,
+    ArchiveCreated,
+    ArchiveDeleted,
+    ArchiveDetached,
+    ArchiveEmptied,
+    PassageCreated,
+    PassageDeleted,
+)
+from libs.contracts.memory.blocks import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.memory.files import (
     FileAdded,
     FileChunksEmbedded,
     FileCompleted,
@@ -78,25 +92,27 @@ from libs.contracts.files import (
     FileParsed,
     FileShown,
 )
-from libs.contracts.folders import (
+from libs.contracts.memory.folders import (
     FolderChanged,
     FolderCreated,
     FolderDeleted,
     FolderNameFreed,
     FolderNameTaken,
 )
-from libs.contracts.heartbeat_pauses import (
-    HeartbeatPauseCancelled,
-    HeartbeatsPaused,
-    HeartbeatsResumed,
+from libs.contracts.memory.reembedding import (
+    ArchiveEmbeddingChanged,
+    ArchiveReembedded,
+    FileChunksReembedded,
+    FolderEmbeddingChanged,
+    FolderReembedded,
+    PassageEmbedded,
 )
-from libs.contracts.letta.tool_rules import InitToolRule
-from libs.contracts.mcp_authorizations import (
+from libs.contracts.tools.mcp_authorizations import (
     McpAuthorizationAnswered,
     McpAuthorizationRequested,
     McpServerAuthorized,
 )
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_servers import (
     McpDiscoveryFailed,
     McpDiscoveryRequested,
     McpServerChanged,
@@ -106,26 +122,15 @@ from libs.contracts.mcp_servers import (
     McpServerNameTaken,
     McpToolsDiscovered,
 )
-from libs.contracts.reembedding import (
-    ArchiveEmbeddingChanged,
-    ArchiveReembedded,
-    FileChunksReembedded,
-    FolderEmbeddingChanged,
-    FolderReembedded,
-    PassageEmbedded,
-)
-from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_with_options import RunOptionsSet
-from libs.contracts.sandbox_configs import (
+from libs.contracts.tools.sandbox_configs import (
     PackagesRecreated,
     SandboxConfigChanged,
     SandboxConfigDeleted,
     SandboxVariableDeleted,
     SandboxVariableSet,
 )
-from libs.contracts.step_annotations import StepAnnotated
-from libs.contracts.tool_permissions import ToolPermissionsChanged
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tools.tool_runs import (
     ToolRunBegun,
     ToolRunEnded,
     ToolRunLost,
@@ -133,15 +138,15 @@ from libs.contracts.tool_runs import (
     ToolRunSampled,
     ToolRunStopped,
 )
-from libs.contracts.tools import (
+from libs.contracts.tools.tools import (
     ToolChanged,
     ToolCreated,
     ToolDeleted,
     ToolNameFreed,
     ToolNameTaken,
 )
-from services.agent.domain.agent import Agent
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.agents.agent import Agent
+from services.agent.domain.conversations.conversation import Conversation
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.archive import Archive
 from services.memory.domain.block import Block

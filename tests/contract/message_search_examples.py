@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from libs.contracts.bus_messages import Command
-from libs.contracts.semantic_message_search import NearestMessages
+from libs.contracts.memory.semantic_message_search import NearestMessages
 from tests.contract.archive_examples import AGENT, SEARCH
 
 MESSAGE_SEARCH_COMMANDS: list[Command] = [

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import pytest
 
 from deploy.migrate import migrate_all
-from libs.contracts.archives import SearchPassages
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Context, Rejected
+from libs.contracts.memory.archives import SearchPassages
 from libs.contracts.service_registry import names
 from libs.embeddings.hash_embedder import MODEL, OneEmbedder, word_vector
 from libs.embeddings.vector_encoding import packed

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from deploy.migrate import migrate_all
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.service_registry import names
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool
@@ -22,8 +22,8 @@ from libs.eventstore.read_model_rows import RowWrites, Table
 from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.conversation_search_queries import Search
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostPart
-from services.agent.domain.agent_call_deadlocks import WaitingCall
-from services.agent.domain.archival_memory_metadata import ArchivalMemory
+from services.agent.domain.agents.archival_memory_metadata import ArchivalMemory
+from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.projections import tables as agent
 from services.memory.projections import tables as memory
 from tests.servers import PostgresServer

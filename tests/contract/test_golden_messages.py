@@ -7,20 +7,15 @@ from inspect import cleandoc
 
 import pytest
 
-from libs.contracts import (
-    agent,
-    blocks,
-    compaction,
-    conversation,
-    conversation_lifecycle,
-    files,
-    folders,
-    tools,
-)
+from libs.contracts.agent import agents as agent
+from libs.contracts.agent import compaction, conversation_lifecycle
+from libs.contracts.agent import conversations as conversation
 from libs.contracts.bus_messages import COMMANDS, EVENTS, Command, Event, event_subject
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory import blocks, files, folders
 from libs.contracts.service_registry import names
-from libs.contracts.tool_permissions import permissions_id
+from libs.contracts.tools import tools
+from libs.contracts.tools.tool_permissions import permissions_id
 from tests.contract import agent_folder_examples, examples, file_examples
 from tests.contract.archive_examples import ARCHIVE, PASSAGE, SEARCH
 from tests.contract.golden import FOLDER, golden, path_of

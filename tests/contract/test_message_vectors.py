@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pytest
 
 from deploy.migrate import migrate_all
+from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import main_conversation
 from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool

@@ -12,8 +12,8 @@ from typing import Protocol
 import pytest
 
 from deploy.migrate import migrate_all
-from libs.contracts.archives import FoundPassage
 from libs.contracts.bus_messages import JsonObject
+from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import packed

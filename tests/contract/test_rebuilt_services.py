@@ -16,28 +16,12 @@ import pytest
 
 from deploy.migrate import migrate_all
 from deploy.rebuild import owners, read_models
-from libs.contracts.agent import AgentCreated, AgentRequested
-from libs.contracts.agent_folders import (
-    FilesOpened,
-    FolderAttached,
-    FolderDetached,
-    agent_folders_id,
-)
-from libs.contracts.approvals import ApprovalRequested
-from libs.contracts.archives import (
-    ArchiveAttached,
-    ArchiveChanged,
-    ArchiveCreated,
-    ArchiveDeleted,
-    ArchiveDetached,
-    PassageCreated,
-    PassageDeleted,
-)
-from libs.contracts.blocks import BlockChanged, BlockCreated
-from libs.contracts.bus_messages import DEFAULT_ORG, Event
-from libs.contracts.callbacks import CallbackAttempted
-from libs.contracts.called_runs import RunCalled
-from libs.contracts.conversation import (
+from libs.contracts.agent.agents import AgentCreated, AgentRequested
+from libs.contracts.agent.approvals import ApprovalRequested
+from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.called_runs import RunCalled
+from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.agent.conversations import (
     ConversationDeleted,
     MessageAppended,
     ModelReplied,
@@ -46,8 +30,25 @@ from libs.contracts.conversation import (
     RunCompleted,
     RunStarted,
 )
-from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
-from libs.contracts.files import (
+from libs.contracts.agent.heartbeat_pauses import HeartbeatsPaused
+from libs.contracts.bus_messages import DEFAULT_ORG, Event
+from libs.contracts.memory.agent_folders import (
+    FilesOpened,
+    FolderAttached,
+    FolderDetached,
+    agent_folders_id,
+)
+from libs.contracts.memory.archives import (
+    ArchiveAttached,
+    ArchiveChanged,
+    ArchiveCreated,
+    ArchiveDeleted,
+    ArchiveDetached,
+    PassageCreated,
+    PassageDeleted,
+)
+from libs.contracts.memory.blocks import BlockChanged, BlockCreated
+from libs.contracts.memory.files import (
     FileAdded,
     FileChunksEmbedded,
     FileCompleted,
@@ -57,10 +58,8 @@ from libs.contracts.files import (
     FileParsed,
     FileShown,
 )
-from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
-from libs.contracts.heartbeat_pauses import HeartbeatsPaused
-from libs.contracts.mcp_servers import McpServerCreated, McpToolsDiscovered
-from libs.contracts.reembedding import (
+from libs.contracts.memory.folders import FolderChanged, FolderCreated, FolderDeleted
+from libs.contracts.memory.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
     FileChunksReembedded,
@@ -68,21 +67,22 @@ from libs.contracts.reembedding import (
     FolderReembedded,
     PassageEmbedded,
 )
-from libs.contracts.sandbox_configs import (
+from libs.contracts.service_registry import names
+from libs.contracts.tools.mcp_servers import McpServerCreated, McpToolsDiscovered
+from libs.contracts.tools.sandbox_configs import (
     PackagesRecreated,
     SandboxConfigChanged,
     SandboxVariableSet,
 )
-from libs.contracts.service_registry import names
-from libs.contracts.tool_permissions import ToolPermissionsChanged
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tools.tool_runs import (
     ToolRunBegun,
     ToolRunEnded,
     ToolRunLost,
     ToolRunRefused,
     ToolRunStopped,
 )
-from libs.contracts.tools import ToolChanged, ToolCreated
+from libs.contracts.tools.tools import ToolChanged, ToolCreated
 from libs.eventstore.connection_pool import Database, open_pool
 from libs.eventstore.ports import Commit, NewEvent
 from libs.eventstore.postgres import PostgresEventStore

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, create_model
 
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.blocks import BlockDeleted
 from libs.contracts.bus_messages import Event
+from libs.contracts.memory.blocks import BlockDeleted
 from libs.contracts.service_registry import SERVICES
 from services.memory.domain.block import Block
 from tests.contract.examples import EVENTS

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from letta_client import Letta
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from tests.e2e.asking import NOBODY, TIMESTAMP, says, unique
 from tests.e2e.conftest import NewAgent
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from letta_client import ConflictError, Letta
 
-from libs.contracts.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS
+from libs.contracts.tools.base_tools.catalogue import ADDED_TOOLS, BASE_TOOLS
 from tests.e2e.asking import NOBODY, kinds, says, stream, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.web import Web

@@ -15,7 +15,7 @@ from letta_client import Letta
 from playwright.async_api import BrowserContext, ViewportSize, async_playwright
 
 from deploy.response_schemas import rendered
-from services.api.http.response_schemas import FILE
+from services.api.openapi.response_schemas import FILE
 from tests.e2e.asking import says
 from tests.e2e.conftest import NewAgent
 from tests.servers import HeelerInstance

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from letta_client import AsyncLetta, Letta
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from tests.e2e.asking import EMBEDDING, MODEL, NOBODY, TIMESTAMP, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.scripted_model import ScriptedModelProcess

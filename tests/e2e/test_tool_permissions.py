@@ -9,7 +9,7 @@ import httpx
 import pytest
 from letta_client import Letta
 
-from libs.contracts.tool_permission_evaluation import LOOK_EVERY_SECONDS
+from libs.contracts.tools.tool_permission_evaluation import LOOK_EVERY_SECONDS
 from tests.e2e.asking import NOBODY, says, unique
 from tests.e2e.conftest import NewAgent
 from tests.e2e.test_custom_tools import NewTool, new_tool, returned

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from letta_client import ConflictError, Letta, NotFoundError
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from tests.e2e.asking import MODEL, is_id, unique
 
 SOURCE = '''

@@ -11,7 +11,7 @@ import httpx
 
 from libs.contracts.letta import all_request_bodies
 from services.api.app import HANDLERS
-from services.api.http.openapi_operation import Description
+from services.api.openapi.operation import Description
 from tests.fuzz.mutations import Request, field_names
 
 RECORDED = Path(__file__).parent.parent / "recorded"

@@ -18,7 +18,7 @@ from libs.bus.jetstream import declare_streams, stream_config
 from libs.bus.nats_bus import NatsBus
 from libs.bus.nats_service_registration import register
 from libs.bus.ports import IncomingCommand
-from libs.contracts.agent import DeleteAgent
+from libs.contracts.agent.agents import DeleteAgent
 from libs.contracts.bus_messages import Accepted, Context
 from libs.contracts.nats_permissions import ADMIN, SYSTEM, WATCH, inbox_prefix, permissions
 from libs.contracts.service_registry import names

@@ -5,10 +5,10 @@ from __future__ import annotations
 import runpy
 from typing import ClassVar
 
+from libs.contracts.agent.conversations import SERVICE, StartRun, main_conversation
 from libs.contracts.bus_messages import Accepted, Event, Rejected
-from libs.contracts.conversation import SERVICE, StartRun, main_conversation
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversations.conversation import Conversation
 from services.agent.handlers.runs import RunHandlers
 
 NOTED = "Note this: "

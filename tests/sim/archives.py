@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.archives import (
     AttachArchive,
     CreateArchive,
     DeleteArchive,
@@ -16,8 +18,6 @@ from libs.contracts.archives import (
     NewPassage,
     own_archive_id,
 )
-from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore.in_memory_database import InMemorySchema
 from tests.sim.plan import REMEMBERING, Chore
 

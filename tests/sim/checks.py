@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from libs.contracts.approvals import arguments_hash
+from libs.contracts.agent.approvals import arguments_hash
+from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, UNPROCESSABLE, Accepted, Event, Rejected
-from libs.contracts.conversation import main_conversation
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.failed_messages.ports import ATTEMPTS, DEAD_LETTERS
 from libs.eventstore.in_memory_database import InMemorySchema

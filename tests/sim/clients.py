@@ -12,15 +12,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from libs.bus.ports import BusUnavailable, is_answer
-from libs.contracts.agent import (
+from libs.contracts.agent.agents import (
     AttachBlock,
     CreateAgent,
     DeleteAgent,
     DetachBlock,
     UpdateAgent,
 )
-from libs.contracts.base_tools.definition import tool_id
-from libs.contracts.blocks import CreateBlocks, DeleteBlock, UpdateBlock
+from libs.contracts.agent.compaction import CompactConversation
+from libs.contracts.agent.conversation_lifecycle import (
+    CreateConversation,
+    DeleteConversation,
+    ForkConversation,
+)
+from libs.contracts.agent.conversations import CancelRuns, main_conversation
 from libs.contracts.bus_messages import (
     BUSY,
     DEFAULT_ORG,
@@ -30,16 +35,11 @@ from libs.contracts.bus_messages import (
     Context,
     Rejected,
 )
-from libs.contracts.compaction import CompactConversation
-from libs.contracts.conversation import CancelRuns, main_conversation
-from libs.contracts.conversation_lifecycle import (
-    CreateConversation,
-    DeleteConversation,
-    ForkConversation,
-)
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.runs import RunConfig
+from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
+from libs.contracts.tools.base_tools.definition import tool_id
 from tests.sim.archives import remember
 from tests.sim.bus import SimBus
 from tests.sim.files import file_chore

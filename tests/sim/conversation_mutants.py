@@ -6,15 +6,11 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from services.agent.domain import (
-    client_call_answers,
-    compaction,
-    compaction_plan,
-    conversation_forks,
-)
-from services.agent.domain.approval_state import PendingApproval
-from services.agent.domain.compaction_plan import Plan
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversations import client_call_answers, conversation_forks
+from services.agent.domain.conversations.approval_state import PendingApproval
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.prompts import compaction, compaction_plan
+from services.agent.domain.prompts.compaction_plan import Plan
 from services.agent.engine import compaction as engine_compaction
 from tests.sim.mutants import Patch, mutant
 from tests.unit.agent import test_conversation_histories as histories

@@ -14,8 +14,8 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.files import DeleteFile, chunk_id
-from libs.contracts.folders import CreateFolder, DeleteFolder
+from libs.contracts.memory.files import DeleteFile, chunk_id
+from libs.contracts.memory.folders import CreateFolder, DeleteFolder
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory_database import InMemorySchema

@@ -9,18 +9,18 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any
 
-from libs.contracts.conversation import ToolCall, Usage
+from libs.contracts.agent.conversations import ToolCall, Usage
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
 from services.agent.adapters.tool_owner_port import Calling
-from services.agent.domain.model_config_resolution import llm_config
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply, ToolResult
+from services.agent.domain.agents.model_config_resolution import llm_config
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply, ToolResult
 from tests.scripted_model import messages_validator, validator
 from tests.sim.loop import OWNER, Lane
 from tests.sim.store import UNSTORABLE

@@ -26,17 +26,17 @@ from libs.eventstore.unit_of_work import Repository
 from services.agent import app as agent_app
 from services.agent import projections as agent_projections
 from services.agent.adapters.tool_router import ToolRouter
-from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agents.agent import AgentDesign
 from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.error_responses import as_problem
 from services.api.http.handler_dependencies import Api
-from services.api.http.message_request import Addressee, addressed
 from services.api.http.request_parsing import body_of
 from services.api.resources.agent_messages import send_message, whole_answer
 from services.api.resources.folder_files import upload_file
 from services.api.resources.runs import resume_stream
+from services.api.v1.message_request import Addressee, addressed
 from services.memory import app as memory_app
 from services.memory import projections as memory_projections
 from services.tools import projections as tools_projections

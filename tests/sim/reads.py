@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from libs.contracts.archives import FoundPassage
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.ports import Vector
 from services.agent.adapters.approval_queries import WaitingApproval
 from services.agent.adapters.callback_queries import DueCallback
@@ -20,10 +20,10 @@ from services.agent.adapters.custom_tool_queries import custom_tool
 from services.agent.adapters.heartbeat_pause_queries import PausedConversation
 from services.agent.adapters.reconciliation_queries import LostPart, MadeBlock, Orphan
 from services.agent.adapters.tool_run_queries import ToolRunProgress
-from services.agent.domain.agent_call_deadlocks import WaitingCall
-from services.agent.domain.archival_memory_metadata import ArchivalMemory
-from services.agent.domain.attached_folders import AttachedFile, AttachedFolder
-from services.agent.domain.model_context import AttachedBlock
+from services.agent.domain.agents.archival_memory_metadata import ArchivalMemory
+from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
+from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.api.adapters.run_follower_queries import AnswerPart, RunRow
 from services.memory.adapters.agent_attachments import AttachedAgent, LostFiles, LostFolder

@@ -14,10 +14,10 @@ from libs.contracts.bus_messages import DEFAULT_ORG, Context, JsonObject
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.mcp_servers import DiscoveryReport, KnownMcpTool, SealedMcpConfig
-from libs.contracts.tool_permission_evaluation import NO_LIMIT, ToolPolicies, policies_of
-from libs.contracts.tool_permissions import ToolPermissionsChanged
-from libs.contracts.tool_runs import ToolRunStopped
+from libs.contracts.tools.mcp_servers import DiscoveryReport, KnownMcpTool, SealedMcpConfig
+from libs.contracts.tools.tool_permission_evaluation import NO_LIMIT, ToolPolicies, policies_of
+from libs.contracts.tools.tool_permissions import ToolPermissionsChanged
+from libs.contracts.tools.tool_runs import ToolRunStopped
 from libs.encryption.sealer import Sealer
 from libs.eventstore import failpoints
 from libs.eventstore.in_memory import InMemoryEventStore

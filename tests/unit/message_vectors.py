@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from libs.contracts.semantic_message_search import EMBEDDED_ROLES
+from libs.contracts.memory.semantic_message_search import EMBEDDED_ROLES
 from libs.embeddings.ports import Embedders, Vector
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery

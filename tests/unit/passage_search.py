@@ -9,7 +9,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
-from libs.contracts.archives import FoundPassage
+from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.passage_search import (

@@ -11,8 +11,8 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from libs.contracts.agent.provider_hints import provider_hint
 from libs.contracts.letta import JsonObject
-from libs.contracts.provider_hints import provider_hint
 
 type Location = Literal["body", "query", "path"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
-from services.agent.domain.archival_memory_metadata import (
+from services.agent.domain.agents.archival_memory_metadata import (
     COUNTED_MAX,
     TAGS_SHOWN_MAX,
     ArchivalMemory,

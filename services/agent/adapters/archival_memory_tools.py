@@ -11,7 +11,9 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from libs.bus.ports import Bus, Clock, request_as_service
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.archives import (
     EMBEDDING_SECONDS_MAX,
     PASSAGES_FOUND_MAX,
     FoundPassages,
@@ -19,14 +21,12 @@ from libs.contracts.archives import (
     NewPassage,
     SearchPassages,
 )
-from libs.contracts.bus_messages import Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.time_range_parsing import in_zone
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.lenient_date_parsing import FORMS, TEXT_CHARS_MAX, Reader
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.runs.step_results import ToolResult
 
 FOUND_DEFAULT = 5
 FOUND_MAX = 50

@@ -4,9 +4,9 @@ commands, whoever carries it out: done twice, they have the effect of once."""
 from __future__ import annotations
 
 from libs.bus.ports import Bus, request_as_service
-from libs.contracts.blocks import Cause
 from libs.contracts.bus_messages import Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.blocks import Cause
 from libs.contracts.prompt_escaping import unquoted
 from libs.eventstore import failpoints
 from services.agent.adapters.block_queries import BlockQueries

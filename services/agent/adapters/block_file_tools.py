@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from libs.contracts.blocks import InsertText, ReplaceText
+from libs.contracts.memory.blocks import InsertText, ReplaceText
 from services.agent.adapters.block_commands import BlockCommands
 from services.agent.adapters.block_operations import BlockOperations
 from services.agent.adapters.block_text_validation import OptionalText
 from services.agent.adapters.tool_owner_port import Calling, error
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
 
 FOLDER = "/memories/"

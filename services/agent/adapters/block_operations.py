@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from libs.contracts.agent import AttachBlock, DetachBlock
-from libs.contracts.blocks import (
+from libs.contracts.agent.agents import AttachBlock, DetachBlock
+from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory.blocks import (
     Cause,
     CreateBlocks,
     DeleteBlock,
@@ -18,9 +21,6 @@ from libs.contracts.blocks import (
     ReplaceLines,
     RewriteBlock,
 )
-from libs.contracts.bus_messages import NOT_FOUND, Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.letta.blocks import BlockState
 from services.agent.adapters.block_commands import (
     BlockCommands,
     block_named,
@@ -29,7 +29,7 @@ from services.agent.adapters.block_commands import (
     no_block,
 )
 from services.agent.adapters.tool_owner_port import Calling, error
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.runs.step_results import ToolResult
 
 
 class BlockOperations:

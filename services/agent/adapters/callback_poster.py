@@ -9,7 +9,7 @@ from typing import Any
 
 from libs.egress.address_guard import AddressGuard
 from libs.egress.failures import EgressFailed, Forbidden
-from services.agent.domain.callback_attempts import CallbackOutcome
+from services.agent.domain.conversations.callback_attempts import CallbackOutcome
 
 JSON = {"Content-Type": "application/json"}
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from pydantic import TypeAdapter
 
-from libs.contracts.called_runs import CallingRun
+from libs.contracts.agent.called_runs import CallingRun
 from libs.eventstore.connection_pool import Database
-from services.agent.domain.agent_call_deadlocks import WaitingCall
+from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 
 # How many calls that wait for each other are looked at.
 WAITING_CALLS_MAX = 1_000

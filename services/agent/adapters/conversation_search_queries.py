@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from libs.eventstore.connection_pool import Database
 
 # In the agent's own conversation and in each other one, which are looked through from their ends. A

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
+from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.query_batching import Batched
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.tool_rule_names import with_current_names
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.runs.tool_rule_names import with_current_names
 from services.agent.domain.tools.custom_tools import CustomTool, custom_ids
 
 COLUMNS = (

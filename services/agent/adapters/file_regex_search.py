@@ -14,7 +14,7 @@ from typing import Any
 import re2
 
 from services.agent.adapters.folder_queries import FolderQueries
-from services.agent.domain.attached_folders import AttachedFile
+from services.agent.domain.agents.attached_folders import AttachedFile
 
 PATTERN_CHARS_MAX = 1_000
 PATTERN_BYTES_MAX = 8 << 20  # what a compiled expression may take

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from libs.bus.ports import Bus, request_as_service
-from libs.contracts.agent_folders import FileView, OpenFiles
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.agent_folders import FileView, OpenFiles
+from libs.contracts.memory.archives import (
     EMBEDDING_SECONDS_MAX,
     FoundPassage,
     FoundPassages,
     SearchPassages,
 )
-from libs.contracts.bus_messages import Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
 from services.agent.adapters.file_regex_search import (
     CONTEXT_LINES_MAX,
@@ -30,8 +30,8 @@ from services.agent.adapters.file_regex_search import (
 )
 from services.agent.adapters.folder_queries import FolderQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.attached_folders import AttachedFile, limits_of
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.attached_folders import AttachedFile, limits_of
+from services.agent.domain.runs.step_results import ToolResult
 
 MATCHES_SHOWN = 20
 PASSAGES_MAX = 50

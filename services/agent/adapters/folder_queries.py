@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from libs.contracts.open_file_rendering import FILES_LISTED_MAX, from_line, pieces_for
+from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX, from_line, pieces_for
 from libs.eventstore.connection_pool import Database
-from services.agent.domain.attached_folders import AttachedFile, AttachedFolder
+from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
 
 FOLDERS = """
 select d.id, d.name, d.doc->>'description', d.doc->>'instructions'

@@ -9,7 +9,7 @@ from typing import Any
 from libs.bus.ports import Bus, BusUnavailable
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.semantic_message_search import CANDIDATES_MIN, NearestMessages
+from libs.contracts.memory.semantic_message_search import CANDIDATES_MIN, NearestMessages
 from libs.embeddings.rank_fusion import fused
 from services.agent.adapters.conversation_search_queries import (
     ConversationSearch,

@@ -7,18 +7,18 @@ from typing import Protocol
 from services.agent.adapters.archival_memory_queries import ArchivalMemoryQueries
 from services.agent.adapters.block_queries import BlockQueries
 from services.agent.adapters.folder_queries import FolderQueries
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.archival_memory_metadata import (
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.agents.archival_memory_metadata import (
     ARCHIVAL_TOOL_NAMES,
     NO_ARCHIVES,
     ArchivalMemory,
 )
-from services.agent.domain.attached_folders import (
+from services.agent.domain.agents.attached_folders import (
     FILE_TOOL_NAMES,
     limits_of,
     rendered_directories,
 )
-from services.agent.domain.model_context import AttachedBlock
+from services.agent.domain.prompts.model_context import AttachedBlock
 
 
 class MemoryQueries(BlockQueries, FolderQueries, ArchivalMemoryQueries, Protocol):

@@ -9,7 +9,8 @@ from typing import Protocol
 from pydantic import BaseModel
 
 from libs.bus.ports import Bus, Clock
-from libs.contracts.blocks import (
+from libs.contracts.bus_messages import Accepted, Command
+from libs.contracts.memory.blocks import (
     Cause,
     Edit,
     EditBlock,
@@ -17,7 +18,6 @@ from libs.contracts.blocks import (
     ReplaceText,
     RewriteBlock,
 )
-from libs.contracts.bus_messages import Accepted, Command
 from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.block_commands import BlockCommands, block_named, cause_of, no_block
 from services.agent.adapters.block_file_tools import BlockFileTools
@@ -28,7 +28,7 @@ from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.memory_queries import MemoryQueries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.voice_memory_tools import VoiceMemoryTools
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 
 # The block that the older agents for voice keep about the user.

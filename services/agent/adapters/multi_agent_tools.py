@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.agent.called_runs import CallingRun, StartCalledRun
+from libs.contracts.agent.conversations import CancelRuns, Message, main_conversation
 from libs.contracts.bus_messages import BUSY, Rejected, delta_subject
-from libs.contracts.called_runs import CallingRun, StartCalledRun
-from libs.contracts.conversation import CancelRuns, Message, main_conversation
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
 from libs.contracts.letta.runs import RunConfig
@@ -24,8 +24,8 @@ from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.agent_call_deadlocks import given_up, waits_of
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.runs.agent_call_deadlocks import given_up, waits_of
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.settings import TOOL_SECONDS_MAX
 
 RETRY_SECONDS = 0.5

@@ -6,19 +6,19 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Self
 
-from libs.contracts.bus_messages import Context, Event
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversations import (
     QueuedRunsCancelled,
     RunCancelled,
     RunCompleted,
     RunFailed,
     RunStarted,
 )
+from libs.contracts.bus_messages import Context, Event
 from libs.contracts.letta.enums import StopReasonType
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Attributes, Span
 from services.agent.adapters.run_queries import RunQueries
-from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agents.agent import AgentDesign
 
 NANOSECONDS = 1e9
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.agent.tool_rule_evaluation import NO_RULES, ToolRules
 from libs.contracts.bus_messages import Context
-from libs.contracts.conversation import ToolCall
-from libs.contracts.tool_rule_evaluation import NO_RULES, ToolRules
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from libs.contracts.tool_permission_evaluation import (
+from libs.contracts.tools.tool_permission_evaluation import (
     NO_LIMIT,
     CalledTool,
     Caller,
     ToolPolicies,
     forbidden,
 )
-from services.agent.domain.agent import AgentDesign
+from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.tools.custom_tools import HeldTool
 
 # All lists as this process knows them; None before it has read them.

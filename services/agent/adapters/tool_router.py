@@ -11,18 +11,18 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from libs.bus.ports import BusUnavailable, Clock
-from libs.contracts.approvals import changed_since_approval
-from libs.contracts.base_tools.definition import Owner
+from libs.contracts.agent.approvals import changed_since_approval
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.agent.tool_rule_evaluation import NO_RULES, ToolRules
 from libs.contracts.bus_messages import Context
-from libs.contracts.conversation import ToolCall
 from libs.contracts.shortened_text import cut
-from libs.contracts.tool_rule_evaluation import NO_RULES, ToolRules
+from libs.contracts.tools.base_tools.definition import Owner
 from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.tool_owner_port import Calling, Runner, ToolOwner, error
 from services.agent.adapters.tool_permissions import Policies, why_forbidden
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX

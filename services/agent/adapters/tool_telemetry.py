@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from libs.bus.ports import Clock
-from libs.contracts.base_tools.catalogue import SERVER_TOOLS
-from libs.contracts.bus_messages import Context
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversations import (
     ToolCall,
 )
+from libs.contracts.agent.tool_rule_evaluation import NO_RULES, ToolRules
+from libs.contracts.bus_messages import Context
 from libs.contracts.letta.enums import ToolType
-from libs.contracts.tool_rule_evaluation import NO_RULES, ToolRules
+from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Span
 from services.agent.adapters.run_telemetry import about
 from services.agent.adapters.tool_router import Tools
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.runs.step_results import ToolResult
 
 RAISED = "raised"
 

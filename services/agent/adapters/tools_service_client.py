@@ -11,11 +11,11 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_core import from_json
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.agent.conversations import ToolStatus
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
-from libs.contracts.conversation import ToolStatus
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.enums import ToolType
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_runs import (
     CALLS_TOOLS,
     RUNNABLE_TYPES,
     SEARCH_SECRETS,
@@ -29,10 +29,10 @@ from libs.contracts.tool_runs import (
 )
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.tool_run_queries import ToolRunQueries
-from services.agent.domain.active_run import INTERRUPTED
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.heartbeat_loop import HEARTBEAT, THOUGHTS
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.conversations.active_run import INTERRUPTED
+from services.agent.domain.runs.heartbeat_loop import HEARTBEAT, THOUGHTS
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.custom_tools import HeldTool
 from services.agent.settings import TOOL_SECONDS_MAX
 

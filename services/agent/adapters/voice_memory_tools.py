@@ -11,7 +11,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
 
 from libs.bus.ports import Bus, Clock, request_as_service
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Command, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.archives import (
     EMBEDDING_SECONDS_MAX,
     PASSAGES_INSERTED_MAX,
     FoundPassages,
@@ -19,13 +21,11 @@ from libs.contracts.archives import (
     NewPassage,
     SearchPassages,
 )
-from libs.contracts.bus_messages import Command, Rejected
-from libs.contracts.deterministic_ids import derived_id
 from libs.eventstore import failpoints
 from services.agent.adapters.block_commands import cause_of
 from services.agent.adapters.conversation_search_queries import ConversationSearch, Search
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.runs.step_results import ToolResult
 
 KEYWORDS_MAX = 10
 MESSAGES_OF_A_KEYWORD = 3

@@ -7,13 +7,13 @@ from dataclasses import asdict
 
 from libs.bus.dead_letter_records import FailedMessage
 from libs.bus.suspect_quarantine import Quarantine, Ticket
+from libs.contracts.agent.conversations import SERVICE, RunFailed
 from libs.contracts.bus_messages import Context, event_subject
-from libs.contracts.conversation import SERVICE, RunFailed
 from libs.eventstore.failed_messages.ports import Attempt, DeadLetter, DeadLetterStore
 from libs.eventstore.ports import StoreUnavailable
-from services.agent.domain.active_run import ActiveRun
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.step_results import Failure
+from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.step_results import Failure
 
 # An attempt that fails was a bug here; one that ends with its process may have been killed by
 # anybody.

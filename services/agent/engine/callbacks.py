@@ -22,8 +22,8 @@ from libs.contracts.letta.messages import only_types
 from libs.contracts.letta.response_and_stream_events import letta_response
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
-from services.agent.domain.callback_attempts import CallbackOutcome, record_attempt
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
+from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.dependencies import EngineDependencies
 
 log = logging.getLogger(__name__)

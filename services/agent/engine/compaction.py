@@ -14,16 +14,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from libs.bus.ports import Clock
+from libs.contracts.agent.conversations import Message
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.conversation import Message
 from libs.contracts.letta.agent_state import AgentConfig
 from libs.contracts.letta.model_configs import CompactionSettings, LLMConfig
 from libs.contracts.token_estimates import BYTES_PER_TOKEN
 from libs.eventstore import failpoints
 from services.agent.adapters.models.ports import ModelFailed, Models
-from services.agent.domain.active_run import ActiveRun
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.compaction import (
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.agents.model_config_resolution import summariser_config
+from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_state import ConversationState
+from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
+from services.agent.domain.prompts.compaction import (
     Compaction,
     WrittenSummary,
     asks_models,
@@ -31,7 +35,7 @@ from services.agent.domain.compaction import (
     nothing_gained,
     too_long_prompt,
 )
-from services.agent.domain.compaction_plan import (
+from services.agent.domain.prompts.compaction_plan import (
     COMPACTIONS_MAX,
     MECHANICAL,
     WAYS,
@@ -46,22 +50,18 @@ from services.agent.domain.compaction_plan import (
     prompt_of,
     settings_of,
 )
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_state import ConversationState
-from services.agent.domain.model_config_resolution import summariser_config
-from services.agent.domain.model_context import (
+from services.agent.domain.prompts.model_context import (
     ModelRequest,
     recompiled_prompt,
     shown_messages,
 )
-from services.agent.domain.provider_rejected_messages import TOO_LONG
-from services.agent.domain.step_results import Failure
-from services.agent.domain.summary_transcripts import (
+from services.agent.domain.prompts.summary_transcripts import (
     ACKNOWLEDGEMENT,
     clipped,
     mechanical_summary,
     transcript,
 )
+from services.agent.domain.runs.step_results import Failure
 from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.model_step import StepRequest

@@ -18,11 +18,11 @@ from pydantic_core import to_json
 
 from libs.bus.bounded_command_queue import busy, decrement
 from libs.bus.ports import Bus, Clock
+from libs.contracts.agent.one_off_completions import KEEP_ALIVE_SECONDS
 from libs.contracts.bus_messages import JsonObject, Rejected
-from libs.contracts.one_off_completions import KEEP_ALIVE_SECONDS
 from services.agent.adapters.models.ports import ModelFailed, Models
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
 
 log = logging.getLogger(__name__)
 

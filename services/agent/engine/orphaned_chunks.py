@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 
 from libs.bus.ports import Bus, Clock
+from libs.contracts.agent.stream_chunks import NUMBER_MAX
 from libs.contracts.bus_messages import delta_subject
-from libs.contracts.stream_chunks import NUMBER_MAX
 from services.agent.adapters.run_queries import RunQueries
 from services.agent.engine.run_stream import RunStreamPublisher
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from libs.contracts.conversation import ToolCall
+from libs.contracts.agent.conversations import ToolCall
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.reply_interpretation import CallReaders
+from services.agent.domain.runs.reply_interpretation import CallReaders
 
 
 class ReplyStream:

@@ -13,21 +13,21 @@ from libs.bus.dead_letter_records import DIED, FailedMessage, Problem, problem_o
 from libs.bus.json_logs import correlation
 from libs.bus.ports import fresh_ids
 from libs.bus.unknown_version_delays import log_once
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.agent.stream_chunks import NUMBERS_OF_AN_EPOCH
 from libs.contracts.bus_messages import Context, NewerVersion
-from libs.contracts.conversation import ToolCall
-from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH
 from libs.eventstore import failpoints
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import Fence, StaleLease, StoreRefused, StoreUnavailable, VersionConflict
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.run_telemetry import RunSpans
-from services.agent.domain import tool_calls
-from services.agent.domain.active_run import ActiveRun
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.provider_rejected_messages import TOO_LONG
-from services.agent.domain.run_actions import (
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.provider_rejected_messages import TOO_LONG
+from services.agent.domain.runs import tool_calls
+from services.agent.domain.runs.run_actions import (
     AskClient,
     AskModel,
     Compact,
@@ -38,7 +38,7 @@ from services.agent.domain.run_actions import (
     ShowFollowUps,
     StartTools,
 )
-from services.agent.domain.step_results import Failure
+from services.agent.domain.runs.step_results import Failure
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,

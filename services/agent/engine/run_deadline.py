@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 
 from libs.bus.ports import Clock
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain.active_run import ActiveRun
-from services.agent.domain.step_results import Failure
+from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.runs.step_results import Failure
 from services.agent.settings import Deadlines
 
 

@@ -14,14 +14,14 @@ from collections.abc import Coroutine
 from typing import Any
 
 from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS
+from libs.contracts.agent.stream_chunks import NUMBER_MAX
 from libs.contracts.bus_messages import Context
-from libs.contracts.stream_chunks import NUMBER_MAX
 from libs.eventstore.ports import Fence, StoreUnavailable, VersionConflict
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.model_step import StepRequest, step_request
 from services.agent.engine.run_attempt import PreparedStep, RunAttempt

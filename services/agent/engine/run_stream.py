@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from libs.bus.ports import Bus
+from libs.contracts.agent.compaction import ConversationCompacted
+from libs.contracts.agent.conversations import MessageAppended, RunCompleted, RunFailed, RunStarted
+from libs.contracts.agent.stored_to_letta_messages import served_messages
+from libs.contracts.agent.stream_chunks import OPENING_NUMBER
 from libs.contracts.bus_messages import Event, JsonObject, delta_subject
-from libs.contracts.compaction import ConversationCompacted
-from libs.contracts.conversation import MessageAppended, RunCompleted, RunFailed, RunStarted
-from libs.contracts.stored_to_letta_messages import served_messages
-from libs.contracts.stream_chunks import OPENING_NUMBER
 from services.agent.projections.runs import ended_fields, error_of
 
 DELTA_BYTES_MAX = 512 * 1024

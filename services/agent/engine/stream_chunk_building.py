@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from libs.contracts.agent.stored_message_chunking import streamed_docs, thoughts
+from libs.contracts.agent.stored_to_letta_messages import part
+from libs.contracts.agent.stream_chunks import (
+    Chunk,
+    ChunkKind,
+    call_chunk,
+    reasoning_chunk,
+    text_chunk,
+)
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.messages import (
     Envelope,
@@ -14,16 +23,13 @@ from libs.contracts.letta.messages import (
     reasoning_message,
     tool_call_message,
 )
-from libs.contracts.stored_message_chunking import streamed_docs, thoughts
-from libs.contracts.stored_to_letta_messages import part
-from libs.contracts.stream_chunks import Chunk, ChunkKind, call_chunk, reasoning_chunk, text_chunk
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.approval_state import NO_GATES, CallGates
+from services.agent.domain.conversations.approval_state import NO_GATES, CallGates
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from libs.contracts.conversation import ToolCall
-from services.agent.domain import tool_calls
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.agent_loop import rules_of
-from services.agent.domain.run_actions import RunTools
-from services.agent.domain.step_results import ToolResult
+from libs.contracts.agent.conversations import ToolCall
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.runs import tool_calls
+from services.agent.domain.runs.agent_loop import rules_of
+from services.agent.domain.runs.run_actions import RunTools
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.leased_conversation import LeasedConversation
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pydantic_core import to_json
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent_tools import CALLABLE_ALONE, AttachTool, CallTool, DetachTool
+from libs.contracts.agent.agent_tools import CALLABLE_ALONE, AttachTool, CallTool, DetachTool
+from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import INVALID, Accepted, Command, Rejected
-from libs.contracts.conversation import ToolCall
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agent import Agent, missing
-from services.agent.domain.agent_tools import attach, detach
+from services.agent.domain.agents.agent import Agent, missing
+from services.agent.domain.agents.agent_tools import attach, detach
 from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.handlers.dependencies import HandlerDependencies
 

@@ -9,8 +9,14 @@ from collections.abc import Mapping
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import BusUnavailable, request_as_service
 from libs.bus.unknown_version_delays import log_once
-from libs.contracts.agent import AttachBlock, CreateAgent, DeleteAgent, DetachBlock, UpdateAgent
-from libs.contracts.blocks import CreateBlocks
+from libs.contracts.agent.agents import (
+    AttachBlock,
+    CreateAgent,
+    DeleteAgent,
+    DetachBlock,
+    UpdateAgent,
+)
+from libs.contracts.agent.conversations import Message, main_conversation
 from libs.contracts.bus_messages import (
     INVALID,
     KEY_REUSED,
@@ -20,22 +26,22 @@ from libs.contracts.bus_messages import (
     NewerVersion,
     Rejected,
 )
-from libs.contracts.conversation import Message, main_conversation
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.error_bodies import InvalidArgument
+from libs.contracts.memory.blocks import CreateBlocks
 from libs.eventstore import failpoints
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agent import Agent, AgentDesign, missing
-from services.agent.domain.agent_configuration import (
+from services.agent.domain.agents.agent import Agent, AgentDesign, missing
+from services.agent.domain.agents.agent_configuration import (
     Facts,
     created_design,
     named_tools,
     updated_design,
 )
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.model_context import first_version, system_prompt
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.prompts.model_context import first_version, system_prompt
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.handlers.conversations import delete
 from services.agent.handlers.dependencies import HandlerDependencies

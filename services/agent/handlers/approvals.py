@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.unknown_version_delays import log_once
-from libs.contracts.approvals import SetToolApproval
+from libs.contracts.agent.approvals import SetToolApproval
 from libs.contracts.bus_messages import Accepted, Command, Context, NewerVersion, Rejected
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
 from services.agent.adapters.custom_tool_queries import with_custom_tools
-from services.agent.domain.agent import Agent
-from services.agent.domain.approval_resolution import expire
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.required_tool_approvals import with_approval
+from services.agent.domain.agents.agent import Agent
+from services.agent.domain.conversations.approval_resolution import expire
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.required_tool_approvals import with_approval
 from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
 

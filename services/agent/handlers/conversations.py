@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import request_as_service
-from libs.contracts.blocks import CreateBlocks
-from libs.contracts.bus_messages import INVALID, TOO_LARGE, Accepted, Command, Context, Rejected
-from libs.contracts.conversation import Message, RunCommand
-from libs.contracts.conversation_lifecycle import (
+from libs.contracts.agent.conversation_lifecycle import (
     CreateConversation,
     DeleteConversation,
     ForkConversation,
@@ -17,23 +14,30 @@ from libs.contracts.conversation_lifecycle import (
     RecompileConversation,
     UpdateConversation,
 )
+from libs.contracts.agent.conversations import Message, RunCommand
+from libs.contracts.bus_messages import INVALID, TOO_LARGE, Accepted, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.conversations import ConversationConfig
 from libs.contracts.letta.model_configs import LLMConfig
+from libs.contracts.memory.blocks import CreateBlocks
 from libs.eventstore import failpoints
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.memory_queries import seen_memory
-from services.agent.domain import conversation_lifecycle
-from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.domain.agent import missing as missing_agent
-from services.agent.domain.configuration_overrides import design_in
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_forks import forked_messages
-from services.agent.domain.conversation_lifecycle import missing, missing_in, stored_settings
-from services.agent.domain.conversation_state import SystemPrompt
-from services.agent.domain.model_context import recompiled_prompt
+from services.agent.domain.agents.agent import Agent, AgentDesign
+from services.agent.domain.agents.agent import missing as missing_agent
+from services.agent.domain.agents.configuration_overrides import design_in
+from services.agent.domain.conversations import conversation_lifecycle
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_forks import forked_messages
+from services.agent.domain.conversations.conversation_lifecycle import (
+    missing,
+    missing_in,
+    stored_settings,
+)
+from services.agent.domain.conversations.conversation_state import SystemPrompt
+from services.agent.domain.prompts.model_context import recompiled_prompt
 from services.agent.handlers.dependencies import HandlerDependencies
 
 PREVIEW_BYTES_MAX = 4 << 20

@@ -11,7 +11,7 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.egress.address_guard import AddressGuard
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from services.agent.adapters.all_queries import Queries
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.run_attempt import PreparedStep
 from services.agent.engine.run_scheduling import RunEngine
 

@@ -9,11 +9,11 @@ from libs.contracts.bus_messages import Context, NewerVersion, Rejected
 from libs.eventstore.ports import VersionConflict
 from services.agent.adapters.custom_tool_queries import with_custom_tools
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
-from services.agent.domain import heartbeat_pauses
-from services.agent.domain.agent import Agent
-from services.agent.domain.configuration_overrides import design_in
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.tool_rules import rules_in_force
+from services.agent.domain.agents.agent import Agent
+from services.agent.domain.agents.configuration_overrides import design_in
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs import heartbeat_pauses
+from services.agent.domain.runs.tool_rules import rules_in_force
 from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
 

@@ -7,7 +7,12 @@ from datetime import datetime, timedelta
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import fresh_ids
-from libs.contracts.approvals import AnswerApproval, StartClientRun
+from libs.contracts.agent.approvals import AnswerApproval, StartClientRun
+from libs.contracts.agent.called_runs import StartCalledRun
+from libs.contracts.agent.compaction import CompactConversation
+from libs.contracts.agent.conversations import CancelRuns, StartRun
+from libs.contracts.agent.run_deletion import DeleteRun
+from libs.contracts.agent.run_with_options import StartRunWithOptions
 from libs.contracts.bus_messages import (
     NOT_FOUND,
     UNPROCESSABLE,
@@ -16,26 +21,21 @@ from libs.contracts.bus_messages import (
     Context,
     Rejected,
 )
-from libs.contracts.called_runs import StartCalledRun
-from libs.contracts.compaction import CompactConversation
-from libs.contracts.conversation import CancelRuns, StartRun
 from libs.contracts.letta.error_bodies import not_found
-from libs.contracts.run_deletion import DeleteRun
-from libs.contracts.run_with_options import StartRunWithOptions
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.adapters.custom_tool_queries import with_custom_tools
-from services.agent.domain.agent import Agent, AgentDesign, missing
-from services.agent.domain.agent_call_deadlocks import refused_call
-from services.agent.domain.approval_resolution import answer
-from services.agent.domain.compaction import summary_if_idle
-from services.agent.domain.configuration_overrides import design_of_run
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_lifecycle import missing_in
-from services.agent.domain.conversation_state import overtaken_by
-from services.agent.domain.run_accepted_events import Terms
-from services.agent.domain.run_deletion import delete_run
-from services.agent.domain.tool_rule_names import name_clients_tools
-from services.agent.domain.tool_rules import rules_in_force
+from services.agent.domain.agents.agent import Agent, AgentDesign, missing
+from services.agent.domain.agents.configuration_overrides import design_of_run
+from services.agent.domain.conversations.approval_resolution import answer
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_lifecycle import missing_in
+from services.agent.domain.conversations.conversation_state import overtaken_by
+from services.agent.domain.prompts.compaction import summary_if_idle
+from services.agent.domain.runs.agent_call_deadlocks import refused_call
+from services.agent.domain.runs.run_accepted_events import Terms
+from services.agent.domain.runs.run_deletion import delete_run
+from services.agent.domain.runs.tool_rule_names import name_clients_tools
+from services.agent.domain.runs.tool_rules import rules_in_force
 from services.agent.handlers.dependencies import HandlerDependencies
 
 RETRY_MEANS_SAME_SECONDS = 600

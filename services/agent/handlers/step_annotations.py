@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
+from libs.contracts.agent.step_annotations import AnnotateStep
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
 from libs.contracts.letta.error_bodies import not_found
-from libs.contracts.step_annotations import AnnotateStep
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.step_annotations import annotate_step
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.step_annotations import annotate_step
 from services.agent.handlers.dependencies import HandlerDependencies
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from libs.bus.ports import Bus, Clock, Ids
-from libs.contracts.agent import AgentCreated, AgentUpdated, BlockAttached, DetachBlock
+from libs.contracts.agent.agents import AgentCreated, AgentUpdated, BlockAttached, DetachBlock
 from libs.contracts.bus_messages import Command, Event
 from services.agent.adapters.reconciliation_queries import AgentQueries
 from services.agent.policies.detach_deleted_resources import DetachDeleted

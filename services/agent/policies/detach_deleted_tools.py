@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from libs.bus.ports import Bus, Clock, Ids
-from libs.contracts.agent import AgentCreated, AgentUpdated
-from libs.contracts.agent_tools import DetachTool
-from libs.contracts.base_tools.definition import tool_ids_of
+from libs.contracts.agent.agent_tools import DetachTool
+from libs.contracts.agent.agents import AgentCreated, AgentUpdated
 from libs.contracts.bus_messages import Command, Event
+from libs.contracts.tools.base_tools.definition import tool_ids_of
 from services.agent.adapters.reconciliation_queries import AgentQueries
 from services.agent.domain.tools.custom_tools import custom_ids
 from services.agent.policies.detach_deleted_resources import DetachDeleted

@@ -10,9 +10,9 @@ from pydantic_core import from_json
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
 from libs.bus.unknown_version_delays import log_once
-from libs.contracts.blocks import BlockCreated, DeleteBlock
 from libs.contracts.bus_messages import CONFLICT, Context, NewerVersion, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.blocks import BlockCreated, DeleteBlock
 from libs.eventstore.ports import (
     Commit,
     Move,
@@ -23,9 +23,9 @@ from libs.eventstore.ports import (
 )
 from libs.eventstore.unit_of_work import Repository, UnitOfWork
 from services.agent.adapters.reconciliation_queries import AgentQueries, MadeBlock
-from services.agent.domain.agent import Agent
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.conversation_lifecycle import abandon
+from services.agent.domain.agents.agent import Agent
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.conversations.conversation_lifecycle import abandon
 
 log = logging.getLogger(__name__)
 

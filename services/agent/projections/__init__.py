@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent import (
+from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
+from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
@@ -11,13 +12,12 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
-from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.callbacks import CallbackAttempted
-from libs.contracts.called_runs import RunCalled
-from libs.contracts.compaction import ContextCleared, ConversationCompacted
-from libs.contracts.conversation import (
+from libs.contracts.agent.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
+from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.called_runs import RunCalled
+from libs.contracts.agent.compaction import ContextCleared, ConversationCompacted
+from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.agent.conversations import (
     ConversationDeleted,
     MessageAppended,
     ModelReplied,
@@ -29,14 +29,14 @@ from libs.contracts.conversation import (
     RunStarted,
     SystemPromptRebuilt,
 )
-from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
-from libs.contracts.heartbeat_pauses import (
+from libs.contracts.agent.heartbeat_pauses import (
     HeartbeatPauseCancelled,
     HeartbeatsPaused,
     HeartbeatsResumed,
 )
-from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.step_annotations import StepAnnotated
+from libs.contracts.agent.run_deletion import RunDeleted
+from libs.contracts.agent.step_annotations import StepAnnotated
+from libs.contracts.bus_messages import Event, JsonObject
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.agents import project_agent
 from services.agent.projections.approvals import project_approval

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic_core import to_json
 
-from libs.contracts.agent import (
+from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
+from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
@@ -13,13 +14,12 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.agent_secrets import AgentSecretsReplaced
-from libs.contracts.base_tools.catalogue import base_tool_state
-from libs.contracts.base_tools.definition import tool_ids_of
+from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import Event, Json, JsonObject
-from libs.contracts.conversation import main_conversation
 from libs.contracts.letta.agent_state import AgentConfig, agent_state
 from libs.contracts.sealed_text import secret_id
+from libs.contracts.tools.base_tools.catalogue import base_tool_state
+from libs.contracts.tools.base_tools.definition import tool_ids_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.domain.tools.catalogue import tools_of
 from services.agent.domain.tools.custom_tools import custom_ids

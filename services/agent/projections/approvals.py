@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
+from libs.contracts.agent.approvals import ApprovalAnswered, ApprovalEnded, ApprovalRequested
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import APPROVALS
 

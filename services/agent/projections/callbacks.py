@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.conversations import RunAccepted
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.callbacks import CallbackAttempted
-from libs.contracts.conversation import RunAccepted
 from libs.contracts.letta.agent_state import timestamp
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import CALLBACKS, RUNS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from libs.contracts.agent.called_runs import RunCalled
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.called_runs import RunCalled
 
 
 def called_run_row(event: RunCalled, org: str) -> JsonObject:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.agent.conversations import RunAccepted
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import RunAccepted
-from libs.contracts.conversation_lifecycle import ConversationCreated, ConversationUpdated
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.conversations import ConversationConfig, conversation_state
 from libs.eventstore.read_model_rows import RowWrites

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from libs.contracts.agent.compaction import ConversationCompacted
+from libs.contracts.agent.conversations import Message, MessageAppended, SystemPromptRebuilt
+from libs.contracts.agent.stored_to_letta_messages import served_messages, text_of, words_in_calls
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.compaction import ConversationCompacted
-from libs.contracts.conversation import Message, MessageAppended, SystemPromptRebuilt
-from libs.contracts.stored_to_letta_messages import served_messages, text_of, words_in_calls
 
 # Whose words a summary is: nobody's, so no search among them finds it.
 SUMMARY_ROLE = "summary"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversations import (
     QueuedRunsCancelled,
     RunAccepted,
     RunCancelled,
@@ -12,6 +11,7 @@ from libs.contracts.conversation import (
     RunStarted,
     Usage,
 )
+from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta import response_and_stream_events
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.enums import RunStatus, StopReasonType, run_status

@@ -3,10 +3,15 @@ the one at `position`."""
 
 from __future__ import annotations
 
+from libs.contracts.agent.conversations import (
+    MessageAppended,
+    ModelReplied,
+    RunCancelled,
+    RunFailed,
+)
+from libs.contracts.agent.step_annotations import StepAnnotated
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import MessageAppended, ModelReplied, RunCancelled, RunFailed
 from libs.contracts.letta.enums import StepStatus
-from libs.contracts.step_annotations import StepAnnotated
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import STEPS
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.blocks import BlockState, block_state
-from libs.contracts.open_file_rendering import FILE_VIEW_CHARS_MOST
+from libs.contracts.memory.open_file_rendering import FILE_VIEW_CHARS_MOST
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 
 # Around a place. No JSON has this character as it is, so nothing that a client wrote is one.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from libs.contracts.open_file_rendering import (
+from libs.contracts.memory.open_file_rendering import (
     FILES_LISTED_MAX,
     from_line,
     pieces_for,

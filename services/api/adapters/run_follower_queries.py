@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from libs.contracts.agent.stream_chunks import Chunk
 from libs.contracts.letta.enums import MessageType
-from libs.contracts.stream_chunks import Chunk
 from libs.eventstore.connection_pool import Database
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
     """One stored message of an answer: the V1 messages that it is served as, and how it was
-    streamed (see `libs.contracts.stream_chunks`)."""
+    streamed (see `libs.contracts.agent.stream_chunks`)."""
 
     docs: list[dict[str, Any]]
     number: int | None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
-from libs.contracts.base_tools.definition import BaseTool
 from libs.contracts.bus_messages import DEFAULT_USER
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
+from libs.contracts.tools.base_tools.definition import BaseTool
 from services.api.adapters.resource_query_builder import (
     OTHER_ORDER,
     PLACE_OF_ID,

@@ -17,12 +17,12 @@ from litestar.connection import ASGIConnection
 
 from libs.contracts.bus_messages import JsonObject
 from services.api.http.error_responses import Problem
-from services.api.http.health import HEALTH_PATHS
 from services.api.http.password_attempt_limits import PasswordAttemptLimits, Proof
 from services.api.settings import HOSTS_KNOWN_MAX, is_loopback
 
 OAUTH_CALLBACK = "/v1/tools/mcp/oauth/callback"  # browsers come there, who have no password
 START_PAGE = ""  # the path "/", as it is compared: without the slash at its end
+HEALTH_PATHS = ["/v1/health", "/health", "/latest/health", "/v1/ready", "/readyz"]
 OPEN_PATHS = frozenset((*HEALTH_PATHS, "/livez", START_PAGE))
 CHALLENGE = 'Bearer realm="Heeler"'
 FORWARDED = ("Forwarded", "X-Forwarded-For")  # a proxy names there who sent a request

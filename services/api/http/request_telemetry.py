@@ -14,10 +14,10 @@ from libs.telemetry.tracing import UNSEEN, Span
 from services.api.http.authentication import OPEN_PATHS
 from services.api.http.encoded_slashes import routed_path
 from services.api.http.error_responses import RETRY_AFTER_SECONDS
-from services.api.http.metrics import METRICS_PATH
 from services.api.http.per_path_concurrency_limits import TURN
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+METRICS_PATH = "/metrics"
 UNTRACED = OPEN_PATHS | {METRICS_PATH}
 FAILED = 500
 CUT_OFF = 499

@@ -12,11 +12,11 @@ from typing import Any
 from litestar.response import Stream
 from litestar.types import Receive, Scope, Send
 
+from libs.contracts.agent.stream_chunks import NUMBER_MAX, OPENING_NUMBER
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import response_and_stream_events
 from libs.contracts.letta.enums import MessageType, StopReasonType
 from libs.contracts.letta.messages import Envelope, only_types
-from libs.contracts.stream_chunks import NUMBER_MAX, OPENING_NUMBER
 from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import Api, api_of

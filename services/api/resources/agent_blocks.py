@@ -5,19 +5,19 @@ from __future__ import annotations
 from litestar import Response, get, patch
 from pydantic_core import from_json
 
-from libs.contracts.agent import AttachBlock, DetachBlock
-from libs.contracts.blocks import UpdateBlock
+from libs.contracts.agent.agents import AttachBlock, DetachBlock
 from libs.contracts.letta import all_request_bodies, error_bodies
+from libs.contracts.memory.blocks import UpdateBlock
 from services.api.adapters.resource_query_builder import filter_of
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import listed, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
-from services.api.http.state_size_checks import sized_block
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, MEMORY
 from services.api.resources.blocks import BLOCKS
+from services.api.v1.state_size_checks import sized_block
 
 PATHS = ["/v1/agents/{agent_id:str}/core-memory/blocks", "/v1/agents/{agent_id:str}/blocks"]
 ATTACHED = "(select a.block_ids from agent.agent_view a where a.id = %(agent)s and a.org = %(org)s)"

@@ -8,24 +8,24 @@ from litestar import Response, get, patch, post
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
+from libs.contracts.agent.compaction import ClearContext
+from libs.contracts.agent.conversation_lifecycle import PreviewSystemPrompt, RecompileConversation
+from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent.model_request_preview import PreviewModelRequest
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.compaction import ClearContext
-from libs.contracts.conversation import main_conversation
-from libs.contracts.conversation_lifecycle import PreviewSystemPrompt, RecompileConversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
-from libs.contracts.model_request_preview import PreviewModelRequest
 from services.api.adapters.resource_query_builder import filter_of
-from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
-from services.api.http.context_window import context_window
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.message_request import Addressee, MessageRequest, read_request
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
 from services.api.resources.passages import OF_AGENT, PASSAGES
+from services.api.v1.compaction_request import CompactionRequest, compacted, read_compaction
+from services.api.v1.context_window import context_window
+from services.api.v1.message_request import Addressee, MessageRequest, read_request
 
 AGENT_AND_TOOLS = f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || '}}'"
 

@@ -9,19 +9,19 @@ from litestar import Response, get, patch
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
-from libs.contracts.agent_folders import CloseFiles, FileView, OpenFiles
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.memory.agent_folders import CloseFiles, FileView, OpenFiles
 from services.api.adapters.agent_file_blocks import files_at_once
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource, Slice, Where, filter_of
 from services.api.http.client_versions import is_legacy
-from services.api.http.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.folder_attachments import FILE_CHARS_MAX, attach, detach, files_max
 
 FOLDERS = Resource(
     kind="source",

@@ -9,8 +9,8 @@ from litestar import Response, get, patch, post
 from litestar.response import Stream
 from pydantic import BaseModel, Field
 
+from libs.contracts.agent.conversations import CancelRuns, main_conversation
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import CancelRuns, main_conversation
 from libs.contracts.letta import all_request_bodies, response_and_stream_events
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.message_requests import MessageTypes
@@ -21,14 +21,14 @@ from services.api.adapters.run_follower import Ended, StreamedChunk
 from services.api.http.client_versions import is_legacy
 from services.api.http.error_responses import Problem, run_failed
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.message_request import MessageRequest, begun, read_request, started
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import missing, raw, retrieved, slice_of
 from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of, valid_id
 from services.api.http.server_sent_events import Showing, events_of, last_event
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.resources.runs import RUNS
 from services.api.resources.token_logprobs_and_ids import token_details
+from services.api.v1.message_request import MessageRequest, begun, read_request, started
 
 IMMUTABLE = (
     "Messages cannot be changed: the history of a conversation stays as it was, and other "

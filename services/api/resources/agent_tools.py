@@ -8,13 +8,13 @@ from litestar import Response, get, patch
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
-from libs.contracts.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent.agent_tools import AttachTool, DetachTool
 from services.api.adapters.resource_query_builder import slice_of_items
 from services.api.http.client_versions import is_legacy
 from services.api.http.handler_dependencies import api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, raw, retrieved, slice_of
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, TOOLS
 
 PATH = "/v1/agents/{agent_id:str}/tools"

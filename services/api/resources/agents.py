@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, patch, post
 from pydantic import Field
 
-from libs.contracts.agent import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.agent.agents import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import NAMES_MAX, Name, Names, SearchText
@@ -21,19 +21,19 @@ from services.api.adapters.resource_query_builder import (
     filter_of,
 )
 from services.api.http.client_versions import is_legacy
-from services.api.http.folder_attachments import (
+from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.read_model_responses import counted, listed, retrieved
+from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.http.secret_sealing import MARK, sealed_values
+from services.api.openapi.operation import returns
+from services.api.v1.folder_attachments import (
     FOLDER_FIELDS,
     attach,
     create_default_folder,
     replace,
     wanted_folders,
 )
-from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
-from services.api.http.read_model_responses import counted, listed, retrieved
-from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.http.secret_sealing import MARK, sealed_values
-from services.api.http.state_size_checks import sized_agent, sized_creation
+from services.api.v1.state_size_checks import sized_agent, sized_creation
 
 # What a V1 agent has besides its own fields: from its conversation, from its last run, and, where
 # the client asks for them, its relationships.

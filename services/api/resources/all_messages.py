@@ -14,14 +14,14 @@ from pydantic import Field
 from pydantic_core import to_json
 
 from libs.bus.ports import BusUnavailable
+from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import main_conversation
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.message_search_requests import MessageSearch
 from libs.contracts.letta.request_size_limits import Name
-from libs.contracts.semantic_message_search import (
+from libs.contracts.memory.semantic_message_search import (
     CANDIDATES_MIN,
     MESSAGES_FOUND_MAX,
     NearestMessages,
@@ -30,7 +30,6 @@ from libs.embeddings.rank_fusion import fused
 from services.api.adapters.message_search_queries import FoundMessage, Searched
 from services.api.http.error_responses import Problem, no_route
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import missing, raw, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -40,6 +39,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.openapi.operation import returns
 
 log = logging.getLogger(__name__)
 

@@ -8,22 +8,22 @@ from litestar import Response, delete, get, patch, post
 from pydantic import Field
 from pydantic_core import from_json
 
-from libs.contracts.archives import (
+from libs.contracts.letta import all_request_bodies, error_bodies
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.memory.archives import (
     AttachArchive,
     CreateArchive,
     DeleteArchive,
     DetachArchive,
     UpdateArchive,
 )
-from libs.contracts.letta import all_request_bodies, error_bodies
-from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Filter, Resource, Where, filter_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
 from services.api.resources.models import MODELS
 

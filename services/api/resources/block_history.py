@@ -10,17 +10,17 @@ from litestar import Response, get, post
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import from_json, to_json
 
-from libs.contracts.blocks import RestoreBlock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import error_bodies
+from libs.contracts.memory.blocks import RestoreBlock
 from services.api.adapters.block_history_queries import VersionSlice
-from services.api.http.block_blame import blamed, diff, lines_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.blocks import BLOCKS
+from services.api.v1.block_blame import blamed, diff, lines_of
 
 VERSIONS_MAX = 100
 VERSION_DIGITS_MAX = 9

@@ -7,17 +7,17 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, patch, post
 from pydantic import Field
 
-from libs.contracts.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.blocks import created_block
 from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Names, SearchText
+from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import counted, document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
-from services.api.http.state_size_checks import sized_block
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, Including, document_with, relationships
+from services.api.v1.state_size_checks import sized_block
 
 BLOCKS = Resource(
     kind="block",

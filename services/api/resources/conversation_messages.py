@@ -15,8 +15,6 @@ from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.message_queries import History
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.message_request import Addressee, addressed, run_of_otids
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import raw, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -27,10 +25,12 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.openapi.operation import returns
 from services.api.resources.agent_context import previewed
 from services.api.resources.agent_messages import stream, whole_answer
 from services.api.resources.conversations import addressee
 from services.api.resources.runs import stream_of_run
+from services.api.v1.message_request import Addressee, addressed, run_of_otids
 
 PATH = "/v1/conversations/{conversation_id:str}"
 

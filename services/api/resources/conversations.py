@@ -9,9 +9,7 @@ from litestar import Response, delete, get, patch, post
 from pydantic import Field
 from pydantic_core import to_json
 
-from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import CancelRuns, main_conversation
-from libs.contracts.conversation_lifecycle import (
+from libs.contracts.agent.conversation_lifecycle import (
     CreateConversation,
     DeleteConversation,
     ForkConversation,
@@ -19,14 +17,13 @@ from libs.contracts.conversation_lifecycle import (
     RecompileConversation,
     UpdateConversation,
 )
+from libs.contracts.agent.conversations import CancelRuns, main_conversation
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.request_size_limits import Name, SearchText
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
-from services.api.http.compaction_request import CompactionRequest, compacted, read_compaction
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.message_request import Addressee
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
 from services.api.http.request_parsing import (
     AnyRequest,
@@ -37,7 +34,10 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
+from services.api.v1.compaction_request import CompactionRequest, compacted, read_compaction
+from services.api.v1.message_request import Addressee
 
 RUNS_OF_CONVERSATION = (
     "from agent.run_view r where r.conversation_id = v.id and r.agent_id = v.agent_id"

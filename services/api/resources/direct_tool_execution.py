@@ -9,13 +9,13 @@ from litestar import Response, post
 from pydantic_core import from_json, to_json
 
 from libs.bus.ports import BusUnavailable
-from libs.contracts.agent_tools import CALLABLE_ALONE, CallTool
-from libs.contracts.base_tools.catalogue import CATALOGUE
+from libs.contracts.agent.agent_tools import CALLABLE_ALONE, CallTool
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.messages import message_date
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE
+from libs.contracts.tools.tool_runs import (
     RUNNABLE_TYPES,
     SILENCE_SECONDS_MAX,
     RunTool,
@@ -26,11 +26,11 @@ from libs.contracts.tool_runs import (
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.read_model_responses import document_of, raw
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
 from services.api.http.secret_sealing import sealed_values
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, SEALED_SECRETS, TOOLS
 from services.api.resources.one_off_completions import until_silence
 

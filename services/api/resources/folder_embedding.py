@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from litestar import Response, get, put
 
-from libs.contracts.archives import EMBEDDING_SECONDS_MAX
-from libs.contracts.folders import UpdateFolder
+from libs.contracts.memory.archives import EMBEDDING_SECONDS_MAX
+from libs.contracts.memory.folders import UpdateFolder
 from libs.embeddings.bundled_model_config import HANDLE
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.archive_embedding import WantedEmbedding
 from services.api.resources.archives import embedding_config
 from services.api.resources.folders import FOLDERS

@@ -9,11 +9,11 @@ from litestar import Response, delete, get, post
 from pydantic import Field, ValidationError
 from pydantic_core import from_json, to_json
 
-from libs.contracts.files import AddFile, DeleteFile
 from libs.contracts.letta import error_bodies
 from libs.contracts.letta.file_types import FILE_TYPES, type_of
 from libs.contracts.letta.folders import DuplicateHandling
 from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.memory.files import AddFile, DeleteFile
 from services.api.adapters.resource_query_builder import Resource, filter_of
 from services.api.adapters.uploaded_file_store import (
     TooManyUploads,
@@ -25,10 +25,10 @@ from services.api.adapters.uploaded_file_store import (
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, Api, api_of
 from services.api.http.multipart_upload import FileWriter, read_form
-from services.api.http.openapi_operation import returns
 from services.api.http.per_path_concurrency_limits import again
 from services.api.http.read_model_responses import document_of, listed, raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.folders import FOLDERS
 
 FILES = Resource(

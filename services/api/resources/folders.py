@@ -8,17 +8,17 @@ from litestar import Response, delete, get, patch, post
 from pydantic import Field
 from pydantic_core import from_json
 
-from libs.contracts.archives import EMBEDDING_SECONDS_MAX
-from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
+from libs.contracts.memory.archives import EMBEDDING_SECONDS_MAX
+from libs.contracts.memory.folders import CreateFolder, DeleteFolder, UpdateFolder
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import counted, document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 from services.api.resources.archives import embedding_config
 from services.api.resources.passages import LIST_BYTES_MAX

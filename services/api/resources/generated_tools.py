@@ -6,17 +6,17 @@ from litestar import Response, post
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from libs.contracts.agent.one_off_completions import AskModel
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.tool_generation import WrittenTool
 from libs.contracts.letta.tools import ToolState, tool_state
-from libs.contracts.one_off_completions import AskModel
-from libs.contracts.tools import DeriveToolSchema
+from libs.contracts.tools.tools import DeriveToolSchema
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import raw
 from services.api.http.request_parsing import AnyRequest, body_of
+from services.api.openapi.operation import returns
 from services.api.resources.one_off_completions import PROVIDER_FAILED, completion
 
 # The model that V1 asks where none is named.

@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from libs.contracts.bus_messages import Command, JsonObject
 from libs.contracts.letta import error_bodies
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_servers import (
     LISTING_SECONDS_MAX,
     SILENCE_SECONDS_MAX,
     AskMcpServer,

@@ -9,10 +9,10 @@ from litestar import Response, post
 
 from services.api.adapters.mcp_endpoint_protocol import HttpAnswer, McpEndpoint
 from services.api.http.error_responses import Problem
-from services.api.http.openapi_operation import returns
 from services.api.http.per_path_concurrency_limits import HUNG_UP, end_turn
 from services.api.http.request_admission import hung_up
 from services.api.http.request_parsing import AnyRequest
+from services.api.openapi.operation import returns
 
 PATH = "/mcp"
 

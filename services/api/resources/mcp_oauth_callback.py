@@ -8,12 +8,12 @@ from litestar import Response, get
 from pydantic import Field
 
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.mcp_authorizations import AnswerMcpAuthorization, authorization_id
+from libs.contracts.tools.mcp_authorizations import AnswerMcpAuthorization, authorization_id
 from services.api.http.authentication import OAUTH_CALLBACK
 from services.api.http.error_responses import Problem, refused
 from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.request_parsing import AnyRequest, Query, context_of, query_of
+from services.api.openapi.operation import returns
 
 PARAMETER_CHARS_MAX = 4_096
 SCHEMES = ("http", "https")

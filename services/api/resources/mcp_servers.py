@@ -14,7 +14,8 @@ from pydantic_core import from_json, to_json
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import NAME_CHARS_MAX
-from libs.contracts.mcp_servers import (
+from libs.contracts.sealed_text import is_sealed
+from libs.contracts.tools.mcp_servers import (
     TOOLS_MAX,
     CreateMcpServer,
     DeleteMcpServer,
@@ -24,16 +25,15 @@ from libs.contracts.mcp_servers import (
     UpdateMcpServer,
     sealed_fields,
 )
-from libs.contracts.sealed_text import is_sealed
-from libs.contracts.tool_runs import RunTool
+from libs.contracts.tools.tool_runs import RunTool
 from libs.encryption.sealer import CannotOpen, Sealer
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Slice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.direct_tool_execution import RUN_SECONDS_MAX, execution_result, outcome
 from services.api.resources.mcp_discovery_waiting import (
     MCP_SERVERS,

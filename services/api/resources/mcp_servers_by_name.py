@@ -18,16 +18,16 @@ from libs.contracts.letta.mcp_servers import (
     UpdateStreamableHTTPMCPServer,
     named_config,
 )
-from libs.contracts.mcp_servers import DeleteMcpServer, ListMcpTools, SealedMcpConfig
-from libs.contracts.tool_runs import RunTool
+from libs.contracts.tools.mcp_servers import DeleteMcpServer, ListMcpTools, SealedMcpConfig
+from libs.contracts.tools.tool_runs import RunTool
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter
 from services.api.adapters.tool_queries import TOOLS
 from services.api.http.encoded_slashes import segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import raw, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, query_of
+from services.api.openapi.operation import returns
 from services.api.resources.direct_tool_execution import RUN_SECONDS_MAX, outcome, status_of
 from services.api.resources.mcp_discovery_waiting import (
     MCP_SERVERS,

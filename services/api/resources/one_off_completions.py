@@ -9,21 +9,21 @@ from typing import Any
 from litestar import Response, post
 from pydantic_core import from_json, to_json
 
-from libs.contracts.bus_messages import JsonObject
-from libs.contracts.letta import all_request_bodies
-from libs.contracts.one_off_completions import (
+from libs.contracts.agent.one_off_completions import (
     SILENCE_SECONDS_MAX,
     AskModel,
     GenerateCompletion,
     completion_deltas,
 )
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta import all_request_bodies
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.per_path_concurrency_limits import HUNG_UP, TOO_MANY, UNAVAILABLE, end_turn
 from services.api.http.read_model_responses import raw
 from services.api.http.request_admission import hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
+from services.api.openapi.operation import returns
 
 # Whatever a model's provider had against the question, as V1 says it here.
 PROVIDER_FAILED = 502

@@ -11,7 +11,11 @@ from litestar import Response, delete, get, post
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.letta import all_request_bodies
+from libs.contracts.letta.archive_requests import CreateArchivalMemory
+from libs.contracts.letta.request_size_limits import Name, Names, SearchText
+from libs.contracts.memory.archives import (
     EMBEDDING_SECONDS_MAX,
     PASSAGES_FOUND_MAX,
     DeletePassages,
@@ -21,10 +25,6 @@ from libs.contracts.archives import (
     NewPassage,
     SearchPassages,
 )
-from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.letta import all_request_bodies
-from libs.contracts.letta.archive_requests import CreateArchivalMemory
-from libs.contracts.letta.request_size_limits import Name, Names, SearchText
 from libs.contracts.time_range_parsing import FORMS, first_moment, in_zone, last_moment, zone_named
 from services.api.adapters.resource_query_builder import (
     Filter,
@@ -35,9 +35,9 @@ from services.api.adapters.resource_query_builder import (
 )
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, listed, raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 
 PASSAGES = Resource(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from litestar import Response, patch
 from pydantic import BaseModel
 
-from libs.contracts.approvals import SetToolApproval
+from libs.contracts.agent.approvals import SetToolApproval
 from services.api.http.client_versions import is_legacy
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 
 

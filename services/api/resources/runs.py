@@ -9,11 +9,11 @@ from litestar.response import Stream
 from pydantic import Field
 from pydantic_core import from_json, to_json
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.agent.run_deletion import DeleteRun
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name, Names
 from libs.contracts.letta.runs import run_usage
-from libs.contracts.run_deletion import DeleteRun
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
 from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow
@@ -21,7 +21,6 @@ from services.api.adapters.run_trace_spans import spans_of
 from services.api.adapters.step_sql_expressions import RUN_METRICS, RUN_TRACE, RUN_USAGE
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import (
     document_of,
     listed,
@@ -40,6 +39,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.http.server_sent_events import Showing, events_of, last_event
+from services.api.openapi.operation import returns
 from services.api.resources.steps import STEPS, StepsOfRunPage
 
 RUNS = Resource(

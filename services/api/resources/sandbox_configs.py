@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.sandbox_config_requests import LocalSandbox
-from libs.contracts.sandbox_configs import (
+from libs.contracts.tools.sandbox_configs import (
     KIND,
     VARIABLE_KIND,
     DeleteSandboxConfig,
@@ -26,7 +26,6 @@ from libs.contracts.sandbox_configs import (
 from services.api.adapters.resource_query_builder import Filter, Resource, Where
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, listed, retrieved
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -37,6 +36,7 @@ from services.api.http.request_parsing import (
     valid_id,
 )
 from services.api.http.secret_sealing import MARK
+from services.api.openapi.operation import returns
 
 PATH = "/v1/sandbox-config"
 CONFIG = f"{PATH}/{{sandbox_config_id:str}}"

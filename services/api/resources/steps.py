@@ -8,11 +8,11 @@ from litestar import Response, get, patch
 from pydantic import Field
 from pydantic_core import from_json
 
+from libs.contracts.agent.step_annotations import AnnotateStep
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.message_search_requests import Moment
 from libs.contracts.letta.request_size_limits import Name, Names
-from libs.contracts.step_annotations import AnnotateStep
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.adapters.step_sql_expressions import (
     MODEL_NAME,
@@ -22,9 +22,9 @@ from services.api.adapters.step_sql_expressions import (
     STEP_TRACE,
 )
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, listed, raw, retrieved, slice_of
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, body_of, query_of
+from services.api.openapi.operation import returns
 
 STEPS = Resource(kind="step", view="agent.step_view", document=STEP)
 

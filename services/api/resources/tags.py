@@ -10,9 +10,9 @@ from pydantic import Field
 from libs.contracts.letta.request_size_limits import SearchText
 from services.api.adapters.tag_queries import TagSlice
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of
+from services.api.openapi.operation import returns
 
 
 class TagPage(Page):

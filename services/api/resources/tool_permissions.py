@@ -8,7 +8,7 @@ from litestar import Response, get, put
 from pydantic import BaseModel, Field
 
 from libs.contracts.letta.request_size_limits import Name
-from libs.contracts.tool_permissions import (
+from libs.contracts.tools.tool_permissions import (
     CAPABILITIES,
     NAME_CHARS_MAX,
     TOOLS_OF_LIST_MAX,
@@ -20,9 +20,9 @@ from libs.contracts.tool_permissions import (
 )
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import missing, raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 
 PATH = "/v1/permissions/tools"

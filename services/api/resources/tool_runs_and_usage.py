@@ -13,9 +13,9 @@ from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.adapters.tool_usage_queries import CALLS_MAX, ToolUsage, ToolUsageQueries
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, query_of
+from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS
 
 CALLS = Resource(

@@ -8,13 +8,13 @@ from litestar import Response, delete, get, patch, post, put
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import to_json
 
-from libs.contracts.base_tools.catalogue import ADDED_TOOLS
-from libs.contracts.base_tools.definition import BaseTool
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name, Names, SearchText
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
+from libs.contracts.tools.base_tools.catalogue import ADDED_TOOLS
+from libs.contracts.tools.base_tools.definition import BaseTool
+from libs.contracts.tools.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
 from services.api.adapters.resource_query_builder import Where, contains, filter_of
 from services.api.adapters.tool_queries import (
     TOOLS,
@@ -25,7 +25,6 @@ from services.api.adapters.tool_queries import (
 )
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import ORG, api_of
-from services.api.http.openapi_operation import returns
 from services.api.http.read_model_responses import raw, retrieved, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -36,6 +35,7 @@ from services.api.http.request_parsing import (
     query_of,
     valid_id,
 )
+from services.api.openapi.operation import returns
 
 WORDS_MAX = 32
 NO_VECTORS = (

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent_folders import (
+from libs.contracts.bus_messages import Accepted, Command, Rejected
+from libs.contracts.memory.agent_folders import (
     AttachFolder,
     CloseFiles,
     DetachFolder,
     ForgetFolders,
     OpenFiles,
 )
-from libs.contracts.archives import (
+from libs.contracts.memory.archives import (
     AttachArchive,
     CreateArchive,
     DeleteArchive,
@@ -23,7 +24,7 @@ from libs.contracts.archives import (
     SearchPassages,
     UpdateArchive,
 )
-from libs.contracts.blocks import (
+from libs.contracts.memory.blocks import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
@@ -33,11 +34,10 @@ from libs.contracts.blocks import (
     RewriteBlock,
     UpdateBlock,
 )
-from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.files import AddFile, DeleteFile
-from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder
-from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
-from libs.contracts.semantic_message_search import NearestMessages
+from libs.contracts.memory.files import AddFile, DeleteFile
+from libs.contracts.memory.folders import CreateFolder, DeleteFolder, UpdateFolder
+from libs.contracts.memory.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
+from libs.contracts.memory.semantic_message_search import NearestMessages
 from libs.eventstore.unit_of_work import UnitOfWork
 from libs.telemetry import span_attributes, tracing
 

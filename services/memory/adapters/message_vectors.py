@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from libs.contracts.conversation import main_conversation
-from libs.contracts.semantic_message_search import EMBEDDED_ROLES
+from libs.contracts.agent.conversations import main_conversation
+from libs.contracts.memory.semantic_message_search import EMBEDDED_ROLES
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import halfvec
 from libs.eventstore.connection_pool import Database

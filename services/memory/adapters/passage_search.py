@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic_core import from_json
 
-from libs.contracts.archives import FoundPassage
+from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.ports import Vector
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.connection_pool import Database

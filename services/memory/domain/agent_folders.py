@@ -7,7 +7,9 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from libs.contracts.agent_folders import (
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
+from libs.contracts.memory.agent_folders import (
     FOLDERS_ATTACHED_MAX,
     FilesClosed,
     FilesOpened,
@@ -16,8 +18,6 @@ from libs.contracts.agent_folders import (
     FolderDetached,
     OpenedFile,
 )
-from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
 
 
 class AgentFoldersState(BaseModel):

@@ -6,16 +6,6 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from libs.contracts.archives import (
-    ArchiveAttached,
-    ArchiveChanged,
-    ArchiveCreated,
-    ArchiveDeleted,
-    ArchiveDetached,
-    ArchiveEmptied,
-    CreateArchive,
-    own_archive_id,
-)
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import (
     CONFLICT,
@@ -26,7 +16,17 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import ArchiveEmbeddingChanged, ArchiveReembedded
+from libs.contracts.memory.archives import (
+    ArchiveAttached,
+    ArchiveChanged,
+    ArchiveCreated,
+    ArchiveDeleted,
+    ArchiveDetached,
+    ArchiveEmptied,
+    CreateArchive,
+    own_archive_id,
+)
+from libs.contracts.memory.reembedding import ArchiveEmbeddingChanged, ArchiveReembedded
 
 AGENTS_MAX = 1_000
 ARCHIVES_MAX = 100_000  # of an organisation: an agent may have one of its own

@@ -8,7 +8,17 @@ from datetime import datetime
 from pydantic import BaseModel, ValidationError
 
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.blocks import (
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    JsonObject,
+    Rejected,
+)
+from libs.contracts.letta.blocks import BlockState, block_state
+from libs.contracts.memory.blocks import (
     BlockChanged,
     BlockCreated,
     BlockDeleted,
@@ -20,16 +30,6 @@ from libs.contracts.blocks import (
     ReplaceText,
     RestoreBlock,
 )
-from libs.contracts.bus_messages import (
-    CONFLICT,
-    INVALID,
-    NOT_FOUND,
-    UNPROCESSABLE,
-    Event,
-    JsonObject,
-    Rejected,
-)
-from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.prompt_escaping import unescaped
 from libs.contracts.state_size_limits import oversize_block, size
 

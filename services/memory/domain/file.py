@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Event, Rejected
-from libs.contracts.files import (
+from libs.contracts.letta.folders import FileStatus, FolderState
+from libs.contracts.memory.files import (
     AddFile,
     FileAdded,
     FileChunk,
@@ -20,8 +21,7 @@ from libs.contracts.files import (
     FileParsed,
     FileShown,
 )
-from libs.contracts.letta.folders import FileStatus, FolderState
-from libs.contracts.reembedding import ChunkVector, FileChunksReembedded
+from libs.contracts.memory.reembedding import ChunkVector, FileChunksReembedded
 
 FILES_MAX = 10_000  # of a folder
 SAME_NAME_MAX = 1_000

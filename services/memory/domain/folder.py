@@ -16,10 +16,10 @@ from libs.contracts.bus_messages import (
     JsonObject,
     Rejected,
 )
-from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import FolderEmbeddingChanged, FolderReembedded
+from libs.contracts.memory.folders import FolderChanged, FolderCreated, FolderDeleted
+from libs.contracts.memory.reembedding import FolderEmbeddingChanged, FolderReembedded
 
 FOLDERS_MAX = 10_000  # of an organisation
 # What embeds its files changes as a decision of its own.

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import Event
-from libs.contracts.files import FileNameFreed, FileNameTaken
-from libs.contracts.folders import FolderNameFreed, FolderNameTaken
+from libs.contracts.memory.files import FileNameFreed, FileNameTaken
+from libs.contracts.memory.folders import FolderNameFreed, FolderNameTaken
 
 
 class NameState(BaseModel):

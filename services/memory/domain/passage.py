@@ -7,15 +7,7 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from libs.contracts.archives import (
-    PASSAGES_INSERTED_MAX,
-    Embedding,
-    NewPassage,
-    PassageCreated,
-    PassageDeleted,
-)
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.blocks import Cause
 from libs.contracts.bus_messages import (
     CONFLICT,
     NOT_FOUND,
@@ -23,6 +15,14 @@ from libs.contracts.bus_messages import (
     Event,
     Rejected,
 )
+from libs.contracts.memory.archives import (
+    PASSAGES_INSERTED_MAX,
+    Embedding,
+    NewPassage,
+    PassageCreated,
+    PassageDeleted,
+)
+from libs.contracts.memory.blocks import Cause
 
 PASSAGE_CHARS_MAX = 100_000
 TAGS_MAX = 100

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from libs.contracts.archives import Embedding
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import (
+from libs.contracts.memory.archives import Embedding
+from libs.contracts.memory.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
     PassageEmbedded,

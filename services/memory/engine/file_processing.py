@@ -18,10 +18,10 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Clock, Ids
 from libs.bus.unknown_version_delays import log_once
-from libs.contracts.agent_folders import agent_folders_id
 from libs.contracts.bus_messages import Context, NewerVersion
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.files import FileChunk, chunk_id, file_name_id
+from libs.contracts.memory.agent_folders import agent_folders_id
+from libs.contracts.memory.files import FileChunk, chunk_id, file_name_id
 from libs.embeddings.ports import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from libs.embeddings.vector_encoding import packed
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.agent_folders import (
+from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
+from libs.contracts.memory.agent_folders import (
     AttachFolder,
     CloseFiles,
     DetachFolder,
     ForgetFolders,
     OpenFiles,
 )
-from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.file import File

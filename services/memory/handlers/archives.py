@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import CONFLICT, UNPROCESSABLE, Accepted, Command, Rejected
+from libs.contracts.memory.archives import (
     AttachArchive,
     CreateArchive,
     DeleteArchive,
@@ -13,7 +14,6 @@ from libs.contracts.archives import (
     EmptyArchive,
     UpdateArchive,
 )
-from libs.contracts.bus_messages import CONFLICT, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.archive import Archive, missing_agent, too_many_archives
 from services.memory.domain.passage import Passage

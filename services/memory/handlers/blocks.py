@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.blocks import (
+from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
+from libs.contracts.memory.blocks import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
@@ -15,7 +16,6 @@ from libs.contracts.blocks import (
     RewriteBlock,
     UpdateBlock,
 )
-from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.block import Block, no_version, taken
 from services.memory.handlers.dependencies import HandlerDependencies

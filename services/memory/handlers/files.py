@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import CONFLICT, Accepted, Command, Rejected
-from libs.contracts.files import AddFile, DeleteFile, file_name_id
+from libs.contracts.memory.files import AddFile, DeleteFile, file_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import (
     SAME_NAME_MAX,

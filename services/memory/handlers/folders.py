@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import Accepted, Command, Json, Rejected
-from libs.contracts.files import file_name_id
-from libs.contracts.folders import CreateFolder, DeleteFolder, UpdateFolder, folder_name_id
 from libs.contracts.letta.folders import FolderState
 from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.memory.files import file_name_id
+from libs.contracts.memory.folders import CreateFolder, DeleteFolder, UpdateFolder, folder_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken

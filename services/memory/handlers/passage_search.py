@@ -12,13 +12,13 @@ from contextlib import suppress
 from pydantic_core import to_json
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Rejected
+from libs.contracts.memory.archives import (
     PASSAGES_FOUND_MAX,
     FoundPassage,
     FoundPassages,
     SearchPassages,
 )
-from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Rejected
 from libs.embeddings.ports import Embedder, EmbeddingFailed, EmbeddingRefused
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import COLLECTIONS_MAX, Collection

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.memory.archives import (
     PASSAGES_DELETED_MAX,
     DeletePassages,
     Embedding,
     InsertPassages,
 )
-from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
-from libs.contracts.letta.model_configs import EmbeddingConfig
 from libs.embeddings.ports import EmbeddingFailed
 from libs.embeddings.vector_encoding import packed
 from libs.eventstore.ports import VersionConflict

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
-from libs.contracts.archives import Embedding
 from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.reembedding import (
+from libs.contracts.memory.archives import Embedding
+from libs.contracts.memory.reembedding import (
     ChangeArchiveEmbedding,
     ChunkVector,
     ReembedChunks,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Json, Rejected
-from libs.contracts.semantic_message_search import MESSAGES_FOUND_MAX, NearestMessages
+from libs.contracts.memory.semantic_message_search import MESSAGES_FOUND_MAX, NearestMessages
 from libs.embeddings.ports import EmbeddingFailed
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.message_vectors import MessageScope, NearestQuery

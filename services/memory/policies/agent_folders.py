@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
-from libs.contracts.agent_folders import CloseFiles, DetachFolder, ForgetFolders
-from libs.contracts.agent_tools import AttachTool, DetachTool
-from libs.contracts.base_tools.file_tools import FILE_TOOLS
+from libs.contracts.agent.agent_tools import AttachTool, DetachTool
 from libs.contracts.bus_messages import NOT_FOUND, Command, Context, Event, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.agent_folders import CloseFiles, DetachFolder, ForgetFolders
+from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from services.memory.adapters.agent_attachments import AgentAttachments, LostFolder
 
 log = logging.getLogger(__name__)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
-from libs.contracts.agent import AgentDeleted
-from libs.contracts.archives import DeleteArchive, DetachArchive, EmptyArchive
+from libs.contracts.agent.agents import AgentDeleted
 from libs.contracts.bus_messages import Accepted, Command, Context, Event, Rejected
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.archives import DeleteArchive, DetachArchive, EmptyArchive
 from services.memory.adapters.archive_queries import ArchiveQueries
 from services.memory.domain.archive import SETTLED_SECONDS, own_archive_ids
 

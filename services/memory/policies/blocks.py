@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from libs.bus.ports import Bus, request_as_service
-from libs.contracts.agent import AgentDeleted
-from libs.contracts.blocks import DeleteBlock
+from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.agent.conversations import ConversationDeleted
 from libs.contracts.bus_messages import Context, Event
-from libs.contracts.conversation import ConversationDeleted
 from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.memory.blocks import DeleteBlock
 from services.memory.adapters.agent_attachments import AgentAttachments
 
 

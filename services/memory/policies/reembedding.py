@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids, request_as_service
 from libs.contracts.bus_messages import Accepted, Command, Context
-from libs.contracts.reembedding import ReembedChunks, ReembedPassages
+from libs.contracts.memory.reembedding import ReembedChunks, ReembedPassages
 from services.memory.adapters.archive_queries import ArchiveQueries, Reembedding
 
 log = logging.getLogger(__name__)

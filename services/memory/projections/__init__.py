@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from libs.contracts import files as messages
-from libs.contracts.agent_folders import AgentFoldersEvent
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Event
+from libs.contracts.memory import files as messages
+from libs.contracts.memory.agent_folders import AgentFoldersEvent
+from libs.contracts.memory.archives import (
     ArchiveAttached,
     ArchiveChanged,
     ArchiveCreated,
@@ -14,10 +15,9 @@ from libs.contracts.archives import (
     PassageCreated,
     PassageDeleted,
 )
-from libs.contracts.blocks import BlockChanged, BlockCreated, BlockDeleted
-from libs.contracts.bus_messages import Event
-from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
-from libs.contracts.reembedding import (
+from libs.contracts.memory.blocks import BlockChanged, BlockCreated, BlockDeleted
+from libs.contracts.memory.folders import FolderChanged, FolderCreated, FolderDeleted
+from libs.contracts.memory.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
     FileChunksReembedded,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from libs.contracts.agent_folders import (
+from libs.contracts.bus_messages import Event
+from libs.contracts.memory.agent_folders import (
     FilesClosed,
     FilesOpened,
     FolderAttached,
     FolderDetached,
 )
-from libs.contracts.bus_messages import Event
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import AGENT_FOLDERS, OPEN_FILES
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import Event, JsonObject
+from libs.contracts.letta.agent_state import timestamp
+from libs.contracts.memory.archives import (
     ArchiveAttached,
     ArchiveChanged,
     ArchiveCreated,
@@ -10,8 +12,6 @@ from libs.contracts.archives import (
     ArchiveDetached,
     ArchiveEmptied,
 )
-from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.letta.agent_state import timestamp
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import (
     ARCHIVE_AGENTS,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from libs.contracts.blocks import BlockChanged, BlockCreated, BlockDeleted
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.blocks import block_state
+from libs.contracts.memory.blocks import BlockChanged, BlockCreated, BlockDeleted
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import BLOCKS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.files import (
+from libs.contracts.memory.files import (
     FileAdded,
     FileChunksEmbedded,
     FileCompleted,

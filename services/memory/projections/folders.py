@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from libs.contracts.bus_messages import Event, JsonObject
-from libs.contracts.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.contracts.letta.folders import folder_state
+from libs.contracts.memory.folders import FolderChanged, FolderCreated, FolderDeleted
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import FOLDER_REEMBEDDINGS, FOLDERS
 

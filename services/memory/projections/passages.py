@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from libs.contracts.archives import PassageCreated, PassageDeleted
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.agent_state import timestamp
+from libs.contracts.memory.archives import PassageCreated, PassageDeleted
 from libs.embeddings.vector_encoding import halfvec, unpacked
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.projections.tables import PASSAGES

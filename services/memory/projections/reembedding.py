@@ -5,7 +5,7 @@ from __future__ import annotations
 from libs.contracts.bus_messages import Event, JsonObject
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import (
+from libs.contracts.memory.reembedding import (
     ArchiveEmbeddingChanged,
     ArchiveReembedded,
     FileChunksReembedded,

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from libs.contracts.environment_parsing import Environment, WrongSetting
 from libs.contracts.letta.mcp_servers import McpServerName, Url
-from libs.contracts.mcp_servers import Transport
+from libs.contracts.tools.mcp_servers import Transport
 
 VARIABLE = "HEELER_MCP_CONFIG"
 SERVERS_MAX = 200

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from libs.contracts.sandbox_configs import LocalSandboxConfig, sandbox_config_id
+from libs.contracts.tools.sandbox_configs import LocalSandboxConfig, sandbox_config_id
 from libs.eventstore.connection_pool import Database
 
 SETTINGS = """

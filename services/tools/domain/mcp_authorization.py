@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, Event, Rejected
-from libs.contracts.mcp_authorizations import (
+from libs.contracts.tools.mcp_authorizations import (
     AnswerMcpAuthorization,
     McpAuthorizationAnswered,
     McpAuthorizationRequested,

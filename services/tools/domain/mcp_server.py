@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, Event, Rejected
-from libs.contracts.mcp_authorizations import McpServerAuthorized
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_authorizations import McpServerAuthorized
+from libs.contracts.tools.mcp_servers import (
     DiscoveryReport,
     DiscoveryStatus,
     KnownMcpTool,

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, Event, Rejected
-from libs.contracts.mcp_servers import McpServerNameFreed, McpServerNameTaken
+from libs.contracts.tools.mcp_servers import McpServerNameFreed, McpServerNameTaken
 
 
 class McpServerNameState(BaseModel):

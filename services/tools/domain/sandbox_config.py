@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Event, Rejected
-from libs.contracts.sandbox_configs import (
+from libs.contracts.tools.sandbox_configs import (
     VARIABLES_BYTES_MAX,
     VARIABLES_MAX,
     LocalSandboxConfig,

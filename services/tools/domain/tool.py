@@ -16,7 +16,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tools import ToolChanged, ToolCreated, ToolDeleted
+from libs.contracts.tools.tools import ToolChanged, ToolCreated, ToolDeleted
 from services.tools.domain.tool_definition import with_changes
 
 UNCHANGEABLE = {"id", "tool_type", "created_by_id", "project_id"}

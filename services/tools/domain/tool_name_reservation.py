@@ -7,11 +7,11 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
-from libs.contracts.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
 from libs.contracts.bus_messages import CONFLICT, Event, Rejected
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tools import ToolNameFreed, ToolNameTaken
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
+from libs.contracts.tools.tools import ToolNameFreed, ToolNameTaken
 
 
 class ToolNameState(BaseModel):

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import UNPROCESSABLE, Event, Rejected
-from libs.contracts.tool_permissions import (
+from libs.contracts.tools.tool_permissions import (
     NAME_CHARS_MAX,
     TOOLS_OF_LIST_MAX,
     ScopeKind,

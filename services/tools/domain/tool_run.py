@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from libs.contracts.base_aggregate import Aggregate
 from libs.contracts.bus_messages import CONFLICT, Event, Json, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_runs import (
     ARGUMENTS_KEPT_CHARS_MAX,
     PRINTED_CHARS_MAX,
     RunTool,

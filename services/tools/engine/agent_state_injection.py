@@ -12,12 +12,12 @@ from typing import Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from libs.bus.ports import Bus, BusUnavailable
-from libs.contracts.blocks import Cause, RewriteBlock
 from libs.contracts.bus_messages import BUSY, Context, Json, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_permission_evaluation import Caller, ToolPolicies, withheld
-from libs.contracts.tool_runs import RunTool
+from libs.contracts.memory.blocks import Cause, RewriteBlock
+from libs.contracts.tools.tool_permission_evaluation import Caller, ToolPolicies, withheld
+from libs.contracts.tools.tool_runs import RunTool
 from services.tools.domain.tool_definition import AGENT_STATE, TYPESCRIPT, takes_agent_state
 from services.tools.sandbox.ports import Outcome, Program
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import RunTool, ToolRunResult
+from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 
 PROBLEMS_TOLD_MAX = 10
 

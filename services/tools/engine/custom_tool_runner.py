@@ -9,7 +9,7 @@ from typing import TypedDict
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.shortened_text import cut
-from libs.contracts.tool_runs import RunTool, ToolRunResult
+from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 from services.tools.domain.package_requirements import Requirement, requirements_in
 from services.tools.domain.tool_definition import (
     PYTHON,

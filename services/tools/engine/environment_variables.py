@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from libs.contracts.tool_runs import RunTool
+from libs.contracts.tools.tool_runs import RunTool
 from libs.encryption.sealer import CannotOpen, Sealer
 from services.tools.adapters.sandbox_config_queries import SandboxConfigQueries, SandboxSettings
 

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic_core import from_json
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
+from libs.contracts.agent.tool_rule_evaluation import ToolRules, refusal_of
 from libs.contracts.bus_messages import Context, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.tool_rule_evaluation import ToolRules, refusal_of
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_runs import (
     SILENCE_SECONDS_MAX,
     InnerTool,
     RunTool,

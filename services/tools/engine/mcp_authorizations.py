@@ -10,7 +10,7 @@ from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
 from libs.contracts.bus_messages import Context, JsonObject
-from libs.contracts.mcp_authorizations import AUTHORIZATION_SECONDS_MAX, authorization_id
+from libs.contracts.tools.mcp_authorizations import AUTHORIZATION_SECONDS_MAX, authorization_id
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_authorization import McpAuthorization

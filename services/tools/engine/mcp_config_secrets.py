@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from libs.contracts.mcp_servers import SealedMcpConfig
+from libs.contracts.tools.mcp_servers import SealedMcpConfig
 from libs.encryption.sealer import CannotOpen, Sealer
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 

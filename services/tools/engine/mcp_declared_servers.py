@@ -7,7 +7,7 @@ import logging
 from libs.bus.ports import request_as_service
 from libs.contracts.bus_messages import DEFAULT_ORG, Command, Context, Rejected
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_servers import (
     CreateMcpServer,
     DeleteMcpServer,
     McpConfigChanges,

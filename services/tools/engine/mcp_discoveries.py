@@ -17,8 +17,8 @@ from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, NewerVersion
-from libs.contracts.mcp_servers import mcp_server_deltas
 from libs.contracts.storable_text import storable
+from libs.contracts.tools.mcp_servers import mcp_server_deltas
 from libs.encryption.sealer import CannotOpen, Sealer
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository

@@ -10,8 +10,8 @@ from pydantic_core import to_json, to_jsonable_python
 
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.contracts.bus_messages import Context, JsonObject
-from libs.contracts.mcp_servers import TOOLS_BYTES_MAX, AskMcpServer, mcp_listing_deltas
 from libs.contracts.storable_text import storable
+from libs.contracts.tools.mcp_servers import TOOLS_BYTES_MAX, AskMcpServer, mcp_listing_deltas
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.shortened_text import cut
-from libs.contracts.tool_runs import RunTool, ToolRunResult
+from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 from libs.eventstore.ports import StoreUnavailable
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import McpServer, McpServerState

@@ -16,10 +16,10 @@ from pydantic_core import from_json
 
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
+from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
+from libs.contracts.agent.one_off_completions import SILENCE_SECONDS_MAX
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
-from libs.contracts.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
-from libs.contracts.one_off_completions import SILENCE_SECONDS_MAX
-from libs.contracts.tool_runs import RunTool, SamplingUsage
+from libs.contracts.tools.tool_runs import RunTool, SamplingUsage
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.mcp.ports import SamplingAnswer, SamplingRefused, SamplingRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from libs.contracts.mcp_servers import KIND
+from libs.contracts.tools.mcp_servers import KIND
 from libs.eventstore.ports import StoreUnavailable
 from services.tools.adapters.mcp.ports import McpConnections, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries

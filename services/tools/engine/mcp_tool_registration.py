@@ -8,9 +8,10 @@ from datetime import datetime
 
 from pydantic_core import to_json
 
-from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.mcp_servers import (
+from libs.contracts.storable_text import storable
+from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
+from libs.contracts.tools.mcp_servers import (
     TOOLS_BYTES_MAX,
     TOOLS_MAX,
     DiscoveryReport,
@@ -18,8 +19,7 @@ from libs.contracts.mcp_servers import (
     PendingDefinition,
     UnusableMcpTool,
 )
-from libs.contracts.storable_text import storable
-from libs.contracts.tools import tool_name_id
+from libs.contracts.tools.tools import tool_name_id
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import (

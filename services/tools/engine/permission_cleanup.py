@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from libs.bus.ports import Clock, Ids
 from libs.contracts.bus_messages import Context
-from libs.contracts.tool_permission_evaluation import ToolPolicies
-from libs.contracts.tool_permissions import permissions_id
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
+from libs.contracts.tools.tool_permissions import permissions_id
 from libs.eventstore.ports import VersionConflict
 from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository

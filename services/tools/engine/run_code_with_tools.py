@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.shortened_text import cut
-from libs.contracts.tool_runs import ToolRunResult
+from libs.contracts.tools.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall, failed
 from services.tools.engine.custom_tool_runner import limits_of, usage
 from services.tools.engine.inner_calls import InnerCallPorts, InnerCalls

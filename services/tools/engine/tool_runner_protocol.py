@@ -7,7 +7,7 @@ from typing import Protocol
 
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import RunTool, ToolRunResult
+from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 
 
 class ToolRunner(Protocol):

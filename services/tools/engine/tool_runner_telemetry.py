@@ -5,7 +5,7 @@ from __future__ import annotations
 from libs.bus.ports import Clock
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import RunTool, ToolRunResult
+from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 from libs.telemetry import metrics
 from services.tools.engine.tool_runner_protocol import ToolRunner, ToolRunners
 

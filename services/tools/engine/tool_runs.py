@@ -22,7 +22,12 @@ from libs.bus.ports import Bus, Clock, Ids
 from libs.bus.unknown_version_delays import log_once
 from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import KEEP_ALIVE_SECONDS, RunTool, ToolRunResult, tool_run_deltas
+from libs.contracts.tools.tool_runs import (
+    KEEP_ALIVE_SECONDS,
+    RunTool,
+    ToolRunResult,
+    tool_run_deltas,
+)
 from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository
 from services.tools.adapters.tool_run_queries import ToolRunQueries

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.shortened_text import cut
-from libs.contracts.tool_runs import ToolRunResult
+from libs.contracts.tools.tool_runs import ToolRunResult
 from services.tools.adapters.web_pages import PageFailed
 from services.tools.adapters.web_search import SearchFailed, WebSearch
 from services.tools.engine.builtin_runner import BuiltinCall, failed

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.shortened_text import cut
-from libs.contracts.tool_runs import ToolRunResult
+from libs.contracts.tools.tool_runs import ToolRunResult
 from services.tools.engine.builtin_runner import BuiltinCall
 from services.tools.engine.custom_tool_runner import limits_of, result_of, usage
 from services.tools.sandbox import workspace_files

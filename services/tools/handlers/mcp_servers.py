@@ -15,8 +15,8 @@ from libs.contracts.bus_messages import (
     Command,
     Rejected,
 )
-from libs.contracts.mcp_authorizations import AnswerMcpAuthorization
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_authorizations import AnswerMcpAuthorization
+from libs.contracts.tools.mcp_servers import (
     AskMcpServer,
     CreateMcpServer,
     DeleteMcpServer,

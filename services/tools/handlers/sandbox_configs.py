@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Accepted, Command, Rejected
-from libs.contracts.sandbox_configs import (
+from libs.contracts.tools.sandbox_configs import (
     DeleteSandboxConfig,
     DeleteSandboxVariable,
     RecreatePackages,

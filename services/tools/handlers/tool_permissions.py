@@ -8,7 +8,11 @@ from typing import Protocol
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Command, Rejected
-from libs.contracts.tool_permissions import LISTS_OF_ORG_MAX, SetToolPermissions, permissions_id
+from libs.contracts.tools.tool_permissions import (
+    LISTS_OF_ORG_MAX,
+    SetToolPermissions,
+    permissions_id,
+)
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool_permissions import ToolPermissions
 

@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping
 
 from libs.bus.command_dispatcher import Handler
 from libs.bus.ports import Clock
-from libs.contracts.approvals import changed_since_approval
-from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
+from libs.contracts.agent.approvals import changed_since_approval
 from libs.contracts.bus_messages import UNAVAILABLE, UNPROCESSABLE, Accepted, Command, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_permission_evaluation import CalledTool, Caller, ToolPolicies, forbidden
-from libs.contracts.tool_runs import RunTool, StopToolRun, ToolRunResult
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE, base_tool_state
+from libs.contracts.tools.tool_permission_evaluation import (
+    CalledTool,
+    Caller,
+    ToolPolicies,
+    forbidden,
+)
+from libs.contracts.tools.tool_runs import RunTool, StopToolRun, ToolRunResult
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.domain.tool import Tool, missing
 from services.tools.domain.tool_definition import completed

@@ -10,7 +10,13 @@ from libs.bus.ports import Clock
 from libs.contracts.bus_messages import Accepted, Command, JsonObject, Rejected
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool, tool_name_id
+from libs.contracts.tools.tools import (
+    CreateTool,
+    DeleteTool,
+    DeriveToolSchema,
+    UpdateTool,
+    tool_name_id,
+)
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.tools.adapters.tool_counts import ToolCounts
 from services.tools.domain.organisation_tool_quota import no_room

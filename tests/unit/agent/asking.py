@@ -8,9 +8,9 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.agent.conversations import Message, ToolCall
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import Message, ToolCall
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from services.agent.adapters.models.ports import (
     Finished,
     ModelDelta,
@@ -20,8 +20,8 @@ from services.agent.adapters.models.ports import (
     ToolCallDelta,
 )
 from services.agent.adapters.models.transport import ProviderRequest, Refused, StreamedWire
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import CONFIG, LLM, SYSTEM, message
 
 SCHEMAS = [BASE_TOOLS[name].json_schema for name in ("memory_insert", "conversation_search")]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from libs.contracts.conversation import main_conversation
+from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.letta.blocks import BlockState
-from libs.contracts.open_file_rendering import FILES_LISTED_MAX
+from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
@@ -30,14 +30,14 @@ from services.agent.adapters.reconciliation_queries import (
     Orphan,
 )
 from services.agent.adapters.tool_run_queries import ToolRunProgress
-from services.agent.domain.agent_call_deadlocks import WaitingCall
-from services.agent.domain.archival_memory_metadata import (
+from services.agent.domain.agents.archival_memory_metadata import (
     COUNTED_MAX,
     TAGS_SHOWN_MAX,
     ArchivalMemory,
 )
-from services.agent.domain.attached_folders import AttachedFile, AttachedFolder
-from services.agent.domain.model_context import AttachedBlock
+from services.agent.domain.agents.attached_folders import AttachedFile, AttachedFolder
+from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.domain.tools.custom_tools import CustomTool
 from tests.unit.given import NOW
 

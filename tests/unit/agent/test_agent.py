@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent import (
+from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
@@ -15,11 +15,11 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
-from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE, Rejected
-from services.agent.domain.agent import AGENT_BLOCKS_MAX, Agent, AgentDesign, clash
-from services.agent.domain.default_agent_names import ANIMALS, QUALITIES, made_up_name
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.tools.base_tools.definition import tool_id
+from services.agent.domain.agents.agent import AGENT_BLOCKS_MAX, Agent, AgentDesign, clash
+from services.agent.domain.agents.default_agent_names import ANIMALS, QUALITIES, made_up_name
 from services.agent.domain.tools.catalogue import tools_of
 from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, SHARED_BLOCK, TOOLS
 from tests.unit.given import NOW, fact, given

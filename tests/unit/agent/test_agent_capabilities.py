@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
-from libs.contracts.blocks import CreateBlocks
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Context
 from libs.contracts.letta.agent_requests import CreateAgent
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.stored_to_letta_messages import text_of
+from libs.contracts.memory.blocks import CreateBlocks
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
-from services.agent.domain.agent_types import default_tools
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.agents.agent_types import default_tools
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import BLOCK, HUMAN
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.test_approvals import run_end

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.base_tools.catalogue import SERVER_TOOLS
-from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import CONFLICT, INVALID, NOT_FOUND, UNPROCESSABLE, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta.all_request_bodies import CreateAgent, UpdateAgent
 from libs.contracts.letta.error_bodies import InvalidArgument
 from libs.contracts.state_size_limits import AGENT_BYTES_MAX
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.agent_configuration import (
+from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
+from libs.contracts.tools.base_tools.definition import tool_id
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.agents.agent_configuration import (
     Facts,
     created_design,
     named_tools,
     updated_design,
 )
-from services.agent.domain.agent_types import PROFILES
-from services.agent.domain.default_agent_names import made_up_name
+from services.agent.domain.agents.agent_types import PROFILES
+from services.agent.domain.agents.default_agent_names import made_up_name
 from services.agent.domain.tools.custom_tools import CustomTool, held_tools
 from tests.contract.examples import AGENT, BLOCK, CONFIG, EMBEDDING, LLM, SHARED_BLOCK, TOOLS
 from tests.unit.given import LATER, NOW

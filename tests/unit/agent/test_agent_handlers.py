@@ -10,7 +10,7 @@ import pytest
 
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.ports import BusUnavailable
-from libs.contracts.agent import (
+from libs.contracts.agent.agents import (
     AgentRequested,
     AttachBlock,
     BlockAttached,
@@ -19,17 +19,17 @@ from libs.contracts.agent import (
     DetachBlock,
     UpdateAgent,
 )
-from libs.contracts.blocks import BlockDeleted, CreateBlocks, DeleteBlock
+from libs.contracts.agent.conversations import Usage
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Command, Context, Rejected
-from libs.contracts.conversation import Usage
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.letta import all_request_bodies
+from libs.contracts.memory.blocks import BlockDeleted, CreateBlocks, DeleteBlock
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import UnitOfWork
-from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.agents.agent import Agent, AgentDesign
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.policies.detach_deleted_blocks import detach_deleted_blocks
 from services.agent.policies.detach_deleted_resources import LATE_SECONDS, UNSURE_MAX
 from services.agent.policies.undo_unfinished_creations import (

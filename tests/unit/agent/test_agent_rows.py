@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from libs.contracts.agent import (
+from libs.contracts.agent.agents import (
     AgentAbandoned,
     AgentCreated,
     AgentDeleted,
@@ -15,12 +15,10 @@ from libs.contracts.agent import (
     BlockAttached,
     BlockDetached,
 )
-from libs.contracts.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
-from libs.contracts.base_tools.catalogue import BASE_TOOLS, base_tool_state
-from libs.contracts.bus_messages import EVENTS, LOG_COLUMNS, Event
-from libs.contracts.callbacks import CallbackAttempted
-from libs.contracts.compaction import ConversationCompacted
-from libs.contracts.conversation import (
+from libs.contracts.agent.approvals import ApprovalAnswered, RunToolsGated, ToolCallReturned
+from libs.contracts.agent.callbacks import CallbackAttempted
+from libs.contracts.agent.compaction import ConversationCompacted
+from libs.contracts.agent.conversations import (
     ConversationDeleted,
     MessageAppended,
     ModelReplied,
@@ -38,13 +36,15 @@ from libs.contracts.conversation import (
     ToolCallStarted,
     UnfinishedStep,
 )
+from libs.contracts.agent.run_deletion import RunDeleted
+from libs.contracts.agent.run_with_options import RunOptionsSet
+from libs.contracts.agent.step_annotations import StepAnnotated
+from libs.contracts.bus_messages import EVENTS, LOG_COLUMNS, Event
 from libs.contracts.letta.agent_state import agent_state
 from libs.contracts.letta.runs import run_state
-from libs.contracts.run_deletion import RunDeleted
-from libs.contracts.run_with_options import RunOptionsSet
-from libs.contracts.step_annotations import StepAnnotated
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, base_tool_state
 from libs.eventstore.read_model_rows import Deletion, RowWrites, Table
-from services.agent.domain.conversation import Conversation
+from services.agent.domain.conversations.conversation import Conversation
 from services.agent.projections import project
 from services.agent.projections.agents import agent_documents
 from services.agent.projections.tables import (

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from libs.bus.ports import BusUnavailable
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
-from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX
-from libs.contracts.blocks import Cause, EditBlock, InsertText, ReplaceText, RewriteBlock
+from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import UNAVAILABLE, Accepted, Command, Context, Rejected
-from libs.contracts.conversation import ToolCall
 from libs.contracts.deterministic_ids import derived_id
-from libs.contracts.semantic_message_search import NearestMessages
+from libs.contracts.memory.blocks import Cause, EditBlock, InsertText, ReplaceText, RewriteBlock
+from libs.contracts.memory.semantic_message_search import NearestMessages
 from libs.contracts.shortened_text import NOTE
-from libs.contracts.tool_permission_evaluation import ToolPolicies
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.conversation_search_queries import FoundMessage, Search
 from services.agent.adapters.memory_tools import MemoryTools
 from services.agent.adapters.tool_router import ToolRouter
 from services.agent.app import tool_router
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.settings import TOOL_SECONDS_MAX
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 

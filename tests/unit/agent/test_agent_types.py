@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
-from libs.contracts.conversation import ToolCall
+from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.letta.enums import AgentType
-from services.agent.domain.active_run import ActiveRun, PendingCall
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.agent_types import PROFILES, loop_of
-from services.agent.domain.model_context import AttachedBlock, system_prompt
-from services.agent.domain.run_actions import AskModel, EndRun, NextAction, RunTools, StartTools
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.agents.agent_types import PROFILES, loop_of
+from services.agent.domain.conversations.active_run import ActiveRun, PendingCall
+from services.agent.domain.prompts.model_context import AttachedBlock, system_prompt
+from services.agent.domain.runs.run_actions import (
+    AskModel,
+    EndRun,
+    NextAction,
+    RunTools,
+    StartTools,
+)
 from tests.contract.examples import CONFIG, RUN_CONFIG
 from tests.unit.given import NOW
 

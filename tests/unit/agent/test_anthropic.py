@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.conversation import Message, ReasoningPart, ToolCall
+from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models.anthropic_answer import AnthropicAnswer, reply_of
@@ -21,7 +21,7 @@ from services.agent.adapters.models.anthropic_request import (
 )
 from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import CALLED, RETURNED, SAID, SYSTEM, THOUGHT, message
 from tests.scripted_model import ScriptedModel, messages_validator
 from tests.unit.agent.asking import GivenWire, ask, check_sum, reply_to, streamed

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent import DeleteAgent, UpdateAgent
-from libs.contracts.approvals import (
+from libs.contracts.agent.agents import DeleteAgent, UpdateAgent
+from libs.contracts.agent.approvals import (
     AnswerApproval,
     ApprovalAnswered,
     ApprovalCancelled,
@@ -21,17 +21,23 @@ from libs.contracts.approvals import (
     StartClientRun,
     arguments_hash,
 )
-from libs.contracts.base_tools.definition import tool_id
+from libs.contracts.agent.compaction import ClearContext
+from libs.contracts.agent.conversations import (
+    BoundTool,
+    CancelRuns,
+    ToolCall,
+    ToolCallStarted,
+    Usage,
+)
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, PENDING_APPROVAL, Accepted, Rejected
-from libs.contracts.compaction import ClearContext
-from libs.contracts.conversation import BoundTool, CancelRuns, ToolCall, ToolCallStarted, Usage
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.stored_to_letta_messages import text_of
-from services.agent.domain.approval_resolution import answer
-from services.agent.domain.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.run_accepted_events import Terms
-from services.agent.domain.step_results import ModelReply
+from libs.contracts.tools.base_tools.definition import tool_id
+from services.agent.domain.conversations.approval_resolution import answer
+from services.agent.domain.conversations.client_call_answers import ENDED, NOT_APPROVED, UNAPPROVED
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.run_accepted_events import Terms
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import APPROVAL_SECONDS_MAX
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, CONVERSATION, Process, World

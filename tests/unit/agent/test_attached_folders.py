@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.open_file_rendering import CUT, from_line, visible_lines
+from libs.contracts.memory.open_file_rendering import CUT, from_line, visible_lines
 from services.agent.adapters.file_regex_search import (
     LINE_CHARS_MAX,
     LOOKED_AT_BYTES,
@@ -21,7 +21,7 @@ from services.agent.adapters.file_regex_search import (
     expression,
     matches_in,
 )
-from services.agent.domain.attached_folders import (
+from services.agent.domain.agents.attached_folders import (
     AttachedFile,
     AttachedFolder,
     limits_of,

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent import AttachBlock, DetachBlock
-from libs.contracts.blocks import (
+from libs.contracts.agent.agents import AttachBlock, DetachBlock
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
+from libs.contracts.memory.blocks import (
     Cause,
     CreateBlocks,
     DeleteBlock,
@@ -19,12 +21,10 @@ from libs.contracts.blocks import (
     ReplaceLines,
     ReplaceText,
 )
-from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
-from libs.contracts.conversation import ToolCall
 from services.agent.adapters.tool_router import ToolRouter
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.model_context import AttachedBlock
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.prompts.model_context import AttachedBlock
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.domain.tools.block_patches import BlockPatch, block_patches
 from tests.contract.examples import AGENT, BLOCK, CONFIG, HUMAN, RUN, SHARED_BLOCK, STEP
 from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner

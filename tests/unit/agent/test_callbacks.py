@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.conversation_lifecycle import CreateConversation
+from libs.contracts.agent.conversations import CancelRuns, Usage
+from libs.contracts.agent.run_with_options import StartRunWithOptions
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Rejected
-from libs.contracts.conversation import CancelRuns, Usage
-from libs.contracts.conversation_lifecycle import CreateConversation
-from libs.contracts.run_with_options import StartRunWithOptions
 from libs.eventstore.ports import StoreUnavailable
 from services.agent.adapters.callback_queries import DUE_MAX
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain.callback_attempts import ATTEMPTS_MAX, PAUSE_SECONDS, CallbackOutcome
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.conversations.callback_attempts import (
+    ATTEMPTS_MAX,
+    PAUSE_SECONDS,
+    CallbackOutcome,
+)
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine.callbacks import CallbackSender
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import Process, World

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.compaction import CompactConversation, ConversationCompacted
+from libs.contracts.agent.conversations import CancelRuns, Message, ToolCall, Usage
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Accepted, Rejected
-from libs.contracts.compaction import CompactConversation, ConversationCompacted
-from libs.contracts.conversation import CancelRuns, Message, ToolCall, Usage
-from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models.answer_assembly import CALLS_MAX
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain import compaction_plan
-from services.agent.domain.compaction import NOTHING_TO_COMPACT
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
-from services.agent.domain.summary_transcripts import NO_MODEL
+from services.agent.domain.prompts import compaction_plan
+from services.agent.domain.prompts.compaction import NOTHING_TO_COMPACT
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.prompts.summary_transcripts import NO_MODEL
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine import compaction
 from tests.contract.examples import AGENT, LLM, RUN_CONFIG, message
 from tests.scripted_model import validator
@@ -124,7 +124,7 @@ class Chat:
 
 
 def type_of() -> Any:
-    from services.agent.domain.conversation import Conversation
+    from services.agent.domain.conversations.conversation import Conversation
 
     return Conversation
 
@@ -181,7 +181,7 @@ class TestR24:
     async def narrow(self, chat: Chat, window: int, mode: str) -> None:
         """The agent gets a smaller window."""
         from libs.contracts.bus_messages import Context
-        from services.agent.domain.agent import Agent
+        from services.agent.domain.agents.agent import Agent
         from tests.unit.given import NOW
 
         work = chat.process.repository.work(Context("narrow", org="org-1"))

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.blocks import CreateBlocks
+from libs.contracts.agent.conversations import CancelRuns, ToolCall
 from libs.contracts.bus_messages import Context
-from libs.contracts.conversation import CancelRuns, ToolCall
+from libs.contracts.memory.blocks import CreateBlocks
 from services.agent.adapters.conversation_tools import ConversationTools
-from services.agent.domain.active_run import CANCELLED, CONCURRENT_CALLS_MAX
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.conversations.active_run import CANCELLED, CONCURRENT_CALLS_MAX
+from services.agent.domain.runs.step_results import ToolResult
 from services.agent.settings import Deadlines
 from tests.contract.examples import AGENT, BLOCK, HUMAN
 from tests.unit.agent.test_run_drivers import ACCEPTED, KEEP, TEA, WORDS, calls, words

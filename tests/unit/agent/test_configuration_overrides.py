@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.conversations import ToolCall, Usage
+from libs.contracts.agent.run_options import RunOptions
+from libs.contracts.agent.run_with_options import StartRunWithOptions
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
-from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.run_options import RunOptions
-from libs.contracts.run_with_options import StartRunWithOptions
 from services.agent.adapters.models.openai_answer import OpenAIAnswer, reply_of
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.transport import TooLong
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import LLM
 from tests.unit.agent.world import CONVERSATION, Process, World
 

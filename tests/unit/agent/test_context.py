@@ -7,9 +7,9 @@ from typing import Any
 
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.shortened_text import NOTE, cut
-from services.agent.domain.archival_memory_metadata import COUNTED_MAX, ArchivalMemory
-from services.agent.domain.conversation import ConversationState, SystemPrompt
-from services.agent.domain.model_context import (
+from services.agent.domain.agents.archival_memory_metadata import COUNTED_MAX, ArchivalMemory
+from services.agent.domain.conversations.conversation import ConversationState, SystemPrompt
+from services.agent.domain.prompts.model_context import (
     AttachedBlock,
     rebuilt_prompt,
     shown_messages,

@@ -8,8 +8,12 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.contracts.conversation import Message, ToolCall
-from services.agent.domain.context_window_cache import ContextWindowCache, as_shown, weight
+from libs.contracts.agent.conversations import Message, ToolCall
+from services.agent.domain.conversations.context_window_cache import (
+    ContextWindowCache,
+    as_shown,
+    weight,
+)
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = st.sampled_from(["user", "assistant", "thoughts", "call", "calls", "result", "approval"])

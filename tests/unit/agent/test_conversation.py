@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.bus_messages import BUSY, CONFLICT, Rejected
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversations import (
     CancelRuns,
     ConversationDeleted,
     MessageAppended,
@@ -30,14 +29,21 @@ from libs.contracts.conversation import (
     UnfinishedStep,
     Usage,
 )
+from libs.contracts.agent.stored_to_letta_messages import served_messages
+from libs.contracts.bus_messages import BUSY, CONFLICT, Rejected
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.stored_to_letta_messages import served_messages
-from services.agent.domain import conversation_state, tool_calls
-from services.agent.domain.active_run import CANCELLED, INTERRUPTED, ActiveRun, served_parts
-from services.agent.domain.conversation import Conversation, SystemPrompt
-from services.agent.domain.run_actions import AskModel, RunTools, StartTools
-from services.agent.domain.step_results import Failure, ModelReply, Spoken, ToolResult
-from services.agent.domain.tool_call_pairing import paired
+from services.agent.domain.conversations import conversation_state
+from services.agent.domain.conversations.active_run import (
+    CANCELLED,
+    INTERRUPTED,
+    ActiveRun,
+    served_parts,
+)
+from services.agent.domain.conversations.conversation import Conversation, SystemPrompt
+from services.agent.domain.conversations.tool_call_pairing import paired
+from services.agent.domain.runs import tool_calls
+from services.agent.domain.runs.run_actions import AskModel, RunTools, StartTools
+from services.agent.domain.runs.step_results import Failure, ModelReply, Spoken, ToolResult
 from tests.contract.examples import (
     AGENT,
     CALLED,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from libs.contracts.agent.conversations import Message, ToolCall
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.conversation import Message, ToolCall
-from services.agent.domain import conversation_forks
-from services.agent.domain.conversation_forks import forked_messages
-from services.agent.domain.conversation_state import ConversationState
+from services.agent.domain.conversations import conversation_forks
+from services.agent.domain.conversations.conversation_forks import forked_messages
+from services.agent.domain.conversations.conversation_state import ConversationState
 from tests.contract.examples import BESIDE, SYSTEM, message
 
 

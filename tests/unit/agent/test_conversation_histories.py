@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from libs.contracts.approvals import (
+from libs.contracts.agent.approvals import (
     AnswerApproval,
     ApprovalAnswered,
     CallAnswer,
@@ -20,14 +20,13 @@ from libs.contracts.approvals import (
     StartClientRun,
     arguments_hash,
 )
-from libs.contracts.bus_messages import DEFAULT_ORG, PENDING_APPROVAL, Event, JsonObject, Rejected
-from libs.contracts.called_runs import CallingRun, StartCalledRun
-from libs.contracts.compaction import (
+from libs.contracts.agent.called_runs import CallingRun, StartCalledRun
+from libs.contracts.agent.compaction import (
     CompactConversation,
     ContextCleared,
     ConversationCompacted,
 )
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversations import (
     CancelRuns,
     Message,
     MessageAppended,
@@ -46,39 +45,41 @@ from libs.contracts.conversation import (
     ToolCallStarted,
     Usage,
 )
+from libs.contracts.agent.run_options import RunOptions
+from libs.contracts.agent.stored_to_letta_messages import assistant_parts
+from libs.contracts.agent.stream_chunks import OPENING_NUMBER
+from libs.contracts.bus_messages import DEFAULT_ORG, PENDING_APPROVAL, Event, JsonObject, Rejected
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
 from libs.contracts.letta.model_configs import CompactionSettings
-from libs.contracts.run_options import RunOptions
-from libs.contracts.stored_to_letta_messages import assistant_parts
-from libs.contracts.stream_chunks import OPENING_NUMBER
 from libs.eventstore.event_decoding import event_of, replay
 from libs.eventstore.ports import History, StoredEvent
 from libs.eventstore.unit_of_work import snapshot_of
 from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.anthropic_request import body_of
-from services.agent.domain import heartbeat_pauses, tool_calls
-from services.agent.domain.active_run import CONCURRENT_CALLS_MAX, served_parts
-from services.agent.domain.agent_loop import OfferedTools, rules_of
-from services.agent.domain.agent_types import LETTA_V1_LOOP, loop_of
-from services.agent.domain.approval_resolution import answer, expire
-from services.agent.domain.approval_state import CallGates, gates
-from services.agent.domain.callback_attempts import CallbackOutcome, record_attempt
-from services.agent.domain.compaction import Compaction, WrittenSummary, clear, compact
-from services.agent.domain.compaction_plan import Budget, plan_of
-from services.agent.domain.configuration_overrides import with_own_system
-from services.agent.domain.context_window_eviction import WindowLength
-from services.agent.domain.conversation import (
+from services.agent.domain.agents.agent_types import LETTA_V1_LOOP, loop_of
+from services.agent.domain.agents.configuration_overrides import with_own_system
+from services.agent.domain.conversations.active_run import CONCURRENT_CALLS_MAX, served_parts
+from services.agent.domain.conversations.approval_resolution import answer, expire
+from services.agent.domain.conversations.approval_state import CallGates, gates
+from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
+from services.agent.domain.conversations.context_window_eviction import WindowLength
+from services.agent.domain.conversations.conversation import (
     Conversation,
     SystemPrompt,
     kept_calls,
     spoken_message,
 )
-from services.agent.domain.conversation_forks import forked_messages
-from services.agent.domain.conversation_lifecycle import create
-from services.agent.domain.model_context import shown_messages
-from services.agent.domain.run_accepted_events import Terms
-from services.agent.domain.run_actions import (
+from services.agent.domain.conversations.conversation_forks import forked_messages
+from services.agent.domain.conversations.conversation_lifecycle import create
+from services.agent.domain.conversations.tool_call_pairing import paired
+from services.agent.domain.prompts.compaction import Compaction, WrittenSummary, clear, compact
+from services.agent.domain.prompts.compaction_plan import Budget, plan_of
+from services.agent.domain.prompts.model_context import shown_messages
+from services.agent.domain.runs import heartbeat_pauses, tool_calls
+from services.agent.domain.runs.agent_loop import OfferedTools, rules_of
+from services.agent.domain.runs.run_accepted_events import Terms
+from services.agent.domain.runs.run_actions import (
     AskModel,
     Compact,
     EndRun,
@@ -86,9 +87,8 @@ from services.agent.domain.run_actions import (
     RunTools,
     StartTools,
 )
-from services.agent.domain.step_results import Failure, ModelReply, Spoken, ToolResult
-from services.agent.domain.tool_call_pairing import paired
-from services.agent.domain.tool_rules import rules_in_force
+from services.agent.domain.runs.step_results import Failure, ModelReply, Spoken, ToolResult
+from services.agent.domain.runs.tool_rules import rules_in_force
 from services.agent.engine.stream_chunk_building import StepChunks
 from tests.contract.examples import (
     AGENT,

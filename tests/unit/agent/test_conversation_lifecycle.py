@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from libs.bus.ports import BusUnavailable
-from libs.contracts.agent import DeleteAgent
-from libs.contracts.blocks import CreateBlocks, DeleteBlock
-from libs.contracts.bus_messages import Accepted, Context, Rejected
-from libs.contracts.conversation import StartRun, ToolCall
-from libs.contracts.conversation_lifecycle import (
+from libs.contracts.agent.agents import DeleteAgent
+from libs.contracts.agent.conversation_lifecycle import (
     CreateConversation,
     DeleteConversation,
     ForkConversation,
@@ -20,11 +17,14 @@ from libs.contracts.conversation_lifecycle import (
     RecompileConversation,
     UpdateConversation,
 )
+from libs.contracts.agent.conversations import StartRun, ToolCall
+from libs.contracts.bus_messages import Accepted, Context, Rejected
 from libs.contracts.letta.model_configs import LLMConfig
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.configuration_overrides import design_in
-from services.agent.domain.conversation_state import ConversationState
-from services.agent.domain.step_results import ModelReply
+from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.agents.configuration_overrides import design_in
+from services.agent.domain.conversations.conversation_state import ConversationState
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.handlers import agents
 from services.agent.policies.delete_conversations import (
     LOOK_AT_ALL_SECONDS,

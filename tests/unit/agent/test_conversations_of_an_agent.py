@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from libs.contracts.agent.conversations import CancelRuns, StartRun
 from libs.contracts.bus_messages import Accepted, Context, Rejected
-from libs.contracts.conversation import CancelRuns, StartRun
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.unit_of_work import Repository
 from services.agent import projections
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import AGENT, USAGE, message
 from tests.unit.agent.world import CONVERSATION, World
 from tests.unit.given import NOW

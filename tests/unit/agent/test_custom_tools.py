@@ -10,14 +10,14 @@ import pytest
 
 from libs.bus.in_memory import InMemoryBus
 from libs.bus.ports import IncomingCommand
-from libs.contracts.agent import UpdateAgent
-from libs.contracts.agent_tools import AttachTool, DetachTool
-from libs.contracts.approvals import CallAnswer, SetToolApproval
-from libs.contracts.base_tools.catalogue import CATALOGUE
-from libs.contracts.base_tools.definition import tool_id
+from libs.contracts.agent.agent_tools import AttachTool, DetachTool
+from libs.contracts.agent.agents import UpdateAgent
+from libs.contracts.agent.approvals import CallAnswer, SetToolApproval
+from libs.contracts.agent.conversations import CancelRuns, ToolCall, Usage
 from libs.contracts.bus_messages import BUSY, CONFLICT, NOT_FOUND, Accepted, JsonObject, Rejected
-from libs.contracts.conversation import CancelRuns, ToolCall, Usage
-from libs.contracts.tool_runs import RunTool, tool_run_deltas
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE
+from libs.contracts.tools.base_tools.definition import tool_id
+from libs.contracts.tools.tool_runs import RunTool, tool_run_deltas
 from libs.telemetry import metrics
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.adapters.tool_telemetry import label_of
@@ -27,9 +27,9 @@ from services.agent.adapters.tools_service_client import (
     inner_tools,
     secrets_for,
 )
-from services.agent.domain.active_run import INTERRUPTED
-from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.agents.agent import Agent, AgentDesign
+from services.agent.domain.conversations.active_run import INTERRUPTED
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.custom_tools import CustomTool
 from tests.contract.examples import AGENT, CONFIG
 from tests.unit.agent.world import CONVERSATION, Process, World

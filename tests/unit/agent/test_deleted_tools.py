@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent_tools import AttachTool
+from libs.contracts.agent.agent_tools import AttachTool
+from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.bus_messages import Accepted, Context
-from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.tools import ToolDeleted
-from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.domain.step_results import ModelReply
+from libs.contracts.tools.tools import ToolDeleted
+from services.agent.domain.agents.agent import Agent, AgentDesign
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.custom_tools import CustomTool, held_tools
 from services.agent.policies.detach_deleted_tools import detach_deleted_tools
 from tests.contract.examples import AGENT

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.archives import SearchPassages
 from libs.contracts.bus_messages import Context, Rejected
+from libs.contracts.memory.archives import SearchPassages
 from services.agent.adapters.archival_memory_tools import ArchivalMemoryTools
 from services.agent.adapters.file_tools import FileTools
 from services.agent.adapters.voice_memory_tools import VoiceMemoryTools

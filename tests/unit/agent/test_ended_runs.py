@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from libs.contracts.agent.conversations import Usage
+from libs.contracts.agent.run_deletion import DeleteRun
+from libs.contracts.agent.step_annotations import AnnotateStep
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, Rejected
-from libs.contracts.conversation import Usage
-from libs.contracts.run_deletion import DeleteRun
-from libs.contracts.step_annotations import AnnotateStep
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import CONVERSATION, World
 

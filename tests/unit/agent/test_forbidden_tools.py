@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.conversation import ToolCall, ToolCallFinished, ToolCallForbidden, Usage
-from libs.contracts.tool_permission_evaluation import ToolPolicies, compiled
-from services.agent.domain.step_results import ModelReply
+from libs.contracts.agent.conversations import ToolCall, ToolCallFinished, ToolCallForbidden, Usage
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies, compiled
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import AGENT, BLOCK
 from tests.unit.agent.test_custom_tools import DICE, offered, words
 from tests.unit.agent.world import ASK, World

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.conversation import Message, MessageAppended, ToolCall
+from libs.contracts.agent.conversations import Message, MessageAppended, ToolCall
+from libs.contracts.agent.stored_message_chunking import streamed_docs
 from libs.contracts.letta.enums import AgentType
-from libs.contracts.stored_message_chunking import streamed_docs
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ToolCallDelta
-from services.agent.domain.active_run import served_parts
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.conversations.active_run import served_parts
+from services.agent.domain.runs.step_results import ModelReply
 from tests.contract.examples import LLM, RUN_CONFIG
 from tests.unit.agent.test_run_drivers import USAGE, calls, words
 from tests.unit.agent.test_streamed_runs import speaking

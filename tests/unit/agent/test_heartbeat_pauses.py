@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent import DeleteAgent
+from libs.contracts.agent.agents import DeleteAgent
+from libs.contracts.agent.conversations import CancelRuns, ToolCall
+from libs.contracts.agent.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.bus_messages import CONFLICT, PENDING_APPROVAL, Accepted, Rejected
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
-from libs.contracts.conversation import CancelRuns, ToolCall
-from libs.contracts.heartbeat_pauses import HeartbeatsPaused
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.tool_rules import RequiredBeforeExitToolRule
 from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, PausedConversation
-from services.agent.domain.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
+from services.agent.domain.runs.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
 from services.agent.handlers import heartbeat_pauses
 from services.agent.handlers.monotonic_deadlines import LOOKED_SECONDS_MAX, MonotonicDeadlines
 from tests.contract.examples import AGENT

@@ -19,7 +19,7 @@ from services.agent.adapters.models.model_errors import MESSAGE_CHARS_MAX
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import ModelFailed, ProviderUnreachable
 from services.agent.app import providers
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 from services.agent.settings import ProviderSettings
 from tests.unit.agent.asking import GivenWire, reply_to, script, streamed

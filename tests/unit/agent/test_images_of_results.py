@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.contracts.conversation import ToolCall
+from libs.contracts.agent.conversations import ToolCall
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from tests.contract.examples import SYSTEM, message

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.blocks import CreateBlocks
+from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import Accepted, Context
-from libs.contracts.conversation import ToolCall
 from libs.contracts.letta.blocks import BlockState
+from libs.contracts.memory.blocks import CreateBlocks
 from services.agent.adapters.block_file_tools import COMMANDS
-from services.agent.domain.agent import Agent
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import Agent
+from services.agent.domain.runs.step_results import ToolResult
 from tests.contract.examples import AGENT, BLOCK, HUMAN, SHARED_BLOCK, STEP
 from tests.unit.agent.world import Process, World
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.conversations import Message, ToolCall
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.model_configs import EmbeddingConfig, JsonObjectResponseFormat, LLMConfig
-from libs.contracts.stored_to_letta_messages import text_of
 from libs.embeddings.bundled_model_config import bundled_models
 from services.agent.adapters.models import http_provider as providers
 from services.agent.adapters.models import model_router
@@ -27,8 +27,8 @@ from services.agent.adapters.models.ports import (
     ProviderUnreachable,
     TextDelta,
 )
-from services.agent.domain.model_context import AttachedBlock, ModelRequest, system_prompt
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.prompts.model_context import AttachedBlock, ModelRequest, system_prompt
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
 from tests.scripted_model import ScriptedModel
 from tests.unit.agent.asking import SCHEMAS, GivenWire, ask, check_sum, reply_to, script, streamed

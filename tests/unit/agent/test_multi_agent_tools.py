@@ -12,25 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.bus_messages import Context, Rejected
-from libs.contracts.called_runs import HOPS_MAX, CallingRun, RunCalled
-from libs.contracts.conversation import (
+from libs.contracts.agent.called_runs import HOPS_MAX, CallingRun, RunCalled
+from libs.contracts.agent.conversations import (
     CancelRuns,
     ToolCall,
     ToolCallFinished,
     Usage,
     main_conversation,
 )
+from libs.contracts.bus_messages import Context, Rejected
 from services.agent.adapters import multi_agent_tools
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.multi_agent_tools import SENT, TARGETS_MAX, MultiAgentTools
 from services.agent.adapters.tool_owner_port import Calling
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.agent_call_deadlocks import WaitingCall, given_up, refused_call
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.agent_call_deadlocks import WaitingCall, given_up, refused_call
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.contract.examples import CONFIG
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.world import FakeModel, Process, World

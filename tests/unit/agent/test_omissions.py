@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversations import (
     Message,
     MessageAppended,
     ModelReplied,
@@ -14,11 +14,11 @@ from libs.contracts.conversation import (
     ToolCall,
     Usage,
 )
-from libs.contracts.stored_to_letta_messages import text_of
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from services.agent.adapters.models.anthropic_request import body_of as anthropic_body
 from services.agent.adapters.models.openai_request import body_of as openai_body
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.model_context import shown_messages
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.prompts.model_context import shown_messages
 from tests.contract.examples import AGENT, RUN_CONFIG, SYSTEM
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.asking import ask

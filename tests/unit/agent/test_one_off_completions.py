@@ -7,12 +7,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from libs.contracts.agent.conversations import ToolCall, Usage
+from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
+from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion, completion_deltas
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
-from libs.contracts.conversation import ToolCall, Usage
-from libs.contracts.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
-from libs.contracts.one_off_completions import AskModel, GenerateCompletion, completion_deltas
 from services.agent.adapters.models.ports import ModelFailed
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine.one_off_completions import AGENT_COMPLETIONS_MAX, Question
 from tests.contract.examples import AGENT, LLM
 from tests.unit.agent.world import Process, World

@@ -26,8 +26,8 @@ from services.agent.adapters.models.ports import (
     ProviderUnreachable,
     ToolCallDelta,
 )
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import ModelReply
 from tests.scripted_model import ScriptedModel
 from tests.unit.agent.asking import reply_to, script, streamed, text_in
 

@@ -10,7 +10,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.contracts.conversation import Message, ToolCall
+from libs.contracts.agent.conversations import Message, ToolCall
 from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
 from services.agent.adapters.models.rendered_message_cache import ENTRY_BYTES, RenderedMessages
 from tests.unit.agent.asking import ask

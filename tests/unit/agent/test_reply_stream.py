@@ -9,23 +9,23 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from libs.contracts.agent.conversations import ReasoningPart, ToolCall, Usage
+from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stored_to_letta_messages import assistant_parts
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.stored_message_chunking import streamed_docs
-from libs.contracts.stored_to_letta_messages import assistant_parts
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.active_run import ActiveRun
-from services.agent.domain.agent_loop import AgentLoop, OfferedTools
-from services.agent.domain.agent_types import HEARTBEAT_LOOP, LETTA_V1_LOOP
-from services.agent.domain.approval_state import Gate, gates
-from services.agent.domain.step_results import ModelReply, Spoken, kept_calls, spoken_message
+from services.agent.domain.agents.agent_types import HEARTBEAT_LOOP, LETTA_V1_LOOP
+from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.approval_state import Gate, gates
+from services.agent.domain.runs.agent_loop import AgentLoop, OfferedTools
+from services.agent.domain.runs.step_results import ModelReply, Spoken, kept_calls, spoken_message
 from services.agent.engine.reply_stream import ReplyStream
 from services.agent.engine.stream_chunk_building import StepChunks
 from tests.contract.examples import RUN_CONFIG

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.environment_parsing import WrongSetting
-from services.agent.domain.active_run import PAUSE_SECONDS_MAX, ActiveRun
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.conversations.active_run import PAUSE_SECONDS_MAX, ActiveRun
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.settings import RUN_SECONDS_MAX, Deadlines
 from tests.contract.examples import RUN_CONFIG
 from tests.unit.agent.test_run_drivers import TEA, calls, with_block, words

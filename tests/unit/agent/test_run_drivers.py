@@ -12,10 +12,10 @@ import pytest
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.ports import fresh_ids
 from libs.bus.suspect_quarantine import Quarantine
-from libs.contracts.agent import DeleteAgent
-from libs.contracts.blocks import CreateBlocks
+from libs.contracts.agent.agents import DeleteAgent
+from libs.contracts.agent.conversations import CancelRuns, ModelReplied, ToolCall, Usage
 from libs.contracts.bus_messages import Accepted, Context, Rejected
-from libs.contracts.conversation import CancelRuns, ModelReplied, ToolCall, Usage
+from libs.contracts.memory.blocks import CreateBlocks
 from libs.eventstore.failed_messages.ports import Attempt
 from libs.eventstore.ports import (
     Commit,
@@ -27,10 +27,10 @@ from libs.eventstore.ports import (
 )
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.run_telemetry import RunSpans
-from services.agent.domain.active_run import INTERRUPTED
-from services.agent.domain.agent import Agent
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.agents.agent import Agent
+from services.agent.domain.conversations.active_run import INTERRUPTED
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine.attempt_limits import (
     ATTEMPTS_MAX,
     FAILURES_MAX,

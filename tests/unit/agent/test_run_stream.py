@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
+from libs.contracts.agent.conversations import Message, MessageAppended, RunFailed, Usage
 from libs.contracts.bus_messages import delta_subject
-from libs.contracts.conversation import Message, MessageAppended, RunFailed, Usage
 from services.agent.engine.run_stream import DELTA_BYTES_MAX, RunStreamPublisher
 from tests.contract.examples import AGENT, CONVERSATION, RUN
 from tests.unit.given import NOW

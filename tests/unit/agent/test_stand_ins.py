@@ -15,7 +15,7 @@ from services.agent.adapters.models.http_provider import HttpProvider
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.transport import Refused
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.unit.agent.asking import RawWire, reply_to, script, streamed
 
 EITHER_WAY = pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "pieces"])

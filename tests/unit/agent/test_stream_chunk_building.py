@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall
+from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stored_to_letta_messages import assistant_parts
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.messages import Envelope
-from libs.contracts.stored_message_chunking import streamed_docs
-from libs.contracts.stored_to_letta_messages import assistant_parts
 from services.agent.adapters.models.ports import (
     ModelDelta,
     ReasoningDelta,

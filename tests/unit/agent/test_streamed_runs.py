@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.conversations import CancelRuns, MessageAppended, ToolCall, Usage
+from libs.contracts.agent.stored_message_chunking import streamed_docs
+from libs.contracts.agent.stream_chunks import NUMBERS_OF_AN_EPOCH
 from libs.contracts.bus_messages import Accepted, Rejected, delta_subject
-from libs.contracts.conversation import CancelRuns, MessageAppended, ToolCall, Usage
-from libs.contracts.stored_message_chunking import streamed_docs
-from libs.contracts.stream_chunks import NUMBERS_OF_AN_EPOCH
 from services.agent.adapters.models.ports import (
     Finished,
     ModelEvent,
@@ -19,9 +19,9 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.active_run import CANCELLED
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.conversations.active_run import CANCELLED
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from services.agent.engine.orphaned_chunks import OrphanedChunks
 from tests.contract.examples import AGENT
 from tests.unit.agent.world import ASK, FakeModel, Process, World

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from services.agent.domain.call_arguments import arguments_of
-from services.agent.domain.streaming_argument_parser import (
+from services.agent.domain.runs.call_arguments import arguments_of
+from services.agent.domain.runs.streaming_argument_parser import (
     ArgumentNames,
     ReadArguments,
     StreamingArgumentParser,

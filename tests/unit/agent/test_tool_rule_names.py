@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.agent import UpdateAgent
-from libs.contracts.agent_tools import AttachTool
-from libs.contracts.approvals import SetToolApproval
+from libs.contracts.agent.agent_tools import AttachTool
+from libs.contracts.agent.agents import UpdateAgent
+from libs.contracts.agent.approvals import SetToolApproval
+from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.contracts.bus_messages import Accepted, JsonObject
-from libs.contracts.conversation import ToolCall, Usage
-from services.agent.domain.step_results import ModelReply
-from services.agent.domain.tool_rule_names import with_current_names
+from services.agent.domain.runs.step_results import ModelReply
+from services.agent.domain.runs.tool_rule_names import with_current_names
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_custom_tools import (
     DICE,

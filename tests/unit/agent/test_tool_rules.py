@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.conversation import (
+from libs.contracts.agent.conversations import (
     MessageAppended,
     ModelReplied,
     RunAccepted,
@@ -15,11 +15,11 @@ from libs.contracts.conversation import (
     ToolCallRefused,
     Usage,
 )
-from libs.contracts.tool_rule_evaluation import RULES, ToolRules
+from libs.contracts.agent.tool_rule_evaluation import RULES, ToolRules
 from services.agent.adapters.models import anthropic_request
 from services.agent.adapters.models.openai_request import body_of
-from services.agent.domain.step_results import ModelReply
-from services.agent.domain.tool_rules import rule_lines, rules_in_force
+from services.agent.domain.runs.step_results import ModelReply
+from services.agent.domain.runs.tool_rules import rule_lines, rules_in_force
 from tests.unit.agent.test_run_drivers import calls, words
 from tests.unit.agent.world import ASK, Process, World
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.base_tools.catalogue import SERVER_TOOLS
+from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
 from services.agent.adapters.models.anthropic_request import anthropic_tool
 from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.tool_schemas import anthropic_arguments, arguments

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.archives import InsertPassages, SearchPassages
+from libs.contracts.agent.conversations import ToolCall
 from libs.contracts.bus_messages import Accepted
-from libs.contracts.conversation import ToolCall
+from libs.contracts.memory.archives import InsertPassages, SearchPassages
 from services.agent.adapters.conversation_search_queries import FoundMessage
-from services.agent.domain.agent import AgentDesign
-from services.agent.domain.step_results import ToolResult
+from services.agent.domain.agents.agent import AgentDesign
+from services.agent.domain.runs.step_results import ToolResult
 from tests.contract.examples import AGENT, CONFIG, RUN, STEP
 from tests.unit.agent.test_agent_tools import CONTEXT, ToldBus, ToldQueries, runner
 

@@ -13,7 +13,8 @@ from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
 from libs.bus.suspect_quarantine import Quarantine
-from libs.contracts.approvals import AnswerApproval, CallAnswer
+from libs.contracts.agent.approvals import AnswerApproval, CallAnswer
+from libs.contracts.agent.conversations import StartRun, main_conversation
 from libs.contracts.bus_messages import (
     INVALID,
     NOT_FOUND,
@@ -26,9 +27,8 @@ from libs.contracts.bus_messages import (
     Rejected,
     delta_subject,
 )
-from libs.contracts.conversation import StartRun, main_conversation
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.tool_permission_evaluation import ToolPolicies
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
 from libs.embeddings.hash_embedder import OneEmbedder
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
@@ -42,10 +42,10 @@ from services.agent.adapters.models.openai_request import body_of
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed
 from services.agent.adapters.tool_owner_port import Calling
 from services.agent.app import tool_router
-from services.agent.domain.agent import Agent, AgentDesign
-from services.agent.domain.conversation import Conversation
-from services.agent.domain.model_context import ModelRequest, system_prompt
-from services.agent.domain.step_results import ModelReply, ToolResult
+from services.agent.domain.agents.agent import Agent, AgentDesign
+from services.agent.domain.conversations.conversation import Conversation
+from services.agent.domain.prompts.model_context import ModelRequest, system_prompt
+from services.agent.domain.runs.step_results import ModelReply, ToolResult
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.run_scheduling import RunEngine

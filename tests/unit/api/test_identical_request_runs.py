@@ -13,7 +13,7 @@ from libs.contracts.bus_messages import Accepted
 from libs.contracts.letta import all_request_bodies
 from services.api.adapters.identical_request_runs import REQUESTS_MAX, IdenticalRequestRuns
 from services.api.http.handler_dependencies import Api
-from services.api.http.message_request import MessageRequest, read_request, started
+from services.api.v1.message_request import MessageRequest, read_request, started
 from tests.unit.given import NOW
 
 AGENT = "agent-00000000-0000-4000-8000-000000000000"

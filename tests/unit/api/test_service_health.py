@@ -21,7 +21,7 @@ from services.api.adapters.service_health import (
     Health,
     ServiceHealth,
 )
-from services.api.http.health import health, livez
+from services.api.resources.health import health, livez
 
 
 class StillClock(SystemClock):

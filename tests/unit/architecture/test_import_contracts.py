@@ -10,10 +10,12 @@ from pathlib import Path
 from deploy.embedded.settings import CHECKOUT
 from tests.integration.test_adding_a_service import copied_project
 
-WRONG = "import psycopg\nimport services.agent.domain.agent\nfrom services.counter import app\n"
+WRONG = (
+    "import psycopg\nimport services.agent.domain.agents.agent\nfrom services.counter import app\n"
+)
 BROKEN = (
     "services.counter.domain -> psycopg",
-    "services.counter.domain -> services.agent.domain.agent",
+    "services.counter.domain -> services.agent.domain.agents.agent",
     "services.counter.domain -> services.counter.app",
 )
 

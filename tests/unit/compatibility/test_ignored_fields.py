@@ -13,17 +13,23 @@ from deploy.compatibility import ROOT, read_ignored
 from libs.contracts.letta import all_request_bodies
 
 AGENTS = ["services/agent/domain", "services/agent/handlers", "services/api/resources/agents.py"]
-MESSAGES = ["services/api/http", "services/api/resources", "libs/contracts/letta/runs.py"]
+MESSAGES = [
+    "services/api/http",
+    "services/api/v1",
+    "services/api/resources",
+    "libs/contracts/letta/runs.py",
+]
 BLOCKS = [
     "services/memory",
     "services/api/http",
+    "services/api/v1",
     "services/api/resources",
     "services/agent",
     "libs/contracts/letta/blocks.py",
 ]
 
 CONVERSATIONS = [
-    "services/agent/domain/conversation_lifecycle.py",
+    "services/agent/domain/conversations/conversation_lifecycle.py",
     "services/agent/handlers/conversations.py",
     "services/agent/projections/conversations.py",
     "libs/contracts/letta/conversations.py",
@@ -40,7 +46,7 @@ ARCHIVES = ["services/api/resources/archives.py"]
 PASSAGES = ["services/api/resources/passages.py"]
 FOLDERS = ["services/memory/handlers/folders.py", "services/memory/domain"]
 READERS: dict[str, list[str]] = {
-    "FolderCreate": [*FOLDERS, "libs/contracts/folders.py"],
+    "FolderCreate": [*FOLDERS, "libs/contracts/memory/folders.py"],
     "FolderUpdate": [*FOLDERS, "libs/contracts/letta/folders.py"],
     "ArchiveCreateRequest": ARCHIVES,
     "ArchiveUpdateRequest": ARCHIVES,
@@ -53,8 +59,8 @@ READERS: dict[str, list[str]] = {
     "MCPToolExecuteRequest": MCP_SERVERS,
     "NamedMCPServer": MCP_SERVERS,
     "NamedMCPServerUpdate": MCP_SERVERS,
-    "CreateAgent": [*AGENTS, "services/api/http/folder_attachments.py"],
-    "UpdateAgent": [*AGENTS, "services/api/http/folder_attachments.py"],
+    "CreateAgent": [*AGENTS, "services/api/v1/folder_attachments.py"],
+    "UpdateAgent": [*AGENTS, "services/api/v1/folder_attachments.py"],
     "CreateBlock": BLOCKS,
     "BlockUpdate": BLOCKS,
     "LettaStreamingRequest": MESSAGES,
@@ -71,8 +77,8 @@ READERS: dict[str, list[str]] = {
     "LLMConfig": [
         "services/agent/adapters/models",
         "services/agent/engine",
-        "services/agent/domain/heartbeat_loop.py",
-        "services/agent/domain/compaction_plan.py",
+        "services/agent/domain/runs/heartbeat_loop.py",
+        "services/agent/domain/prompts/compaction_plan.py",
     ],
     "EmbeddingConfig": ["services/memory/adapters/embedders"],
     "CompactionSettings": ["services/agent/domain", "services/agent/engine"],

@@ -26,7 +26,7 @@ from libs.egress.guarded_http_client import GuardedHttp, KeptHttp
 from libs.egress.guarded_httpx_transport import GuardedTransport
 from libs.egress.outgoing_requests import REDIRECTS_MAX, Answer, Bounds, OutgoingRequest
 from services.agent.adapters.callback_poster import CallbackPoster
-from services.agent.domain.callback_attempts import CallbackOutcome
+from services.agent.domain.conversations.callback_attempts import CallbackOutcome
 
 # Each leads to this machine, its network or its cloud, or is no address; PORT is a listener's.
 HOSTILE = [

@@ -19,7 +19,7 @@ from libs.contracts.letta.error_bodies import (
     not_found,
     validation_detail,
 )
-from services.agent.domain.model_config_resolution import created_config
+from services.agent.domain.agents.model_config_resolution import created_config
 from tests.unit.letta.recordings import SHORTENED, body, exchange
 
 AGENT = "agent-00000000-0000-4000-8000-000000000000"

@@ -6,6 +6,7 @@ import pytest
 from letta_client.types.agents import LettaResponse, LettaStreamingResponse, Message
 from pydantic import JsonValue, TypeAdapter
 
+from libs.contracts.agent.stream_chunks import call_chunk
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.enums import MessageType, StopReasonType
 from libs.contracts.letta.messages import (
@@ -34,7 +35,6 @@ from libs.contracts.letta.response_and_stream_events import (
     stop_reason,
     usage_statistics,
 )
-from libs.contracts.stream_chunks import call_chunk
 from tests.unit.letta.recordings import body, differences, events
 
 STREAMED: TypeAdapter[object] = TypeAdapter(LettaStreamingResponse)

@@ -38,7 +38,7 @@ from libs.contracts.letta.all_request_bodies import (
 from libs.contracts.letta.enums import AgentType, MessageRole
 from libs.contracts.letta.message_content import text_of
 from libs.contracts.letta.model_settings_response import model_settings
-from services.agent.domain.model_config_resolution import created_config, updated_config
+from services.agent.domain.agents.model_config_resolution import created_config, updated_config
 
 SENT_BY_SDK = [
     (CreateAgent, agent_create_params.AgentCreateParams),

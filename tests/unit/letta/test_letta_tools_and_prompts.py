@@ -6,15 +6,15 @@ from datetime import datetime
 import pytest
 from letta_client.types import Tool
 
-from libs.contracts.base_tools.catalogue import BASE_TOOLS, base_tool_state
-from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.blocks import BlockState
 from libs.contracts.letta.enums import AgentType
 from libs.contracts.letta.error_bodies import check_id
-from services.agent.domain.agent_types import PROFILES, default_tools
-from services.agent.domain.archival_memory_metadata import ArchivalMemory
-from services.agent.domain.prompts import LETTA_V1, compaction_prompt, compile_system_prompt
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, base_tool_state
+from libs.contracts.tools.base_tools.definition import tool_id
+from services.agent.domain.agents.agent_types import PROFILES, default_tools
+from services.agent.domain.agents.archival_memory_metadata import ArchivalMemory
+from services.agent.domain.prompts.prompts import LETTA_V1, compaction_prompt, compile_system_prompt
 from tests.unit.letta.recordings import body, differences
 
 COMPILED_AT = datetime.fromisoformat("2026-11-21T09:05:00+00:00")

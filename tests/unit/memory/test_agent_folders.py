@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from libs.contracts.agent_folders import (
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE
+from libs.contracts.memory.agent_folders import (
     FOLDERS_ATTACHED_MAX,
     FilesClosed,
     FilesOpened,
@@ -14,7 +15,6 @@ from libs.contracts.agent_folders import (
     OpenedFile,
     agent_folders_id,
 )
-from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, UNPROCESSABLE
 from services.memory.domain.agent_folders import AgentFolders
 from tests.contract.agent_folder_examples import AGENT
 from tests.contract.file_examples import FOLDER

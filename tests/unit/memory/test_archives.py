@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.agent import AgentDeleted
-from libs.contracts.archives import (
+from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.bus_messages import DEFAULT_ORG, NOT_FOUND, Accepted, Context, Rejected
+from libs.contracts.memory.archives import (
     AttachArchive,
     CreateArchive,
     DeleteArchive,
@@ -20,7 +21,6 @@ from libs.contracts.archives import (
     SearchPassages,
     own_archive_id,
 )
-from libs.contracts.bus_messages import DEFAULT_ORG, NOT_FOUND, Accepted, Context, Rejected
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingUnavailable, Vector
 from services.memory.domain import archive as archive_domain

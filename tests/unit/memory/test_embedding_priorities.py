@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from libs.contracts.archives import CreateArchive, InsertPassages, NewPassage, SearchPassages
-from libs.contracts.folders import UpdateFolder
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
-from libs.contracts.semantic_message_search import NearestMessages
+from libs.contracts.memory.archives import CreateArchive, InsertPassages, NewPassage, SearchPassages
+from libs.contracts.memory.folders import UpdateFolder
+from libs.contracts.memory.reembedding import ChangeArchiveEmbedding, ReembedChunks, ReembedPassages
+from libs.contracts.memory.semantic_message_search import NearestMessages
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import Embedder
 from tests.unit.memory.test_file_processing import FOLDER, World

@@ -13,10 +13,10 @@ import pytest
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.ports import IncomingCommand
-from libs.contracts.agent_folders import AttachFolder, CloseFiles
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
-from libs.contracts.files import AddFile, DeleteFile
-from libs.contracts.folders import CreateFolder, DeleteFolder
+from libs.contracts.memory.agent_folders import AttachFolder, CloseFiles
+from libs.contracts.memory.files import AddFile, DeleteFile
+from libs.contracts.memory.folders import CreateFolder, DeleteFolder
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import Embedders, EmbeddingUnavailable, Vector
 from libs.eventstore.in_memory import InMemoryEventStore

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import Rejected
-from libs.contracts.files import DeleteFile
-from libs.contracts.folders import DeleteFolder, UpdateFolder
 from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import ReembedChunks
+from libs.contracts.memory.files import DeleteFile
+from libs.contracts.memory.folders import DeleteFolder, UpdateFolder
+from libs.contracts.memory.reembedding import ReembedChunks
 from libs.embeddings.hash_embedder import MODEL
 from libs.embeddings.ports import Embedder, EmbeddingRefused
 from libs.eventstore.event_decoding import event_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from libs.bus.ports import IncomingCommand
-from libs.contracts.agent_folders import AttachFolder
-from libs.contracts.agent_tools import AttachTool, DetachTool
-from libs.contracts.base_tools.file_tools import FILE_TOOLS
+from libs.contracts.agent.agent_tools import AttachTool, DetachTool
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Rejected
-from libs.contracts.folders import CreateFolder, DeleteFolder
+from libs.contracts.memory.agent_folders import AttachFolder
+from libs.contracts.memory.folders import CreateFolder, DeleteFolder
+from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from services.memory.policies import agent_folders
 from tests.unit.memory.test_memory_service import Memory
 

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.blocks import (
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    INVALID,
+    NOT_FOUND,
+    UNPROCESSABLE,
+)
+from libs.contracts.letta.blocks import BlockState, block_state
+from libs.contracts.memory.blocks import (
     BlockChanged,
     BlockCreated,
     BlockDeleted,
@@ -16,13 +23,6 @@ from libs.contracts.blocks import (
     ReplaceLines,
     ReplaceText,
 )
-from libs.contracts.bus_messages import (
-    CONFLICT,
-    INVALID,
-    NOT_FOUND,
-    UNPROCESSABLE,
-)
-from libs.contracts.letta.blocks import BlockState, block_state
 from libs.contracts.state_size_limits import BLOCK_BYTES_MAX
 from libs.eventstore.read_model_rows import Deletion, RowWrites
 from services.memory.domain.block import LABEL_CHARS_MAX, Block

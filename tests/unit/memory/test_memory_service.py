@@ -7,8 +7,9 @@ from typing import Any
 from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
-from libs.contracts.agent import AgentDeleted
-from libs.contracts.blocks import (
+from libs.contracts.agent.agents import AgentDeleted
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Context, Rejected
+from libs.contracts.memory.blocks import (
     CreateBlocks,
     DeleteBlock,
     EditBlock,
@@ -16,7 +17,6 @@ from libs.contracts.blocks import (
     RewriteBlock,
     UpdateBlock,
 )
-from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Command, Context, Rejected
 from libs.embeddings.hash_embedder import OneEmbedder
 from libs.embeddings.ports import Embedders
 from libs.eventstore.in_memory import InMemoryEventStore

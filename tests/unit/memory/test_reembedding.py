@@ -9,16 +9,16 @@ import pytest
 
 from libs.bus.in_memory import InMemoryBus
 from libs.bus.ports import BusUnavailable
-from libs.contracts.archives import (
+from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Rejected
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.memory.archives import (
     CreateArchive,
     DeletePassages,
     InsertPassages,
     NewPassage,
     SearchPassages,
 )
-from libs.contracts.bus_messages import DEFAULT_ORG, Accepted, Rejected
-from libs.contracts.letta.model_configs import EmbeddingConfig
-from libs.contracts.reembedding import ChangeArchiveEmbedding, ReembedPassages
+from libs.contracts.memory.reembedding import ChangeArchiveEmbedding, ReembedPassages
 from libs.embeddings.hash_embedder import MODEL, HashEmbedder
 from libs.embeddings.ports import Embedder, EmbeddingRefused, EmbeddingUnavailable, Vector
 from libs.eventstore.event_decoding import event_of

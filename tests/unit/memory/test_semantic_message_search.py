@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.agent.conversations import ConversationDeleted
 from libs.contracts.bus_messages import DEFAULT_ORG, UNAVAILABLE, Accepted, Context, Rejected
-from libs.contracts.conversation import ConversationDeleted
-from libs.contracts.semantic_message_search import NearestMessages
+from libs.contracts.memory.semantic_message_search import NearestMessages
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import EmbeddingRefused, EmbeddingUnavailable, Vector
 from services.memory.adapters.message_vectors import MessageScope

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.conversation import ToolCall, Usage
+from libs.contracts.agent.conversations import ToolCall, Usage
 from libs.telemetry.metrics import REGISTRY
 from libs.telemetry.settings import traced
 from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
 from tests.collector import Collector
 from tests.contract.examples import CONFIG, message
 from tests.unit.agent.world import FakeClock

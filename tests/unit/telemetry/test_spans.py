@@ -12,8 +12,8 @@ import pytest
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.message_telemetry import observed
 from libs.bus.ports import IncomingCommand
-from libs.contracts.blocks import DeleteBlock
 from libs.contracts.bus_messages import Accepted, Context
+from libs.contracts.memory.blocks import DeleteBlock
 from libs.eventstore.query_batching import Batched
 from libs.telemetry import tracing
 from libs.telemetry.settings import TelemetrySettings, traced

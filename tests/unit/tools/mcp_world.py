@@ -15,13 +15,13 @@ from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import Accepted, Command, Context, JsonObject, Rejected
 from libs.contracts.letta.enums import ToolType
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_servers import (
     CreateMcpServer,
     SealedMcpConfig,
     sealed_fields,
 )
-from libs.contracts.tool_permission_evaluation import ToolPolicies
-from libs.contracts.tool_runs import RunTool
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
+from libs.contracts.tools.tool_runs import RunTool
 from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase

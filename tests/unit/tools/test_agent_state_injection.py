@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.blocks import RewriteBlock
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Context, JsonObject, Rejected
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_permission_evaluation import NO_LIMIT, CompiledList, ToolPolicies
-from libs.contracts.tool_runs import RunTool
+from libs.contracts.memory.blocks import RewriteBlock
+from libs.contracts.tools.tool_permission_evaluation import NO_LIMIT, CompiledList, ToolPolicies
+from libs.contracts.tools.tool_runs import RunTool
 from services.tools.engine.agent_state_injection import CALLED, AgentStates
 from services.tools.sandbox.ports import Outcome, Program
 

@@ -11,11 +11,11 @@ import pytest
 
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
-from libs.contracts.base_tools.catalogue import BASE_TOOLS
 from libs.contracts.bus_messages import UNPROCESSABLE, Accepted, Context, Rejected
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.letta.enums import ToolType
-from libs.contracts.tool_permission_evaluation import (
+from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS
+from libs.contracts.tools.tool_permission_evaluation import (
     EVERYTHING,
     NEEDS_OF_TYPE,
     CalledTool,
@@ -28,14 +28,14 @@ from libs.contracts.tool_permission_evaluation import (
     policies_of,
     system_list,
 )
-from libs.contracts.tool_permissions import (
+from libs.contracts.tools.tool_permissions import (
     LISTS_OF_ORG_MAX,
     TOOLS_OF_LIST_MAX,
     AllowList,
     ScopeKind,
     SetToolPermissions,
 )
-from libs.contracts.tool_runs import ToolRunRefused
+from libs.contracts.tools.tool_runs import ToolRunRefused
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
-from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.environment_parsing import WrongSetting
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import RunTool, ToolRunResult
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE, base_tool_state
+from libs.contracts.tools.base_tools.definition import tool_id
+from libs.contracts.tools.tool_runs import RunTool, ToolRunResult
 from libs.egress.failures import TooLate
 from libs.egress.guarded_http_client import GuardedHttp
 from libs.egress.outgoing_requests import Answer, OutgoingRequest

@@ -11,12 +11,12 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from libs.bus.ports import BusUnavailable
-from libs.contracts.base_tools.catalogue import CATALOGUE, base_tool_state
-from libs.contracts.base_tools.definition import tool_id
 from libs.contracts.bus_messages import Accepted, Command, Context, Rejected
 from libs.contracts.letta.tool_rules import ToolRule
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.tool_runs import CALLS_TOOLS, InnerTool, RunTool, StopToolRun
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE, base_tool_state
+from libs.contracts.tools.base_tools.definition import tool_id
+from libs.contracts.tools.tool_runs import CALLS_TOOLS, InnerTool, RunTool, StopToolRun
 from services.tools.engine.builtin_runner import BuiltinCall
 from services.tools.engine.inner_calls import CALLS_MAX, InnerCallPorts, InnerCalls
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.bus_messages import (
     INVALID,
     Accepted,
     Rejected,
 )
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.mcp_servers import (
+from libs.contracts.shortened_text import NOTE
+from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
+from libs.contracts.tools.mcp_servers import (
     TOOLS_MAX,
     RefreshMcpServer,
 )
-from libs.contracts.shortened_text import NOTE
-from libs.contracts.tools import CreateTool, DeleteTool, UpdateTool
+from libs.contracts.tools.tools import CreateTool, DeleteTool, UpdateTool
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpTool
 from services.tools.domain.mcp_tool import DESCRIPTION_CHARS_MAX, OfferedTool, problem_of
 from services.tools.engine import mcp_tool_registration

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.bus_messages import BUSY, Accepted, Rejected
-from libs.contracts.mcp_servers import DeleteMcpServer, ListMcpTools, RefreshMcpServer
+from libs.contracts.tools.mcp_servers import DeleteMcpServer, ListMcpTools, RefreshMcpServer
 from libs.eventstore.ports import StoreUnavailable
 from services.tools.engine.mcp_discoveries import (
     DISCOVERIES_AT_ONCE_MAX,

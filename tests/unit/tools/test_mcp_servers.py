@@ -17,7 +17,7 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.contracts.letta.tools import ToolState
-from libs.contracts.mcp_servers import (
+from libs.contracts.tools.mcp_servers import (
     DeleteMcpServer,
     ListMcpTools,
     McpConfigChanges,
@@ -26,7 +26,7 @@ from libs.contracts.mcp_servers import (
     mcp_listing_deltas,
     sealed_fields,
 )
-from libs.contracts.tools import CreateTool
+from libs.contracts.tools.tools import CreateTool
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome
 from services.tools.domain.mcp_server import RETRY_SECONDS
 from services.tools.engine.mcp_config_secrets import opened

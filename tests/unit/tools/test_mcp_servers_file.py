@@ -10,7 +10,7 @@ import pytest
 from libs.bus.in_memory import InMemoryBus
 from libs.contracts.bus_messages import DEFAULT_ORG
 from libs.contracts.environment_parsing import WrongSetting
-from libs.contracts.mcp_servers import DeleteMcpServer
+from libs.contracts.tools.mcp_servers import DeleteMcpServer
 from services.tools.adapters.mcp_servers_file import McpDeclarations, declarations
 from services.tools.engine.mcp_declared_servers import DeclaredMcpServers
 from tests.unit.tools.mcp_world import URL, McpProcess, McpWorld, create, tool

@@ -25,8 +25,8 @@ from libs.contracts.bus_messages import (
 from libs.contracts.letta.enums import ToolType
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.shortened_text import NOTE
-from libs.contracts.tool_permission_evaluation import ToolPolicies
-from libs.contracts.tool_runs import (
+from libs.contracts.tools.tool_permission_evaluation import ToolPolicies
+from libs.contracts.tools.tool_runs import (
     ARGUMENTS_KEPT_CHARS_MAX,
     RunTool,
     StopToolRun,
@@ -34,7 +34,7 @@ from libs.contracts.tool_runs import (
     ToolRunEnded,
     tool_run_deltas,
 )
-from libs.contracts.tools import DeleteTool
+from libs.contracts.tools.tools import DeleteTool
 from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.event_decoding import event_of
 from libs.eventstore.in_memory import InMemoryEventStore

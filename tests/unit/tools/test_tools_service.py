@@ -13,7 +13,6 @@ from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.clock_and_ids import SystemClock
 from libs.bus.command_dispatcher import CommandDispatcher
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
-from libs.contracts.base_tools.catalogue import SERVER_TOOLS
 from libs.contracts.bus_messages import (
     CONFLICT,
     INVALID,
@@ -27,8 +26,9 @@ from libs.contracts.bus_messages import (
 )
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.state_size_limits import TOOL_BYTES_MAX
-from libs.contracts.tool_runs import RunTool
-from libs.contracts.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
+from libs.contracts.tools.base_tools.catalogue import SERVER_TOOLS
+from libs.contracts.tools.tool_runs import RunTool
+from libs.contracts.tools.tools import CreateTool, DeleteTool, DeriveToolSchema, UpdateTool
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from libs.contracts.conversation import ReasoningPart, ToolCall, Usage
+from libs.contracts.agent.conversations import ReasoningPart, ToolCall, Usage
 from services.agent.adapters.models.answer_sanitization import ArgumentChunks, TextChunks, storable
 from services.agent.adapters.models.answer_values import number
 from services.agent.adapters.models.ports import (
@@ -16,7 +16,7 @@ from services.agent.adapters.models.ports import (
     ToolCallDelta,
 )
 from services.agent.adapters.models.transport import TooLong
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.runs.step_results import ModelReply
 from services.agent.domain.tools.catalogue import TOOL_ARGUMENTS_CHARS_MAX
 
 CALL_ID_CHARS_MAX = 40

@@ -11,8 +11,8 @@ from services.agent.adapters.models.anthropic_answer import AnthropicAnswer
 from services.agent.adapters.models.anthropic_request import body_of
 from services.agent.adapters.models.anthropic_sdk_transport import AnthropicWire
 from services.agent.adapters.models.http_provider import HttpProvider, seed_of
-from services.agent.domain.model_config_resolution import llm_config
-from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.agents.model_config_resolution import llm_config
+from services.agent.domain.prompts.model_context import ModelRequest
 
 MODELS_LISTED_MAX = 1_000
 CONTEXT_WINDOW_DEFAULT = 200_000

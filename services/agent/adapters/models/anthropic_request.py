@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.conversation import Message, ReasoningPart, ToolCall
 from libs.contracts.letta.model_configs import JsonSchemaResponseFormat, LLMConfig
-from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models.tool_schemas import anthropic_arguments
-from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.prompts.model_context import ModelRequest
 
 OUTPUT_TOKENS_DEFAULT = 4_096
 THINKING_TOKENS_MIN = 1_024

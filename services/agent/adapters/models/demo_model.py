@@ -8,11 +8,11 @@ import re
 from collections.abc import AsyncGenerator, Iterator
 from hashlib import sha256
 
+from libs.contracts.agent.conversations import Message, ToolCall, Usage
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import JsonObject
-from libs.contracts.conversation import Message, ToolCall, Usage
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.prompt_escaping import unescaped
-from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models import openai_request
 from services.agent.adapters.models.ports import (
     Finished,
@@ -21,9 +21,9 @@ from services.agent.adapters.models.ports import (
     TextDelta,
     ToolCallDelta,
 )
-from services.agent.domain.model_config_resolution import llm_config
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.agents.model_config_resolution import llm_config
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import ModelReply
 
 HANDLE = "demo/offline"
 CONTEXT_WINDOW = 32_000

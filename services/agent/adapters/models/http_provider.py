@@ -39,8 +39,8 @@ from services.agent.adapters.models.transport import (
     Wire,
     events_in,
 )
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from services.agent.adapters.models.answer_sanitization import storable
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.provider_error_words import OVERFLOW_STATUSES, error_words
-from services.agent.domain.step_results import Failure
+from services.agent.domain.runs.step_results import Failure
 
 # What reading an answer of another shape than the provider's raises.
 MISSHAPEN = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from libs.bus.ports import Clock
+from libs.contracts.agent.provider_hints import provider_hint
 from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNAVAILABLE, JsonObject, Rejected
 from libs.contracts.letta.error_bodies import handle_not_found
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from libs.contracts.letta.model_list_entries import embedding_entry, model_entry
-from libs.contracts.provider_hints import provider_hint
 from libs.embeddings.bundled_model_config import bundled_models
 from libs.eventstore.connection_pool import Database
 from libs.eventstore.ports import StoreUnavailable
@@ -28,8 +28,8 @@ from services.agent.adapters.models.ports import (
     Provider,
     ProviderUnreachable,
 )
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
 
 log = logging.getLogger(__name__)
 

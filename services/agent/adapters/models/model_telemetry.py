@@ -7,16 +7,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from libs.bus.ports import Clock
+from libs.contracts.agent.conversations import Message, ToolCall
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.conversation import Message, ToolCall
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from libs.contracts.stored_to_letta_messages import text_of
 from libs.telemetry import metrics, span_attributes, tracing
 from libs.telemetry.tracing import UNSEEN, Attributes, Span, Value
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, Provider
 from services.agent.adapters.run_telemetry import about
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import ModelReply
 
 ANSWERED = "answered"
 ABANDONED = "abandoned"

@@ -12,7 +12,7 @@ from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
 from services.agent.adapters.models.http_provider import NAME_CHARS_MAX
 from services.agent.adapters.models.ports import ProviderUnreachable
 from services.agent.adapters.models.transport import Lost, Refused, TooLong, Wire
-from services.agent.domain.model_config_resolution import embedding_config
+from services.agent.domain.agents.model_config_resolution import embedding_config
 
 MODELS_MAX = 100
 LISTING_SECONDS_MAX = 5.0

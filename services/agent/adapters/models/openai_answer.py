@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from libs.contracts.conversation import Usage
+from libs.contracts.agent.conversations import Usage
 from services.agent.adapters.models.answer_assembly import Assembly, tokens
 from services.agent.adapters.models.answer_values import entries, event_of, fields, words
 from services.agent.adapters.models.call_assembly import CallAssembly
@@ -14,7 +14,7 @@ from services.agent.adapters.models.model_errors import refusal_note
 from services.agent.adapters.models.ports import ModelDelta, OddAnswer
 from services.agent.adapters.models.provider_error_words import refused_in
 from services.agent.adapters.models.token_logprobs import TokenLogprobs
-from services.agent.domain.step_results import ModelReply
+from services.agent.domain.runs.step_results import ModelReply
 
 FILTERED = "content_filter"
 # Where the thoughts of a model stand; some servers write the same under several names.

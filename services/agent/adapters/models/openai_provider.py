@@ -13,8 +13,8 @@ from services.agent.adapters.models.http_provider import HttpProvider, seed_of
 from services.agent.adapters.models.openai_answer import OpenAIAnswer
 from services.agent.adapters.models.openai_request import body_of, content_of, rendered_messages
 from services.agent.adapters.models.rendered_message_cache import RenderedMessages
-from services.agent.domain.model_config_resolution import embedding_config, llm_config
-from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.agents.model_config_resolution import embedding_config, llm_config
+from services.agent.domain.prompts.model_context import ModelRequest
 
 UNKNOWN_CONTEXT_WINDOW = 30_000
 UNKNOWN_OUTPUT_TOKENS_MAX = 16_384

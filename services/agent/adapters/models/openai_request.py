@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.stored_to_letta_messages import text_of
 from libs.contracts.bus_messages import Json, JsonObject
-from libs.contracts.conversation import Message
-from libs.contracts.stored_to_letta_messages import text_of
 from services.agent.adapters.models.rendered_message_cache import RenderedMessages
 from services.agent.adapters.models.tool_schemas import openai_function
-from services.agent.domain.model_context import ModelRequest
+from services.agent.domain.prompts.model_context import ModelRequest
 
 # The beginnings of the names of models that refuse to be told whether calls may come together.
 ONE_CALL_AT_A_TIME = ("o1", "o3", "o4")

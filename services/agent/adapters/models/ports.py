@@ -8,8 +8,8 @@ from typing import Protocol
 
 from libs.contracts.bus_messages import JsonObject, Rejected
 from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
-from services.agent.domain.model_context import ModelRequest
-from services.agent.domain.step_results import Failure, ModelReply
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
 
 
 class ModelFailed(Exception):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from libs.contracts.conversation import Message
+from libs.contracts.agent.conversations import Message
 
 # What is kept by a process, and what a message takes of that besides its JSON: it is kept, too.
 KEPT_BYTES_MAX = 16 << 20

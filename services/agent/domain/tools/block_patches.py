@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from libs.contracts.blocks import ReplaceLines
+from libs.contracts.memory.blocks import ReplaceLines
 
 SECTIONS_MAX = 20
 CHANGES_MAX = 200

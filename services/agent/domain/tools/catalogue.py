@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from libs.contracts.base_tools.catalogue import CATALOGUE
-from libs.contracts.base_tools.definition import BaseTool
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE
+from libs.contracts.tools.base_tools.definition import BaseTool
 
 # Longer ones are cut when a model's answer is read, and are no JSON any more.
 TOOL_ARGUMENTS_CHARS_MAX = 600_000

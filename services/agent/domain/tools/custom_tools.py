@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict
 
-from libs.contracts.base_tools.catalogue import CATALOGUE
-from libs.contracts.base_tools.definition import TOOL_RETURN_CHARS_MAX, BaseTool, Owner
 from libs.contracts.letta import JsonObject
 from libs.contracts.letta.enums import ToolType
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE
+from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX, BaseTool, Owner
 
 
 class CustomTool(BaseModel):

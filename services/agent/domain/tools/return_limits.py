@@ -1,6 +1,6 @@
 """How much of what a tool returns is kept, and how much of that a model is shown."""
 
-from libs.contracts.conversation import Message
+from libs.contracts.agent.conversations import Message
 from libs.contracts.shortened_text import cut
 
 # A model is shown a fifth of its window of one result, but so much in any case.

@@ -1,0 +1,159 @@
+"""The language of the agent service, first half: agents. Conversations are in `conversation`."""
+
+from __future__ import annotations
+
+from operator import not_
+from typing import ClassVar
+
+from pydantic import Field
+
+from libs.contracts.agent.conversations import Message
+from libs.contracts.bus_messages import Command, Event, JsonObject
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.blocks import BlockState
+
+SERVICE = "agent"
+
+
+class CreateAgent(Command):
+    """Make an agent, with its own blocks, as a V1 request describes it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.create"
+    agent_id: str
+    request: JsonObject
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class UpdateAgent(Command):
+    """Change the fields that a V1 request sets."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.update"
+    agent_id: str
+    request: JsonObject
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class DeleteAgent(Command):
+    """Remove an agent with its conversation, its runs and the blocks that only it has."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.delete"
+    agent_id: str
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class AttachBlock(Command):
+    """Show a block to an agent."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.attach_block"
+    agent_id: str
+    block_id: str
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class DetachBlock(Command):
+    """Show a block to an agent no more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.detach_block"
+    agent_id: str
+    block_id: str
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class AgentRequested(Event):
+    """An agent will exist as soon as its blocks do.
+
+    Releases up to e04abef recorded that; now the blocks themselves name their agent (ADR 22).
+    `fingerprint` is that of the context in which it was asked for.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.requested"
+    config: AgentConfig
+    tools: list[str]
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
+    tags: list[str]
+    new_blocks: list[BlockState]
+    block_ids: list[str]
+    first_messages: list[Message] = Field(default_factory=list)
+    fingerprint: str = Field(default="", exclude_if=not_)
+
+
+class AgentCreated(Event):
+    """An agent exists."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.created"
+    config: AgentConfig
+    tools: list[str]
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
+    tags: list[str]
+    block_ids: list[str]
+    own_block_ids: list[str]
+
+
+class AgentAbandoned(Event):
+    """An agent that was asked for could not be made."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.abandoned"
+    code: str
+    reason: str
+
+
+class AgentUpdated(Event):
+    """An agent has a new configuration."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.updated"
+    changed: list[str]
+    config: AgentConfig
+    tools: list[str]
+    tool_ids: list[str] = Field(default_factory=list, exclude_if=not_)
+    tags: list[str]
+    block_ids: list[str]
+
+
+class AgentDeleted(Event):
+    """An agent is gone; the blocks made with it may go too, if nobody else has them."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.deleted"
+    own_block_ids: list[str]
+
+
+class BlockAttached(Event):
+    """An agent sees a block; `block_ids` are all that it sees now."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.block_attached"
+    block_id: str
+    block_ids: list[str]
+
+
+class BlockDetached(Event):
+    """An agent sees a block no more; `block_ids` are those it still sees."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.block_detached"
+    block_id: str
+    block_ids: list[str]

@@ -1,0 +1,178 @@
+"""The language of the agent service: calls that wait for the client, and its answers.
+
+A call waits where the agent's rules want an approval, and where the client carries the tool out
+itself. The run that asks ends; a run that brings the answer goes on in the same step.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from operator import not_
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.agent.conversations import (
+    SERVICE,
+    ConversationEvent,
+    Message,
+    RunEvent,
+    StartRun,
+    ToolCall,
+    ToolStatus,
+)
+from libs.contracts.bus_messages import Command, Json, JsonObject, Value, is_none
+
+AnswerKind = Literal["approved", "denied", "returned"]
+
+
+class ClientTool(Value):
+    """A tool that the client carries out; `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject = Field(default_factory=dict)
+
+
+class ClientSkill(Value):
+    """A skill that the client's environment has, and where."""
+
+    name: str
+    description: str
+    location: str
+
+
+class CallAnswer(Value):
+    """What a client says about one call: yes, no and why, or what the tool gave back."""
+
+    tool_call_id: str
+    kind: AnswerKind
+    reason: str | None = Field(default=None, exclude_if=is_none)
+    content: Json = Field(default=None, exclude_if=is_none)
+    status: ToolStatus = Field(default="success", exclude_if="success".__eq__)
+    stdout: list[str] | None = Field(default=None, exclude_if=is_none)
+    stderr: list[str] | None = Field(default=None, exclude_if=is_none)
+
+
+class RecordedAnswer(CallAnswer):
+    """An answer as it is recorded: an approval holds for these very arguments and no others."""
+
+    arguments_hash: str
+
+
+class WaitingCall(Value):
+    """A call that waits for the client; `by_client` if the client is to carry it out."""
+
+    tool_call_id: str
+    tool: str
+    arguments_hash: str
+    by_client: bool = Field(default=False, exclude_if=not_)
+
+
+def arguments_hash(call: ToolCall) -> str:
+    """What an approval is bound to: the tool, as it was then, and its arguments, to the letter."""
+    bound = f"\x00{call.bound.id}\x00{call.bound.revision}" if call.bound else ""
+    return sha256(f"{call.name}\x00{call.arguments}{bound}".encode()).hexdigest()
+
+
+def changed_since_approval(tool: str) -> str:
+    """What a model is told of an approved call whose tool is another one by now."""
+    return (
+        f"'{tool}' was not called: it has changed since this call was approved. Call it again to"
+        " have it approved as it is now."
+    )
+
+
+class StartClientRun(StartRun):
+    """Answer these messages, with tools and skills that the client has."""
+
+    topic: ClassVar[str] = "run.start_with_client_tools"
+    client_tools: list[ClientTool] = Field(default_factory=list)
+    client_skills: list[ClientSkill] = Field(default_factory=list)
+
+
+class AnswerApproval(StartClientRun):
+    """Go on where calls wait for the client: these are its answers, the messages follow them."""
+
+    topic: ClassVar[str] = "approval.answer"
+    answers: list[CallAnswer]
+    otid: str | None = None
+
+
+class SetToolApproval(Command):
+    """From the next run on, calls of this tool wait for an approval, or do not any more."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "agent.set_tool_approval"
+    agent_id: str
+    tool: str
+    requires_approval: bool
+
+    @property
+    def target(self) -> str:
+        return self.agent_id
+
+
+class RunToolsGated(RunEvent):
+    """In this run, calls of these tools wait for the client: those that need its approval, and
+    those that it carries out itself; `client_skills` are what its environment can do besides."""
+
+    topic: ClassVar[str] = "run.tools_gated"
+    approvals: list[str] = Field(default_factory=list)
+    client_tools: list[ClientTool] = Field(default_factory=list)
+    client_skills: list[ClientSkill] = Field(default_factory=list)
+
+
+class ApprovalRequested(RunEvent):
+    """Calls of a step wait for the client; until it answers, nothing of the step is carried out."""
+
+    topic: ClassVar[str] = "approval.requested"
+    agent_id: str
+    step_id: str
+    message_id: str
+    calls: list[WaitingCall]
+
+
+class ApprovalAnswered(RunEvent):
+    """The client answered calls that the message `request_id` asked about.
+
+    The run is the one that brings the answer; `waiting` are the calls that still wait.
+    """
+
+    topic: ClassVar[str] = "approval.answered"
+    step_id: str
+    request_id: str
+    answers: list[RecordedAnswer]
+    waiting: list[str] = Field(default_factory=list)
+
+
+class ToolCallReturned(RunEvent):
+    """The client carried a call out, and said what it gave, which may be `held` as a result is."""
+
+    topic: ClassVar[str] = "tool_call.returned"
+    step_id: str
+    tool_call_id: str
+    tool: str
+    status: ToolStatus
+    held: Message | None = Field(default=None, exclude_if=is_none)
+
+
+class ApprovalEnded(ConversationEvent):
+    """Nobody can answer any more: the calls get results that say why."""
+
+    run_id: str
+    step_id: str
+    request_id: str
+    tool_call_ids: list[str]
+
+
+class ApprovalExpired(ApprovalEnded):
+    """The deadline of an approval passed: its calls are not carried out."""
+
+    topic: ClassVar[str] = "approval.expired"
+
+
+class ApprovalCancelled(ApprovalEnded):
+    """An approval was cancelled: its calls are not carried out."""
+
+    topic: ClassVar[str] = "approval.cancelled"

@@ -1,0 +1,82 @@
+"""The language of the agent service about what models are shown of a conversation: a summary in the
+place of its older part, or nothing of it. What is shown no more stays in the history."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from operator import not_
+from typing import ClassVar
+
+from pydantic import Field
+
+from libs.contracts.agent.conversations import (
+    SERVICE,
+    ConversationEvent,
+    Message,
+    RunAccepted,
+    RunCommand,
+    RunEvent,
+    StartRun,
+    Usage,
+)
+from libs.contracts.bus_messages import JsonObject
+
+__all__ = [
+    "SERVICE",
+    "ClearContext",
+    "CompactConversation",
+    "CompactionAccepted",
+    "ContextCleared",
+    "ConversationCompacted",
+]
+
+
+class CompactConversation(StartRun):
+    """Compact the conversation when its turn comes, as the agent's settings say but for these, in a
+    run that answers nothing."""
+
+    topic: ClassVar[str] = "conversation.compact"
+    messages: list[Message] = Field(default_factory=list)
+    max_steps: int = 1
+    settings: JsonObject = Field(default_factory=dict)
+
+
+class ClearContext(RunCommand):
+    """Show models nothing of a conversation any more but the system message, made anew."""
+
+    topic: ClassVar[str] = "context.clear"
+
+
+class CompactionAccepted(RunAccepted):
+    """The conversation will be compacted, with these settings in the place of the agent's."""
+
+    topic: ClassVar[str] = "compaction.accepted"
+    settings: JsonObject
+
+
+class ConversationCompacted(RunEvent):
+    """Models are shown a summary in the place of the older messages, which stay in the history."""
+
+    topic: ClassVar[str] = "conversation.compacted"
+    first_snapshot: ClassVar[bool] = True
+    agent_id: str
+    step_id: str
+    message: Message
+    # The messages that are shown no more: all behind the system message, up to one.
+    evicted: list[str]
+    # How the summary was made; who wrote it, if a model did, and why others did not.
+    mode: str
+    model: str | None = None
+    failures: list[str] = Field(default_factory=list)
+    usage: Usage = Field(default_factory=Usage)
+    # The number under which clients receive the summary.
+    number: int
+    # As of a message that is appended.
+    listed_at: datetime | None = Field(default=None, exclude_if=not_)
+
+
+class ContextCleared(ConversationEvent):
+    """Models are shown no older messages any more, which stay in the history."""
+
+    topic: ClassVar[str] = "context.cleared"
+    evicted: list[str]

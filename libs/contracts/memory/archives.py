@@ -1,0 +1,275 @@
+"""The language of archival memory: archives, the passages in them, and how these are found."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from operator import not_
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.bus_messages import Command, Event, JsonObject, Value
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.archive_requests import PASSAGES_MAX
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.memory.blocks import SERVICE, Cause
+
+# One command, and so one commit.
+PASSAGES_INSERTED_MAX = PASSAGES_MAX
+PASSAGES_DELETED_MAX = 1_000
+PASSAGES_FOUND_MAX = 100
+# Who sends what a model has to embed waits so long for the answer: longer than an endpoint may
+# take, so that it is heard why there was none.
+EMBEDDING_SECONDS_MAX = 30.0
+
+
+def own_archive_id(agent_id: str, number: int = 0) -> str:
+    """The id of the archive that an agent's first insert makes; after that is gone, of the next."""
+    return derived_id("archive", agent_id, *([str(number)] if number else []))
+
+
+class Embedding(Value):
+    """The meaning of a text as a vector: base64 of float16, little-endian, of unit length; and the
+    handle of the model that it is by."""
+
+    model: str
+    dimensions: int
+    vector: str
+
+
+class NewPassage(Value):
+    """A text to be put into an archive; `created_at` is given where it is older than its insert."""
+
+    id: str
+    text: str
+    tags: list[str] | None = None
+    metadata: JsonObject = Field(default_factory=dict)
+    created_at: datetime | None = None
+
+
+class CreateArchive(Command):
+    """Make an archive; without `embedding_config` its passages are embedded by the default."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.create"
+    archive_id: str
+    name: str
+    description: str | None = None
+    embedding_config: EmbeddingConfig | None = None
+    metadata: JsonObject | None = None
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class UpdateArchive(Command):
+    """Give an archive another name, description or metadata."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.update"
+    archive_id: str
+    changes: JsonObject
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class DeleteArchive(Command):
+    """Remove an archive with its passages; with `unless_attached` only if no other agent than this
+    one has it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.delete"
+    archive_id: str
+    unless_attached: str = Field(default="", exclude_if=not_)
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class AttachArchive(Command):
+    """Let an agent search an archive."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.attach"
+    archive_id: str
+    agent_id: str
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class DetachArchive(Command):
+    """Let an agent no longer search an archive."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.detach"
+    archive_id: str
+    agent_id: str
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class EmptyArchive(Command):
+    """Remove the next of the passages that a deleted archive has left."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.empty"
+    archive_id: str
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class InsertPassages(Command):
+    """Embed texts and put them into an archive, all or none: into the given one, or into that of an
+    agent, which is made if it has none."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "passages.insert"
+    passages: list[NewPassage]
+    archive_id: str = ""
+    agent_id: str = ""
+    cause: Cause | None = None
+
+    @property
+    def target(self) -> str:
+        return self.passages[0].id
+
+
+class DeletePassages(Command):
+    """Remove passages, all or none, of the given archive or of any that an agent has."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "passages.delete"
+    passage_ids: list[str]
+    archive_id: str = ""
+    agent_id: str = ""
+
+    @property
+    def target(self) -> str:
+        return self.passage_ids[0]
+
+
+class FoundPassage(Value):
+    """A passage that a search found: `doc` is how clients read it, without its vector; `score` says
+    how well it fits, more is better within one search."""
+
+    id: str
+    collection_id: str
+    score: float
+    doc: JsonObject
+
+
+class FoundPassages(Value):
+    """The result of a search, the best first."""
+
+    passages: list[FoundPassage]
+
+
+class SearchPassages(Command):
+    """Find the passages that are nearest to a query in meaning and words: in the given collections
+    (archives or folders), else in the archives of an agent, else in all archives.
+
+    Answered with `FoundPassages`. Without a query the newest come first.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "passages.search"
+    keeps_reply: ClassVar[bool] = False
+    asker: str
+    query: str = ""
+    collection_ids: list[str] = Field(default_factory=list)
+    agent_id: str = ""
+    tags: list[str] = Field(default_factory=list)
+    tag_match: Literal["any", "all"] = "any"
+    after: datetime | None = None
+    before: datetime | None = None
+    file_ids: list[str] = Field(default_factory=list)
+    limit: int = 10
+
+    @property
+    def target(self) -> str:
+        return self.asker
+
+
+class ArchiveCreated(Event):
+    """An archive exists; `agent_id` is the agent whose own it is, empty for none."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.created"
+    name: str
+    description: str | None = None
+    embedding_config: EmbeddingConfig | None = None
+    metadata: JsonObject | None = None
+    agent_id: str = ""
+    created_by_id: str | None = None
+
+
+class ArchiveChanged(Event):
+    """Fields of an archive have new values."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.changed"
+    changes: JsonObject
+    changed_by_id: str | None = None
+
+
+class ArchiveAttached(Event):
+    """An agent may search an archive."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.attached"
+    agent_id: str
+
+
+class ArchiveDetached(Event):
+    """An agent may no longer search an archive."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.detached"
+    agent_id: str
+
+
+class ArchiveDeleted(Event):
+    """An archive is gone, and nobody sees its passages any more; they are removed bit by bit."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.deleted"
+
+
+class ArchiveEmptied(Event):
+    """No passage of a deleted archive is left."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.emptied"
+
+
+class PassageCreated(Event):
+    """A text is in an archive, with its embedding, so that nothing is ever embedded again to read
+    it; `created_at` is the time that its client gave it."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "passage.created"
+    archive_id: str
+    text: str
+    tags: list[str] | None = None
+    metadata: JsonObject = Field(default_factory=dict)
+    created_at: datetime | None = None
+    created_by_id: str | None = None
+    embedding: Embedding
+    cause: Cause | None = None
+
+
+class PassageDeleted(Event):
+    """A text is no longer in its archive."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "passage.deleted"

@@ -1,0 +1,123 @@
+"""The language of re-embedding: an archive or a folder gets another model, and its passages their
+vectors."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from libs.contracts.bus_messages import Command, Event, Value
+from libs.contracts.letta.model_configs import EmbeddingConfig
+from libs.contracts.memory.archives import Embedding
+from libs.contracts.memory.blocks import SERVICE
+
+
+class ChangeArchiveEmbedding(Command):
+    """Embed an archive by another model from now on, and what is in it again; without a config by
+    the server's default."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.change_embedding"
+    archive_id: str
+    embedding_config: EmbeddingConfig | None = None
+
+    @property
+    def target(self) -> str:
+        return self.archive_id
+
+
+class ReembedPassages(Command):
+    """Embed the next passages of an archive that are not embedded by its model.
+
+    The result says how many these were (`embedded`). Its target is not the archive: no command
+    about that waits for a model.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "passages.reembed"
+    archive_id: str
+
+    @property
+    def target(self) -> str:
+        return self.archive_id.replace("archive", "reembedding", 1)
+
+
+class ReembedChunks(Command):
+    """Embed the next chunks of a folder's files that are not embedded by its model.
+
+    The result says how many these were (`embedded`). Its target is not the folder, as with
+    passages.
+    """
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "chunks.reembed"
+    folder_id: str
+
+    @property
+    def target(self) -> str:
+        return self.folder_id.replace("source", "reembedding", 1)
+
+
+class ArchiveEmbeddingChanged(Event):
+    """An archive is embedded by another model from now on; `model` and `dimensions` are those of
+    the vectors that its passages are to get, and `previous_config` what embedded them."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.embedding_changed"
+    embedding_config: EmbeddingConfig | None = None
+    previous_config: EmbeddingConfig | None = None
+    model: str
+    dimensions: int
+    changed_by_id: str | None = None
+
+
+class ArchiveReembedded(Event):
+    """Every passage of an archive is embedded by its model."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "archive.reembedded"
+
+
+class PassageEmbedded(Event):
+    """A passage has the vector of another model, and is found by that."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "passage.embedded"
+    additive: ClassVar[bool] = True
+    embedding: Embedding
+
+
+class FolderEmbeddingChanged(Event):
+    """The files of a folder are embedded by another model from now on; the fields are those of an
+    archive's."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.embedding_changed"
+    embedding_config: EmbeddingConfig
+    previous_config: EmbeddingConfig | None = None
+    model: str
+    dimensions: int
+    changed_by_id: str | None = None
+
+
+class FolderReembedded(Event):
+    """Every chunk of a folder's files is embedded by its model."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "folder.reembedded"
+
+
+class ChunkVector(Value):
+    """The packed vector of a passage of a file."""
+
+    id: str
+    vector: str
+
+
+class FileChunksReembedded(Event):
+    """Chunks of a file have the vectors of another model, and are found by these."""
+
+    service: ClassVar[str] = SERVICE
+    topic: ClassVar[str] = "file.chunks_reembedded"
+    model: str
+    dimensions: int
+    chunks: list[ChunkVector]

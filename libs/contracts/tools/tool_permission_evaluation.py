@@ -1,0 +1,195 @@
+"""Whether a tool may be called, and why not: all allow-lists together, and what each tool needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from libs.contracts.environment_parsing import Environment, wrong
+from libs.contracts.letta.enums import ToolType
+from libs.contracts.tools.base_tools.definition import BaseTool
+from libs.contracts.tools.tool_permissions import CAPABILITIES, Capability
+
+TOOLS_VARIABLE = "HEELER_ALLOWED_TOOLS"
+CAPABILITIES_VARIABLE = "HEELER_ALLOWED_CAPABILITIES"
+# How often every process looks whether lists have changed; one that hears of it looks at once.
+LOOK_EVERY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledList:
+    """A list as it is asked."""
+
+    tools: frozenset[str] | None
+    capabilities: frozenset[str] | None
+
+
+NO_LIMIT = CompiledList(None, None)
+
+
+def compiled(tools: Iterable[str] | None, capabilities: Iterable[str] | None) -> CompiledList:
+    """A list as it is asked, from its parts."""
+    return CompiledList(
+        None if tools is None else frozenset(tools),
+        None if capabilities is None else frozenset(capabilities),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicies:
+    """All lists as they were at one time: the operator's, and by organisation, kind and id those of
+    the scopes."""
+
+    system: CompiledList = NO_LIMIT
+    scopes: Mapping[tuple[str, str, str], CompiledList] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who wants to call a tool; empty where it is none."""
+
+    org: str
+    project_id: str = ""
+    agent_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CalledTool:
+    """A tool that somebody wants to call; source that is no tool has no id, and stands on no list
+    of tools, whatever it calls itself."""
+
+    id: str
+    name: str
+    type: str
+
+
+def forbidden(policies: ToolPolicies | None, caller: Caller, tool: CalledTool) -> str:
+    """Why a tool may not be called, in words for a person or a model; empty if it may. As long as
+    the lists are not known, nothing may. An agent may always speak to its user."""
+    if tool.name in SPEAKING and tool.type == ToolType.letta_core.value:
+        return ""
+    if policies is None:
+        return f"'{tool.name}' was not called: which tools are allowed is not known yet."
+    needs = needs_of(tool)
+    why = refused_by(policies.system, tool, needs)
+    if why:
+        return f"'{tool.name}' is not allowed on this server: {why}."
+    if not policies.scopes:
+        return ""
+    for kind, scope_id in (
+        ("organisation", caller.org),
+        ("project", caller.project_id),
+        ("agent", caller.agent_id),
+    ):
+        found = policies.scopes.get((caller.org, kind, scope_id)) if scope_id else None
+        why = refused_by(found, tool, needs) if found else ""
+        if why:
+            return f"'{tool.name}' is not allowed for this {kind}: {why}."
+    return ""
+
+
+def withheld(policies: ToolPolicies | None, caller: Caller, capability: Capability) -> bool:
+    """Whether some list leaves a capability out; as long as the lists are not known, all are."""
+    if policies is None:
+        return True
+    scopes = (
+        ("organisation", caller.org),
+        ("project", caller.project_id),
+        ("agent", caller.agent_id),
+    )
+    found = [policies.scopes.get((caller.org, *scope)) for scope in scopes]
+    return any(
+        one is not None and one.capabilities is not None and capability not in one.capabilities
+        for one in (policies.system, *found)
+    )
+
+
+def refused_by(allowed: CompiledList, tool: CalledTool, needs: frozenset[str]) -> str:
+    """Why one list does not have a tool; empty if it does."""
+    names = allowed.tools
+    if names is not None and not (tool.id and (tool.name in names or tool.id in names)):
+        return "it is not on the list of tools"
+    capabilities = allowed.capabilities
+    if capabilities is not None and not needs <= capabilities:
+        lacking = ", ".join(sorted(needs - capabilities))
+        return f"it needs what is not on the list of capabilities ({lacking})"
+    return ""
+
+
+SPEAKING = frozenset({"send_message"})
+NOTHING: frozenset[str] = frozenset()
+CODE: frozenset[str] = frozenset({"code"})
+# What tools need, by their type; those that come with the server and differ from it, by name.
+NEEDS_OF_TYPE: Mapping[str, frozenset[str]] = {
+    ToolType.custom.value: CODE,
+    ToolType.external_mcp.value: frozenset({"mcp"}),
+    ToolType.letta_core.value: NOTHING,
+    ToolType.letta_memory_core.value: frozenset({"memory"}),
+    ToolType.letta_sleeptime_core.value: frozenset({"memory"}),
+    ToolType.letta_voice_sleeptime_core.value: frozenset({"memory"}),
+    ToolType.letta_multi_agent_core.value: frozenset({"agents"}),
+    ToolType.letta_builtin.value: frozenset({"code", "filesystem"}),
+    ToolType.letta_files_core.value: frozenset({"filesystem"}),
+}
+NEEDS_OF_BASE_TOOL: Mapping[str, frozenset[str]] = {
+    "archival_memory_insert": frozenset({"memory"}),
+    "archival_memory_search": frozenset({"memory"}),
+    "rethink_memory": frozenset({"memory"}),
+    "run_code": CODE,
+    "run_code_with_tools": CODE,
+    "web_search": frozenset({"network"}),
+    "fetch_webpage": frozenset({"network"}),
+}
+EVERYTHING: frozenset[str] = frozenset(CAPABILITIES)
+
+
+def needs_of(tool: CalledTool) -> frozenset[str]:
+    """The capabilities that a tool needs; all of them for a type that is not known here."""
+    of_type = NEEDS_OF_TYPE.get(tool.type, EVERYTHING)
+    if tool.type in (ToolType.custom.value, ToolType.external_mcp.value):
+        return of_type  # whatever it is called
+    return NEEDS_OF_BASE_TOOL.get(tool.name, of_type)
+
+
+def called(tool: BaseTool) -> CalledTool:
+    """A tool that comes with the server, as somebody who wants to call it."""
+    return CalledTool(tool.id, tool.name, tool.tool_type.value)
+
+
+def system_list(environment: Environment) -> CompiledList:
+    """The operator's own list: HEELER_ALLOWED_TOOLS, names or ids, and HEELER_ALLOWED_CAPABILITIES,
+    with commas between; `none` allows none. Raises WrongSetting."""
+    names = listed(environment.get(TOOLS_VARIABLE, ""))
+    capabilities = listed(environment.get(CAPABILITIES_VARIABLE, ""))
+    unknown = set(capabilities or ()) - EVERYTHING
+    if unknown:
+        must = f"it must be some of {', '.join(CAPABILITIES)}, with commas between, or none"
+        raise wrong(CAPABILITIES_VARIABLE, environment[CAPABILITIES_VARIABLE], must)
+    return compiled(names, capabilities)
+
+
+def listed(text: str) -> list[str] | None:
+    """The words of a list with commas between; None if there is none."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        return None
+    return [] if words == ["none"] else words
+
+
+# The rows of the published view, and what changes whenever one of them does.
+POLICIES_SOURCE = "tools.tool_permission_view"
+POLICIES = f"select org, kind, scope_id, tools, capabilities from {POLICIES_SOURCE}"
+POLICIES_FINGERPRINT = (
+    "select count(*) || ' ' || coalesce(bit_xor(hashtextextended(id || ' ' || revision, 0)), 0)"
+    f" from {POLICIES_SOURCE}"
+)
+
+PolicyRow = tuple[str, str, str, list[str] | None, list[str] | None]
+
+
+def policies_of(system: CompiledList, rows: Iterable[PolicyRow]) -> ToolPolicies:
+    """All lists, from the operator's and the rows of the view."""
+    return ToolPolicies(
+        system,
+        {(org, kind, scope): compiled(names, caps) for org, kind, scope, names, caps in rows},
+    )

@@ -1,0 +1,287 @@
+"""An agent: its configuration, its tools, and which blocks it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.agent.agent_secrets import AgentSecretsReplaced
+from libs.contracts.agent.agents import (
+    AgentAbandoned,
+    AgentCreated,
+    AgentDeleted,
+    AgentRequested,
+    AgentUpdated,
+    BlockAttached,
+    BlockDetached,
+)
+from libs.contracts.agent.conversations import BoundTool, Message
+from libs.contracts.base_aggregate import Aggregate
+from libs.contracts.bus_messages import (
+    CONFLICT,
+    NOT_FOUND,
+    UNPROCESSABLE,
+    Event,
+    Rejected,
+    other_request,
+)
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.blocks import BlockState
+from libs.contracts.tools.base_tools.definition import tool_ids_of
+from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
+
+AGENT_BLOCKS_MAX = 500
+
+Phase = Literal["unknown", "requested", "abandoned", "present", "deleted"]
+
+
+class AgentDesign(BaseModel):
+    """What an agent is to be, or is. `tools` are the names of the tools of `tool_ids`, and
+    `custom_tools` those of them that clients made, where they were read: nobody records them. Nor
+    which are `forbidden`: the agent has these, and its model is not offered them. The values of
+    `secrets` are sealed."""
+
+    config: AgentConfig
+    tools: list[str]
+    tool_ids: list[str] = []
+    tags: list[str]
+    block_ids: list[str]
+    new_blocks: list[BlockState] = []
+    first_messages: list[Message] = []
+    secrets: dict[str, str] = {}
+    custom_tools: list[CustomTool] = Field(default_factory=list, exclude=True)
+    forbidden: frozenset[str] = Field(default=frozenset(), exclude=True)
+
+    def model_post_init(self, context: object, /) -> None:
+        """Derive the ids that were not recorded."""
+        self.tool_ids = tool_ids_of(self.tools, self.tool_ids)
+
+    @property
+    def held(self) -> list[HeldTool]:
+        """The tools that it has now."""
+        return held_tools(self.tool_ids, self.custom_tools)
+
+    @property
+    def bound(self) -> dict[str, BoundTool]:
+        """What is meant by the names of its tools now."""
+        return {tool.name: BoundTool(id=tool.id, revision=tool.revision) for tool in self.held}
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The names under which it got tools that have other names by now, by these."""
+        if not self.custom_tools:
+            return {}
+        got = dict(zip(self.tool_ids, self.tools, strict=False))
+        return {
+            one.name: got[one.id]
+            for one in self.custom_tools
+            if got.get(one.id, one.name) != one.name
+        }
+
+    @property
+    def names_now(self) -> dict[str, str]:
+        """The names of tools that have other names by now, by those under which it got them."""
+        return {before: now for now, before in self.renamed.items()}
+
+    @property
+    def ruled_names(self) -> list[str]:
+        """The names by which rules may know its tools."""
+        return [*self.tools, *self.names_now.values()]
+
+
+class AgentState(BaseModel):
+    """What is known of an agent."""
+
+    phase: Phase = "unknown"
+    design: AgentDesign | None = None
+    own_block_ids: list[str] = []
+    refused: Rejected | None = None
+    fingerprint: str = ""
+
+
+class Agent(Aggregate[AgentState]):
+    """One agent."""
+
+    State = AgentState
+
+    @property
+    def deleted(self) -> bool:
+        """Whether it has stopped existing."""
+        return self.state.phase == "deleted"
+
+    @property
+    def design(self) -> AgentDesign | None:
+        """What the agent is, while it is there."""
+        return self.state.design if self.state.phase == "present" else None
+
+    @property
+    def requested(self) -> AgentDesign | None:
+        """What the agent is to be, where an older release recorded that before its blocks were
+        made."""
+        return self.state.design if self.state.phase == "requested" else None
+
+    def asked_otherwise(self, fingerprint: str) -> bool:
+        """Whether the agent was asked for by another request that had the same key."""
+        return other_request(self.state.fingerprint, fingerprint)
+
+    def create(self, design: AgentDesign, *, at: datetime) -> Rejected | None:
+        """Begin to exist; the blocks are there."""
+        if self.state.phase not in ("unknown", "requested"):
+            return Rejected(code=CONFLICT, reason=f"Agent {self.id} exists already")
+        own = [block.id for block in design.new_blocks]
+        self.happened(
+            AgentCreated,
+            at=at,
+            config=design.config,
+            tools=design.tools,
+            tool_ids=design.tool_ids,
+            tags=design.tags,
+            block_ids=[*own, *design.block_ids],
+            own_block_ids=own,
+        )
+        self.keep_secrets(design.secrets, at=at)
+        return None
+
+    def abandon(self, refused: Rejected, *, at: datetime) -> None:
+        """Give up, because the blocks could not be made, or nobody goes on with it: from now on it
+        cannot be created any more."""
+        assert self.state.phase in ("unknown", "requested"), "only what is not there is given up"
+        self.happened(AgentAbandoned, at=at, code=refused.code, reason=refused.reason)
+
+    def update(self, changed: list[str], design: AgentDesign, *, at: datetime) -> Rejected | None:
+        """Have a new configuration."""
+        if self.design is None:
+            return missing(self.id)
+        self.happened(
+            AgentUpdated,
+            at=at,
+            changed=changed,
+            config=design.config,
+            tools=design.tools,
+            tool_ids=design.tool_ids,
+            tags=design.tags,
+            block_ids=design.block_ids,
+        )
+        self.keep_secrets(design.secrets, at=at)
+        return None
+
+    def keep_secrets(self, secrets: dict[str, str], *, at: datetime) -> None:
+        """Have these secrets, if they are others."""
+        assert self.design is not None, "only an agent that exists has secrets"
+        if secrets != self.design.secrets:
+            self.happened(AgentSecretsReplaced, at=at, secrets=secrets)
+
+    def delete(self, *, at: datetime) -> Rejected | None:
+        """Stop existing."""
+        if self.design is None:
+            return missing(self.id)
+        self.happened(AgentDeleted, at=at, own_block_ids=self.state.own_block_ids)
+        return None
+
+    def attach(self, block_id: str, labels: Mapping[str, str], *, at: datetime) -> Rejected | None:
+        """See a block. `labels` has the label of that block and of those seen already."""
+        if self.design is None:
+            return missing(self.id)
+        if block_id in self.design.block_ids:
+            return None
+        seen = [*self.design.block_ids, block_id]
+        there = [one for one in self.design.block_ids if one in labels]
+        refused = too_many(len(seen)) or clash([*there, block_id], labels)
+        if refused:
+            return refused
+        self.happened(BlockAttached, at=at, block_id=block_id, block_ids=seen)
+        return None
+
+    def detach(self, block_id: str, *, at: datetime) -> Rejected | None:
+        """See a block no more."""
+        if self.design is None:
+            return missing(self.id)
+        if block_id not in self.design.block_ids:
+            reason = f"Block with id '{block_id}' is not attached to agent '{self.id}'"
+            return Rejected(code=NOT_FOUND, reason=reason)
+        left = [one for one in self.design.block_ids if one != block_id]
+        self.happened(BlockDetached, at=at, block_id=block_id, block_ids=left)
+        return None
+
+    def when(self, event: Event) -> None:
+        """Evolve the state by one event."""
+        state = self.state
+        match event:
+            case AgentRequested():
+                state.phase = "requested"
+                state.fingerprint = event.fingerprint
+                state.design = AgentDesign(
+                    config=event.config,
+                    tools=event.tools,
+                    tool_ids=event.tool_ids,
+                    tags=event.tags,
+                    block_ids=event.block_ids,
+                    new_blocks=event.new_blocks,
+                    first_messages=event.first_messages,
+                )
+            case AgentCreated():
+                state.phase = "present"
+                state.own_block_ids = event.own_block_ids
+                state.design = AgentDesign(
+                    config=event.config,
+                    tools=event.tools,
+                    tool_ids=event.tool_ids,
+                    tags=event.tags,
+                    block_ids=event.block_ids,
+                )
+            case AgentUpdated():
+                assert state.design is not None, "only an agent that exists is changed"
+                state.design = AgentDesign(
+                    secrets=state.design.secrets,
+                    config=event.config,
+                    tools=event.tools,
+                    tool_ids=event.tool_ids,
+                    tags=event.tags,
+                    block_ids=event.block_ids,
+                )
+            case AgentSecretsReplaced():
+                assert state.design is not None, "only an agent that exists has secrets"
+                state.design.secrets = event.secrets
+            case AgentAbandoned():
+                state.phase = "abandoned"
+                state.design = None
+                state.refused = Rejected(code=event.code, reason=event.reason)
+            case AgentDeleted():
+                state.phase = "deleted"
+                state.design = None
+            case BlockAttached() | BlockDetached():
+                assert state.design is not None, "only an agent that exists sees blocks"
+                state.design.block_ids = event.block_ids
+
+
+def missing(agent_id: str) -> Rejected:
+    """The refusal for an agent that is not there."""
+    return Rejected(code=NOT_FOUND, reason=f"Agent with ID {agent_id} not found")
+
+
+def too_many(blocks: int) -> Rejected | None:
+    """An agent sees a bounded number of blocks."""
+    if blocks <= AGENT_BLOCKS_MAX:
+        return None
+    reason = f"An agent can have at most {AGENT_BLOCKS_MAX} blocks: detach one first"
+    return Rejected(code=UNPROCESSABLE, reason=reason)
+
+
+def clash(block_ids: list[str], labels: Mapping[str, str]) -> Rejected | None:
+    """An agent names its blocks by label, so two may not have the same."""
+    seen: dict[str, str] = {}
+    for block_id in block_ids:
+        label = labels.get(block_id)
+        if label is None:
+            return Rejected(code=NOT_FOUND, reason=f"Block with id '{block_id}' not found")
+        if label in seen:
+            reason = (
+                f"Blocks '{seen[label]}' and '{block_id}' both have the label '{label}', and an "
+                "agent's labels must differ: rename or detach one"
+            )
+            return Rejected(code=CONFLICT, reason=reason)
+        seen[label] = block_id
+    return None

@@ -1,0 +1,366 @@
+"""From a V1 request to the design of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from pydantic_core import to_json
+
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.tool_rule_evaluation import given_arguments
+from libs.contracts.bus_messages import INVALID, NOT_FOUND, UNPROCESSABLE, JsonObject, Rejected
+from libs.contracts.deterministic_ids import derived_id
+from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.blocks import created_block, described
+from libs.contracts.letta.model_configs import EmbeddingConfig, LLMConfig
+from libs.contracts.letta.tool_rules import RequiresApprovalToolRule, ToolRule
+from libs.contracts.state_size_limits import oversize_agent, size
+from libs.contracts.tools.base_tools.catalogue import CATALOGUE, SERVER_TOOLS
+from services.agent.domain.agents.agent import AgentDesign, clash, too_many
+from services.agent.domain.agents.agent_secret_validation import wanted_secrets
+from services.agent.domain.agents.agent_types import PROFILES, default_tool_rules, default_tools
+from services.agent.domain.agents.default_agent_names import made_up_name
+from services.agent.domain.agents.model_config_resolution import (
+    compaction_settings,
+    created_config,
+    updated_config,
+)
+from services.agent.domain.runs.tool_rule_names import with_current_names
+from services.agent.domain.runs.tool_rules import unfit_arguments
+from services.agent.domain.tools.custom_tools import CustomTool, HeldTool, held_tools
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the outside knows that a design depends on; None means that there is no such model.
+    `custom` are the clients' tools among those that a request names."""
+
+    llm: LLMConfig | None
+    embedding: EmbeddingConfig | None
+    labels: Mapping[str, str]
+    actor: str
+    now: datetime
+    custom: Sequence[CustomTool] = ()
+
+
+# Each run remembers the rules that it was accepted under.
+TOOL_RULES_BYTES_MAX = 64 << 10
+
+UNBUILT_FIELDS = {
+    "identity_ids": "identities",
+    "from_template": "templates",
+    "memory_variables": "templates",
+    "message_ids": "changes of what the model is shown",
+    "enable_sleeptime": "sleeptime agents",
+}
+
+
+def created_design(agent_id: str, request: CreateAgent, facts: Facts) -> AgentDesign | Rejected:
+    """The design of a new agent, or why it cannot be."""
+    llm = created_config(request, facts.llm)
+    tools = chosen_tools(request, facts.custom)
+    if isinstance(tools, Rejected):
+        return tools
+    problem = unbuilt(request) or unknown_time_zone(request.timezone)
+    if problem:
+        return problem
+    secrets = wanted_secrets(request)
+    if isinstance(secrets, Rejected):
+        return secrets
+    profile = PROFILES[request.agent_type]
+    system = request.system or profile.system_prompt
+    if system is None:
+        reason = f"An agent of type {request.agent_type.value} needs a `system` prompt of its own"
+        return Rejected(code=INVALID, reason=reason)
+    rules = [rule.model_dump(mode="json") for rule in request.tool_rules or []]
+    defaults = default_tool_rules(
+        [tool.name for tool in tools],
+        agent_type=request.agent_type,
+        model=llm.model,
+        include_base_tool_rules=request.include_base_tool_rules,
+        include_base_tools=bool(request.include_base_tools),
+        has_own_rules=bool(rules),
+    )
+    config = AgentConfig(
+        id=agent_id,
+        name=request.name or made_up_name(agent_id),
+        system=system,
+        agent_type=request.agent_type,
+        llm_config=llm,
+        embedding_config=request.embedding_config or chunked(facts.embedding, request),
+        compaction_settings=compaction_settings(llm, request.compaction_settings),
+        parallel_tool_calls=llm.parallel_tool_calls if says_parallel(request) else True,
+        response_format=request.response_format,
+        tool_rules=distinct([*rules, *defaults, *approval_rules(tools, rules)]),
+        description=request.description,
+        metadata=request.metadata,
+        project_id=request.project_id,
+        template_id=request.template_id,
+        base_template_id=request.base_template_id,
+        message_buffer_autoclear=profile.autoclears or request.message_buffer_autoclear,
+        enable_sleeptime=request.enable_sleeptime,
+        timezone=request.timezone or "UTC",
+        max_files_open=request.max_files_open,
+        per_file_view_window_char_limit=request.per_file_view_window_char_limit,
+        hidden=request.hidden,
+        created_by_id=facts.actor,
+        last_updated_by_id=facts.actor,
+        created_at=facts.now,
+        updated_at=facts.now,
+    )
+    new_blocks = [
+        described(created_block(block, derived_id("block", agent_id, str(index))))
+        for index, block in enumerate(request.memory_blocks or [])
+    ]
+    block_ids = list(dict.fromkeys(request.block_ids or []))
+    labels = {**facts.labels, **{block.id: block.label or "" for block in new_blocks}}
+    seen = [block.id for block in new_blocks] + block_ids
+    tags = sorted(set(request.tags or []))
+    refused = too_many(len(seen)) or clash(seen, labels) or too_large(config, tags)
+    if refused:
+        return refused
+    return AgentDesign(
+        config=config,
+        tools=[tool.name for tool in tools],
+        tool_ids=[tool.id for tool in tools],
+        tags=tags,
+        block_ids=block_ids,
+        new_blocks=new_blocks,
+        first_messages=first_messages(agent_id, request, facts.now),
+        secrets=secrets or {},
+    )
+
+
+def approval_rules(tools: Iterable[HeldTool], rules: list[JsonObject]) -> list[JsonObject]:
+    """The rules for tools that need an approval by themselves, where there is none yet."""
+    wanted = [RequiresApprovalToolRule(tool_name=one.name) for one in tools if one.needs_approval]
+    return [rule for one in wanted if (rule := one.model_dump(mode="json")) not in rules]
+
+
+def distinct(rules: Iterable[JsonObject]) -> list[JsonObject]:
+    """These rules in their order, identical ones once."""
+    return [*{to_json(rule): rule for rule in rules}.values()]
+
+
+def first_messages(agent_id: str, request: CreateAgent, now: datetime) -> list[Message]:
+    """What the conversation begins with, after the system message."""
+    return [
+        Message(
+            id=derived_id("message", agent_id, "first", str(index)),
+            role=one.role.value,
+            content=one.model_dump(mode="json")["content"],
+            created_at=now,
+            otid=one.otid,
+            name=one.name,
+            sender_id=one.sender_id,
+        )
+        for index, one in enumerate(request.initial_message_sequence or [])
+    ]
+
+
+def updated_design(
+    design: AgentDesign, request: UpdateAgent, facts: Facts
+) -> tuple[list[str], AgentDesign] | Rejected:
+    """The names of the fields that change and the new design, or why it cannot be."""
+    asked = request.model_fields_set
+    old = design.config
+    problem = unbuilt(request) or unknown_time_zone(request.timezone)
+    if problem:
+        return problem
+    secrets = wanted_secrets(request)
+    if isinstance(secrets, Rejected):
+        return secrets
+    changes: dict[str, object] = {
+        name: getattr(request, name)
+        for name in asked & AgentConfig.model_fields.keys() - CONVERTED
+        if getattr(request, name) is not None or name in CLEARABLE
+    }
+    if request.timezone == "":
+        changes["timezone"] = "UTC"
+    if asked & MODEL_FIELDS:
+        changes["llm_config"] = updated_config(request, old.llm_config, facts.llm, old.agent_type)
+    if request.parallel_tool_calls is not None or request.model_settings is not None:
+        llm = changes.get("llm_config", old.llm_config)
+        assert isinstance(llm, LLMConfig)
+        changes["parallel_tool_calls"] = llm.parallel_tool_calls
+    if request.embedding_config or facts.embedding:
+        changes["embedding_config"] = request.embedding_config or facts.embedding
+    if request.compaction_settings is not None:
+        llm = changes.get("llm_config", old.llm_config)
+        assert isinstance(llm, LLMConfig)
+        changes["compaction_settings"] = compaction_settings(llm, request.compaction_settings)
+    if request.tool_rules is not None:
+        rules = [rule.model_dump(mode="json") for rule in request.tool_rules]
+        changes["tool_rules"] = distinct(rules)
+    tools, tool_ids = design.tools, design.tool_ids
+    if request.tool_ids is not None:
+        wanted = known_tools(request.tool_ids, facts.custom)
+        if isinstance(wanted, Rejected):
+            return wanted
+        new = [tool for tool in wanted if tool.id not in design.tool_ids]
+        tools, tool_ids = [tool.name for tool in wanted], [tool.id for tool in wanted]
+        # Rules follow a tool to its new name, but not where a client gives new ones that name it.
+        said = set(tools) if request.tool_rules is not None else set[str]()
+        got = dict(zip(design.tool_ids, design.tools, strict=True))
+        now = {got[tool.id]: tool.name for tool in wanted if tool.id in got}
+        now = {before: name for before, name in now.items() if before not in said}
+        given = changes.get("tool_rules", old.tool_rules)
+        assert isinstance(given, list)
+        kept = with_current_names(given, now)
+        rules = distinct([*kept, *approval_rules(new, kept)])
+        if rules != given:
+            changes["tool_rules"] = rules
+    block_ids = design.block_ids
+    if request.block_ids is not None:
+        block_ids = list(dict.fromkeys(request.block_ids))
+        refused = too_many(len(block_ids)) or clash(block_ids, facts.labels)
+        if refused:
+            return refused
+    changes |= {"updated_at": facts.now, "last_updated_by_id": facts.actor}
+    config = AgentConfig.model_validate({**old.model_dump(), **plain(changes)})
+    tags = design.tags if request.tags is None else sorted(set(request.tags))
+    refused = too_large(config, tags)
+    if refused and size([config, tags]) > size([old, design.tags]):
+        return refused
+    return sorted(asked), AgentDesign(
+        config=config,
+        tools=tools,
+        tool_ids=tool_ids,
+        tags=tags,
+        block_ids=block_ids,
+        secrets=design.secrets if secrets is None else secrets,
+    )
+
+
+CONVERTED = {
+    "llm_config",
+    "embedding_config",
+    "compaction_settings",
+    "parallel_tool_calls",
+    "tool_rules",
+    "message_ids",
+}
+MODEL_FIELDS = {
+    "model",
+    "llm_config",
+    "model_settings",
+    "context_window_limit",
+    "max_tokens",
+    "reasoning",
+    "parallel_tool_calls",
+    "response_format",
+}
+CLEARABLE = {
+    "description", "metadata", "project_id", "template_id", "base_template_id", "response_format",
+    "hidden",
+}  # fmt: skip
+
+
+def plain(changes: Mapping[str, object]) -> dict[str, object]:
+    """Models as dictionaries, as validation wants them."""
+    return {
+        name: value.model_dump() if hasattr(value, "model_dump") else value
+        for name, value in changes.items()
+    }
+
+
+def chunked(embedding: EmbeddingConfig | None, request: CreateAgent) -> EmbeddingConfig | None:
+    """The catalogue's config with the chunk size that the client wants."""
+    if embedding is None or request.embedding_chunk_size is None:
+        return embedding
+    return embedding.model_copy(update={"embedding_chunk_size": request.embedding_chunk_size})
+
+
+def says_parallel(request: CreateAgent) -> bool:
+    """Whether the client said anything about parallel tool calls."""
+    return request.parallel_tool_calls is not None or request.model_settings is not None
+
+
+def chosen_tools(
+    request: CreateAgent, custom: Sequence[CustomTool] = ()
+) -> list[HeldTool] | Rejected:
+    """A new agent's tools by name: those asked for and those of its type."""
+    by_id = known_tools(request.tool_ids or [], custom)
+    if isinstance(by_id, Rejected):
+        return by_id
+    wanted = set(request.tools or [])
+    made = {tool.name: tool for tool in custom}
+    known: dict[str, HeldTool] = {**made, **SERVER_TOOLS}
+    unknown = [name for name in request.tools or [] if name not in known]
+    if unknown:
+        reason = f"`tools`: there is no tool named {', '.join(unknown)}: create it first"
+        return Rejected(code=NOT_FOUND, reason=reason)
+    wanted |= {tool.name for tool in by_id}
+    wanted |= set(
+        default_tools(
+            request.agent_type,
+            enable_sleeptime=bool(request.enable_sleeptime),
+            include_base_tools=request.include_base_tools,
+            include_multi_agent_tools=request.include_multi_agent_tools,
+        )
+    )
+    return [known[name] for name in sorted(wanted)]
+
+
+def known_tools(
+    tool_ids: list[str], custom: Sequence[CustomTool] = ()
+) -> list[HeldTool] | Rejected:
+    """The tools of these ids, in their order, each once."""
+    there = {tool.id for tool in custom}
+    unknown = [one for one in tool_ids if one not in CATALOGUE and one not in there]
+    if unknown:
+        reason = f"`tool_ids`: there is no tool {', '.join(unknown)}"
+        return Rejected(code=NOT_FOUND, reason=reason)
+    return held_tools(dict.fromkeys(tool_ids), custom)
+
+
+def named_tools(request: CreateAgent | UpdateAgent) -> tuple[list[str], list[str]]:
+    """The ids and the names in a request that are not of tools which come with the server."""
+    ids = [one for one in request.tool_ids or [] if one not in CATALOGUE]
+    names = (request.tools or []) if isinstance(request, CreateAgent) else []
+    return ids, [one for one in names if one not in SERVER_TOOLS]
+
+
+def unbuilt(request: CreateAgent | UpdateAgent) -> Rejected | None:
+    """Say so where a request asks for what is not there yet, instead of dropping it."""
+    for field, what in UNBUILT_FIELDS.items():
+        if getattr(request, field, None):
+            reason = f"`{field}`: {what} are not built yet: leave the field out"
+            return Rejected(code=INVALID, reason=reason)
+    return unfit_rules(request.tool_rules or [])
+
+
+def unfit_rules(rules: list[ToolRule]) -> Rejected | None:
+    """Say what is wrong with tool rules that could not be kept."""
+    if size([rule.model_dump(mode="json") for rule in rules]) > TOOL_RULES_BYTES_MAX:
+        reason = f"`tool_rules`: at most {TOOL_RULES_BYTES_MAX} bytes as JSON: use fewer"
+        return Rejected(code=UNPROCESSABLE, reason=reason)
+    for place, rule in enumerate(rules):
+        field = f"`tool_rules`, entry {place}"
+        for tool, args in given_arguments(rule):
+            known = SERVER_TOOLS.get(tool)
+            problem = unfit_arguments(known.json_schema, args) if known else ""
+            if problem:
+                reason = f"{field}: its arguments do not fit the tool `{tool}`: {problem}"
+                return Rejected(code=INVALID, reason=reason)
+    return None
+
+
+def too_large(config: AgentConfig, tags: list[str]) -> Rejected | None:
+    """What an agent is has to fit into every event that says so."""
+    problem = oversize_agent({**dict(config), "tags": tags})
+    return Rejected(code=UNPROCESSABLE, reason=problem) if problem else None
+
+
+def unknown_time_zone(name: str | None) -> Rejected | None:
+    """A time zone must be one that exists."""
+    try:
+        ZoneInfo(name or "UTC")
+    except (KeyError, ValueError, OSError):
+        reason = f"`timezone`: there is no time zone '{name}': use an IANA name as Europe/Berlin"
+        return Rejected(code=INVALID, reason=reason)
+    return None

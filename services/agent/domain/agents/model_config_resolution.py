@@ -1,0 +1,201 @@
+"""How a request's model fields become the stored configs.
+
+`base` below is the catalogue's config of the handle, as `/v1/models/` lists it.
+"""
+
+from typing import Literal
+
+from libs.contracts.letta import JsonObject
+from libs.contracts.letta.agent_requests import CreateAgent, UpdateAgent
+from libs.contracts.letta.enums import AgentType
+from libs.contracts.letta.error_bodies import InvalidArgument
+from libs.contracts.letta.model_configs import (
+    AnthropicModelSettings,
+    AnyModelSettings,
+    ChatGPTOAuthModelSettings,
+    CompactionSettings,
+    EmbeddingConfig,
+    GoogleAIModelSettings,
+    LLMConfig,
+    OpenAIModelSettings,
+    SGLangModelSettings,
+    ZAIModelSettings,
+)
+from services.agent.domain.agents.agent_types import PROFILES
+from services.agent.domain.agents.reasoning_settings import with_reasoning
+from services.agent.domain.prompts.prompts import compaction_prompt
+
+CONTEXT_WINDOW_TOKENS_DEFAULT_MAX = 128_000
+
+# The cheaper model that writes summaries, by the provider of the agent's own model.
+SUMMARY_MODELS = {
+    "anthropic": "anthropic/claude-haiku-4-5",
+    "openai": "openai/gpt-5-mini",
+    "google_ai": "google_ai/gemini-2.5-flash",
+}
+
+
+def llm_config(
+    handle: str,
+    *,
+    endpoint_type: str,
+    endpoint: str | None,
+    context_window: int,
+    max_tokens: int | None = None,
+    provider_category: Literal["base", "byok"] = "base",
+) -> LLMConfig:
+    """The catalogue's config of a model, before any request changed it."""
+    provider, _, model = handle.partition("/")
+    return LLMConfig(
+        model=model,
+        model_endpoint_type=endpoint_type,
+        model_endpoint=endpoint,
+        provider_name=provider,
+        provider_category=provider_category,
+        context_window=context_window,
+        handle=handle,
+        max_tokens=max_tokens,
+        verbosity="medium" if model.startswith("gpt-5") else None,
+    )
+
+
+def embedding_config(
+    handle: str, *, endpoint_type: str, endpoint: str | None, dimensions: int
+) -> EmbeddingConfig:
+    """The catalogue's config of an embedding model."""
+    return EmbeddingConfig(
+        embedding_endpoint_type=endpoint_type,
+        embedding_endpoint=endpoint,
+        embedding_model=handle.partition("/")[2],
+        embedding_dim=dimensions,
+        handle=handle,
+    )
+
+
+def created_config(request: CreateAgent, base: LLMConfig | None) -> LLMConfig:
+    """The model config of a new agent; refuses a request that names no model."""
+    config = request.llm_config or (base and _from_catalogue(request, base))
+    if config is None:
+        raise InvalidArgument("Must specify either model or llm_config in request")
+    config = _with_overrides(config, request)
+    default = config.enable_reasoner or bool(config.put_inner_thoughts_in_kwargs)
+    reasoning = default if request.reasoning is None else request.reasoning
+    config = with_reasoning(config, reasoning, request.agent_type)
+    if not PROFILES[request.agent_type].inner_thoughts and request.include_base_tools:
+        config = config.model_copy(update={"put_inner_thoughts_in_kwargs": False})
+    return config
+
+
+def updated_config(
+    request: UpdateAgent, stored: LLMConfig, base: LLMConfig | None, agent_type: AgentType
+) -> LLMConfig:
+    """The model config of a changed agent; `base` is needed if the request names a model."""
+    config = request.llm_config or stored
+    if request.llm_config is None and request.model is not None:
+        assert base is not None, "a request that names a model comes with its catalogue config"
+        config = base.model_copy(update={"context_window": _window(request, base)})
+        config = with_reasoning(config, config.enable_reasoner, agent_type)
+        # As in V1: a model that writes its thoughts into arguments does so after a change of the
+        # model only where `reasoning` asks for it.
+        config = config.model_copy(update={"put_inner_thoughts_in_kwargs": False})
+        if request.model_settings is not None and not _says_output_tokens(request.model_settings):
+            config = config.model_copy(update={"max_tokens": stored.max_tokens})
+    elif request.context_window_limit is not None:
+        config = config.model_copy(update={"context_window": request.context_window_limit})
+    if "max_tokens" in request.model_fields_set:
+        config = config.model_copy(update={"max_tokens": request.max_tokens})
+    config = _with_overrides(config, request)
+    if request.reasoning is not None:
+        config = with_reasoning(config, request.reasoning, agent_type)
+    return config
+
+
+def compaction_settings(config: LLMConfig, asked: CompactionSettings | None = None) -> JsonObject:
+    """How an agent's conversation is summarised, its model and prompt filled in."""
+    settings = asked or CompactionSettings()
+    provider = config.provider_name or config.model_endpoint_type
+    return settings.model_copy(
+        update={
+            "model": settings.model or SUMMARY_MODELS.get(provider, config.handle),
+            "prompt": settings.prompt or compaction_prompt(settings.mode),
+        }
+    ).model_dump(mode="json")
+
+
+def summariser_config(config: LLMConfig, settings: CompactionSettings) -> LLMConfig:
+    """The config of the model that summarises. It answers in plain words, and calls nothing."""
+    update = _from_settings(settings.model_settings) if settings.model_settings else {}
+    return config.model_copy(
+        update={**update, "response_format": None, "put_inner_thoughts_in_kwargs": False}
+    )
+
+
+def _from_catalogue(request: CreateAgent, base: LLMConfig) -> LLMConfig:
+    update: dict[str, object] = {"context_window": _window(request, base)}
+    if request.max_tokens is not None:
+        update["max_tokens"] = request.max_tokens
+    if request.max_reasoning_tokens is not None:
+        if not request.max_tokens or request.max_reasoning_tokens > request.max_tokens:
+            raise InvalidArgument(
+                f"max_reasoning_tokens is {request.max_reasoning_tokens}, but at most max_tokens, "
+                f"which is {request.max_tokens}"
+            )
+        update["max_reasoning_tokens"] = request.max_reasoning_tokens
+    if request.enable_reasoner is not None:
+        update["enable_reasoner"] = request.enable_reasoner
+    return base.model_copy(update=update)
+
+
+def _window(request: CreateAgent | UpdateAgent, base: LLMConfig) -> int:
+    if request.context_window_limit is not None:
+        return request.context_window_limit
+    return min(base.context_window, CONTEXT_WINDOW_TOKENS_DEFAULT_MAX)
+
+
+def _with_overrides(config: LLMConfig, request: CreateAgent | UpdateAgent) -> LLMConfig:
+    """Settings win over the config, and the request's own deprecated fields over both."""
+    if request.model_settings:
+        config = with_settings(config, request.model_settings)
+    update: dict[str, object] = {}
+    if request.parallel_tool_calls is not None:
+        update["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.response_format is not None:
+        update["response_format"] = request.response_format
+    return config.model_copy(update=update)
+
+
+def with_settings(config: LLMConfig, settings: AnyModelSettings) -> LLMConfig:
+    """The config as model settings change it."""
+    return config.model_copy(update=_from_settings(settings))
+
+
+def _says_output_tokens(settings: AnyModelSettings) -> bool:
+    return "max_output_tokens" in settings.model_fields_set
+
+
+def _from_settings(settings: AnyModelSettings) -> dict[str, object]:
+    update: dict[str, object] = {
+        "temperature": settings.temperature,
+        "parallel_tool_calls": settings.parallel_tool_calls,
+    }
+    if _says_output_tokens(settings):
+        update["max_tokens"] = settings.max_output_tokens
+    for field in ("response_format", "strict", "verbosity", "effort", "tool_call_parser"):
+        if hasattr(settings, field):
+            update[field] = getattr(settings, field)
+    match settings:
+        case OpenAIModelSettings() | SGLangModelSettings() | ChatGPTOAuthModelSettings():
+            update["reasoning_effort"] = settings.reasoning.reasoning_effort
+        case AnthropicModelSettings():
+            update["enable_reasoner"] = settings.thinking.type == "enabled"
+            update["max_reasoning_tokens"] = settings.thinking.budget_tokens
+        case GoogleAIModelSettings():
+            thinks = settings.thinking_config.include_thoughts
+            budget = settings.thinking_config.thinking_budget
+            update["max_reasoning_tokens"] = budget if thinks else 0
+            update["response_format"] = settings.response_schema
+        case ZAIModelSettings():
+            update["enable_reasoner"] = settings.thinking.type == "enabled"
+        case _:
+            pass
+    return update

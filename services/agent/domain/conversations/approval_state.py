@@ -1,0 +1,125 @@
+"""What is known of calls that wait for the client: which run has which, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Literal
+
+from pydantic import BaseModel
+
+from libs.contracts.agent.approvals import ClientSkill, ClientTool
+from libs.contracts.agent.conversations import BoundTool, ToolCall
+from services.agent.domain.runs.pending_call import PendingCall
+
+ANSWERED_CALLS_KEPT_MAX = 64
+
+# Why no answer may come any more; empty where one came.
+Ended = Literal["", "expired", "cancelled"]
+
+
+class Gate(BaseModel):
+    """What a run leaves to the client: calls that need its approval, tools that it carries out
+    itself, and the skills that its environment has."""
+
+    approvals: list[str] = []
+    client_tools: list[ClientTool] = []
+    client_skills: list[ClientSkill] = []
+
+    @property
+    def by_client(self) -> set[str]:
+        """The tools that the client carries out."""
+        return {tool.name for tool in self.client_tools}
+
+    @property
+    def tools(self) -> set[str]:
+        """The tools whose calls wait."""
+        return self.by_client.union(self.approvals)
+
+
+class PendingApproval(BaseModel):
+    """A step whose calls wait for the client. `message_id` is the message with the calls: it stays
+    in the window, whatever is left out of that, because its results are still to come."""
+
+    run_id: str
+    step_id: str
+    message_id: str
+    requested_at: datetime
+    calls: list[PendingCall]
+    # What the client was shown, by call: an approval holds for that and nothing else.
+    hashes: dict[str, str] = {}
+    by_client: list[str] = []
+    offered: list[str] | None = None
+    called: list[str] = []
+
+    @property
+    def gated(self) -> dict[str, PendingCall]:
+        """The calls that the client is asked about."""
+        return {one.call.id: one for one in self.calls if one.call.gated}
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of the calls that have no answer yet."""
+        return [id for id, one in self.gated.items() if one.answer is None]
+
+
+class AnsweredCall(BaseModel):
+    """A call that does not wait any more: which run brought the answer, and whether that was
+    cancelled, or why none may come."""
+
+    tool_call_id: str
+    run_id: str
+    ended: Ended = ""
+    run_cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallGates:
+    """Which calls of a step are gated, which tools they mean, and as which ids they are recorded:
+    an id that was answered before would let an old answer approve a new call."""
+
+    step_id: str
+    gated: frozenset[str]
+    taken: frozenset[str]
+    bound: Mapping[str, BoundTool]
+
+    def id_of(self, call_id: str) -> str:
+        """The id under which a gated call is recorded; providers take no longer ones."""
+        if call_id not in self.taken:
+            return call_id
+        return f"call_{sha256(f'{self.step_id} {call_id}'.encode()).hexdigest()[:24]}"
+
+    def recorded(self, call: ToolCall) -> ToolCall:
+        """A call of the model as it is recorded. What waits for the client is not said yet."""
+        if call.name not in self.gated:
+            return call
+        changes = {"gated": True, "id": self.id_of(call.id), "spoken_argument": ""}
+        return call.model_copy(update={**changes, "bound": self.bound.get(call.name)})
+
+
+NOTHING: Mapping[str, str] = {}
+NOT_BOUND: Mapping[str, BoundTool] = {}
+NO_GATES = CallGates("", frozenset(), frozenset(), NOT_BOUND)
+
+
+def gates(
+    gate: Gate | None,
+    answered: Sequence[AnsweredCall],
+    step_id: str,
+    offered: list[str] | None,
+    renamed: Mapping[str, str] = NOTHING,
+    bound: Mapping[str, BoundTool] = NOT_BOUND,
+) -> CallGates:
+    """The gates of a step in which rules left the model these tools; None if all. What rules do not
+    allow is refused without anybody being asked. A tool that is `renamed` waits as it did by the
+    name that the rules know. `bound` are the agent's tools; a client's is the client's to know."""
+    if gate is None:
+        return NO_GATES
+    names = gate.tools | {now for now, before in renamed.items() if before in gate.tools}
+    if offered is not None:
+        names &= set(offered)
+    taken = frozenset(one.tool_call_id for one in answered)
+    own = {name: tool for name, tool in bound.items() if name not in gate.by_client}
+    return CallGates(step_id, frozenset(names), taken, own)

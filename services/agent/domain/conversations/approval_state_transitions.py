@@ -1,0 +1,115 @@
+"""How events change what is known of calls that wait for the client."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from libs.contracts.agent.approvals import (
+    ApprovalAnswered,
+    ApprovalEnded,
+    ApprovalExpired,
+    ApprovalRequested,
+    RunToolsGated,
+)
+from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.conversations.approval_state import (
+    ANSWERED_CALLS_KEPT_MAX,
+    AnsweredCall,
+    Ended,
+    Gate,
+    PendingApproval,
+)
+
+
+class AnsweredConversation(Protocol):
+    """What of a conversation's state changes."""
+
+    turn: ActiveRun | None
+    approval: PendingApproval | None
+    answered: list[AnsweredCall]
+
+
+def end_approval(state: AnsweredConversation, event: ApprovalEnded) -> None:
+    """Nobody can answer any more."""
+    ended: Ended = "expired" if isinstance(event, ApprovalExpired) else "cancelled"
+    state.approval = None
+    remember(state, event.tool_call_ids, event.run_id, ended)
+
+
+def follow_up(active: ActiveRun, message_id: str) -> None:
+    """The model is shown what the client said together with its answer; then the calls that it
+    answered are done with."""
+    if not active.follow_ups:
+        return
+    active.follow_ups = [one for one in active.follow_ups if one.id != message_id]
+    if not active.follow_ups:
+        active.called, active.calls = active.history, []
+
+
+def gate_of(event: RunToolsGated) -> Gate:
+    """What a run leaves to the client."""
+    return Gate(
+        approvals=event.approvals,
+        client_tools=event.client_tools,
+        client_skills=event.client_skills,
+    )
+
+
+def requested(active: ActiveRun, event: ApprovalRequested) -> PendingApproval:
+    """The step of the active run, as it waits for the client."""
+    return PendingApproval(
+        run_id=event.run_id,
+        step_id=event.step_id,
+        message_id=event.message_id,
+        requested_at=event.timestamp,
+        calls=active.calls,
+        hashes={one.tool_call_id: one.arguments_hash for one in event.calls},
+        by_client=[one.tool_call_id for one in event.calls if one.by_client],
+        offered=active.offered,
+        called=active.called,
+    )
+
+
+def take_answers(state: AnsweredConversation, event: ApprovalAnswered) -> None:
+    """Calls have answers. With the last of them the run goes on where the one that asked ended;
+    until then it ends as that did."""
+    approval, active = state.approval, state.turn
+    assert approval is not None, "only what waits is answered"
+    assert active is not None, "a run brings the answer"
+    for answer in event.answers:
+        approval.gated[answer.tool_call_id].answer = answer
+    active.step_id, active.calls = approval.step_id, approval.calls
+    active.offered, active.called = approval.offered, approval.called
+    # Old clients name the message that asked.
+    names = [*(one.tool_call_id for one in event.answers), event.request_id]
+    remember(state, names, event.run_id)
+    if not approval.waiting:
+        state.approval = None
+
+
+def cancel_answers(state: AnsweredConversation, run_id: str) -> None:
+    """The run was cancelled that brought answers: who answers again wants to go on."""
+    state.answered = [
+        one.model_copy(update={"run_cancelled": True}) if one.run_id == run_id else one
+        for one in state.answered
+    ]
+
+
+def answers_moved(state: AnsweredConversation, before: str, run_id: str) -> None:
+    """Another run goes on behind the results of one that was cancelled."""
+    changed = {"run_id": run_id, "run_cancelled": False}
+    state.answered = [
+        one.model_copy(update=changed) if one.run_id == before else one for one in state.answered
+    ]
+
+
+def remember(
+    state: AnsweredConversation, tool_call_ids: list[str], run_id: str, ended: Ended = ""
+) -> None:
+    """What became of calls that waited, for clients that answer again."""
+    fresh = [
+        AnsweredCall(tool_call_id=one, run_id=run_id, ended=ended)
+        for one in tool_call_ids
+        if not (ended and any(one == known.tool_call_id for known in state.answered))
+    ]
+    state.answered = [*state.answered, *fresh][-ANSWERED_CALLS_KEPT_MAX:]

@@ -1,0 +1,87 @@
+"""Conversations beside an agent's own: how they come, change and go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from libs.contracts.agent.conversation_lifecycle import ConversationCreated, ConversationUpdated
+from libs.contracts.agent.conversations import ConversationDeleted, main_conversation
+from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Rejected
+from libs.contracts.letta import JsonObject
+from libs.contracts.letta.conversations import ConversationConfig, UpdateConversation
+from libs.contracts.letta.model_configs import AnyModelSettings, LLMConfig
+from services.agent.domain.agents.agent import missing as missing_agent
+from services.agent.domain.conversations.conversation import Conversation
+
+
+def create(conversation: Conversation, config: ConversationConfig) -> Rejected | None:
+    """Begin to exist, without messages yet."""
+    if conversation.exists:
+        reason = f"Conversation {conversation.id} exists already, or did before"
+        return Rejected(code=CONFLICT, reason=reason)
+    conversation.happened(ConversationCreated, at=config.created_at, config=config)
+    return None
+
+
+def abandon(conversation: Conversation, *, at: datetime) -> None:
+    """Never come to exist, though blocks were made for it."""
+    assert not conversation.exists, "what exists is deleted"
+    conversation.happened(ConversationDeleted, at=at)
+
+
+def update(
+    conversation: Conversation,
+    request: UpdateConversation,
+    llm: LLMConfig | None,
+    *,
+    actor: str,
+    at: datetime,
+) -> Rejected | None:
+    """Change the fields that are given; null is none. `llm` is what the catalogue says of a model
+    that is named."""
+    own = conversation.state.own
+    if own is None:
+        return missing(conversation.id)
+    changes: JsonObject = request.model_dump(exclude_none=True, exclude={"archived"})
+    if request.model_settings is not None:
+        changes["model_settings"] = stored_settings(request.model_settings)
+    update: dict[str, object] = {**changes}
+    if request.last_message_at is not None:
+        update["last_message_at"] = in_utc(request.last_message_at)
+    if request.archived is not None and request.archived != (own.archived_at is not None):
+        update["archived_at"] = at if request.archived else None
+    if llm is not None:
+        update["llm_config"] = llm
+    changed = [name for name, value in update.items() if getattr(own, name) != value]
+    if not changed:
+        return None
+    stamp = {"updated_at": at, "last_updated_by_id": actor}
+    config = own.model_copy(update={**update, **stamp})
+    conversation.happened(ConversationUpdated, at=at, changed=changed, config=config)
+    return None
+
+
+def in_utc(moment: datetime) -> datetime:
+    """A time as it is kept; without a zone it is one of UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def stored_settings(settings: AnyModelSettings) -> JsonObject:
+    """Model settings as they are kept; the default of a limit is not a wish for it."""
+    kept: JsonObject = settings.model_dump(mode="json")
+    if "max_output_tokens" not in settings.model_fields_set:
+        kept.pop("max_output_tokens", None)
+    return kept
+
+
+def missing(conversation_id: str) -> Rejected:
+    """The refusal for a conversation that is not there."""
+    reason = f"Conversation with ID {conversation_id} not found"
+    return Rejected(code=NOT_FOUND, reason=reason)
+
+
+def missing_in(agent_id: str, conversation_id: str) -> Rejected:
+    """The refusal for a conversation that the agent does not have; its own goes with the agent."""
+    if conversation_id == main_conversation(agent_id):
+        return missing_agent(agent_id)
+    return missing(conversation_id)

@@ -1,0 +1,149 @@
+"""What of a conversation models are shown no more, because they did not answer it.
+
+A message that a provider refuses stays in the history that clients read. If models were shown it
+again, they would refuse every run that follows. So each refusal in a row leaves out more:
+
+1. what came since a model answered last: the messages of the run, or the results of its tools;
+2. the attachments of all older messages, and, if the whole is too long, the older half of them;
+3. everything older.
+
+The first makes up for a bad message. The others are for content that was accepted once: by another
+model, or while an address of an image was still good. If even the third does not help, no message
+is to blame, but the agent's settings perhaps: then everything is shown again as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from libs.contracts.agent.conversations import Message, RunFailed
+from libs.contracts.bus_messages import Json
+
+TOO_LONG = "context_window_exceeded"
+# How runs fail whose content may be to blame; what is left comes from elsewhere, and passes.
+REFUSED = frozenset({"llm_bad_request", "llm_unprocessable_entity", TOO_LONG, "internal_error"})
+REASON_CHARS_MAX = 300
+
+OLDER_IN_PART = 2
+ALL_OLDER = 3
+
+
+class Omissions(BaseModel):
+    """What is left out of a window: messages, by id and with the reason; the attachments of all
+    before one place; and all messages before another, but never the system message."""
+
+    messages: dict[str, str] = {}
+    attachments_before: int = 0
+    all_before: int = 0
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.messages or self.attachments_before or self.all_before)
+
+
+class Refusals(BaseModel):
+    """How often in a row models refused, and what had been left out before that."""
+
+    count: int = 0
+    before: Omissions
+
+
+def refused_again(refusals: Refusals | None, omitted: Omissions) -> Refusals:
+    """One more refusal in a row, or the first."""
+    if refusals is None:
+        return Refusals(count=1, before=omitted)
+    return Refusals(count=refusals.count + 1, before=refusals.before)
+
+
+def omitted_after(
+    refusals: Refusals, omitted: Omissions, window: Sequence[Message], failed: RunFailed
+) -> Omissions:
+    """What is left out after so many refusals, the last of which failed this run."""
+    if refusals.count > ALL_OLDER:
+        return refusals.before
+    reason = failed.message[:REASON_CHARS_MAX]
+    asked = unanswered(window)
+    if failed.error_type == TOO_LONG and 2 * length(asked) < length(window):
+        step = max(refusals.count, OLDER_IN_PART)
+    else:
+        step = refusals.count
+        omitted = with_messages(omitted, asked, reason)
+    update: dict[str, object] = {}
+    if step >= OLDER_IN_PART:
+        update = {"attachments_before": len(window), "reason": reason}
+    if step >= ALL_OLDER:
+        update["all_before"] = len(window)
+    elif step == OLDER_IN_PART and failed.error_type == TOO_LONG:
+        update["all_before"] = middle(window, omitted.all_before)
+    return omitted.model_copy(update=update)
+
+
+def with_messages(omitted: Omissions, messages: Sequence[Message], reason: str) -> Omissions:
+    """The same without these messages too; what a reason was known for keeps it."""
+    fresh = {message.id: reason for message in messages}
+    return omitted.model_copy(update={"messages": {**fresh, **omitted.messages}})
+
+
+def unanswered(window: Sequence[Message]) -> list[Message]:
+    """What users and tools said since the model spoke last."""
+    spoke = [place for place, one in enumerate(window) if one.role in ("system", "assistant")]
+    return list(window[max(spoke, default=0) + 1 :])
+
+
+def length(messages: Sequence[Message]) -> int:
+    """How long messages are, roughly."""
+    return sum(len(one.model_dump_json()) for one in messages)
+
+
+def middle(window: Sequence[Message], since: int) -> int:
+    """The place in a window behind the older half of what is shown of it."""
+    half, passed = length(window[since:]) / 2, 0
+    for place, message in enumerate(window[since:], start=since):
+        passed += length([message])
+        if passed > half:
+            return place + 1
+    return len(window)
+
+
+def shown(window: Sequence[Message], omitted: Omissions) -> list[Message]:
+    """The window as models may see it, with words in the place of what is left out."""
+    if not omitted:
+        return list(window)
+    start = max(omitted.all_before, 1)
+    older = list(window[1:start])
+    kept = [
+        shown_message(message, omitted, with_attachments=place >= omitted.attachments_before)
+        for place, message in enumerate(window[start:], start=start)
+    ]
+    return [*window[:1], *(left_out(one, omitted.reason) for one in older[:1]), *kept]
+
+
+def shown_message(message: Message, omitted: Omissions, *, with_attachments: bool) -> Message:
+    """One message as models may see it."""
+    reason = omitted.messages.get(message.id)
+    if reason is not None:
+        what = "The result of this call" if message.role == "tool" else "A message of the user"
+        return message.model_copy(update={"content": note(what, reason)})
+    if with_attachments or not isinstance(message.content, list):
+        return message
+    parts: list[Json] = [
+        part
+        if isinstance(part, dict) and part.get("type") == "text"
+        else {"type": "text", "text": note("An attachment", omitted.reason)}
+        for part in message.content
+    ]
+    return message.model_copy(update={"content": parts})
+
+
+def left_out(first: Message, reason: str) -> Message:
+    """What stands for all messages from this one on that are not shown."""
+    content = note("The older messages", reason)
+    return Message(id=first.id, role="user", content=content, created_at=first.created_at)
+
+
+def note(what: str, reason: str) -> str:
+    """What the model is told in the place of something that is left out."""
+    return f"[{what}: left out here, since there was no answer to it. The reason: {reason}]"

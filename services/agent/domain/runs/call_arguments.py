@@ -1,0 +1,39 @@
+"""The arguments of a model's calls: read, and written anew where the server has a say in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container
+
+from pydantic_core import from_json
+
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta.runs import RunConfig
+
+
+def arguments_of(call: ToolCall) -> JsonObject | None:
+    """The arguments of a call; None where they are no JSON object."""
+    try:
+        arguments = from_json(call.arguments)
+    except ValueError:
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+def marked_as_spoken(call: ToolCall, run: RunConfig, offered: Container[str]) -> ToolCall:
+    """A call that clients are shown as words of the assistant, if the run is to show it so. One of
+    a tool that was not offered is not carried out, so it says nothing."""
+    if not run.use_assistant_message or call.name != run.assistant_message_tool_name:
+        return call
+    if call.name not in offered:
+        return call
+    said = (arguments_of(call) or {}).get(run.assistant_message_tool_kwarg)
+    if not isinstance(said, str):
+        return call
+    return call.model_copy(update={"spoken_argument": run.assistant_message_tool_kwarg})
+
+
+def rewritten(call: ToolCall, arguments: JsonObject) -> ToolCall:
+    """A call with other arguments."""
+    return call.model_copy(update={"arguments": json.dumps(arguments, ensure_ascii=False)})

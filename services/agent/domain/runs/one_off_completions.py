@@ -1,0 +1,95 @@
+"""A single question to an agent's model: what is asked, and what the answer says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic_core import from_json
+
+from libs.contracts.agent.conversations import Message
+from libs.contracts.agent.one_off_completions import AskModel, GenerateCompletion
+from libs.contracts.bus_messages import JsonObject
+from libs.contracts.letta.agent_state import AgentConfig
+from libs.contracts.letta.model_configs import LLMConfig
+from libs.contracts.letta.response_and_stream_events import Usage, usage_statistics
+from services.agent.domain.prompts.model_context import ModelRequest
+from services.agent.domain.runs.step_results import Failure, ModelReply
+
+# As V1 calls the tool that a model has to call where the form of its answer is given.
+ANSWER_TOOL = "structured_output"
+DEFAULT_SYSTEM = "You are a helpful assistant."
+CONTENT_BYTES_MAX = 4 << 20
+
+
+def without_agent(llm: LLMConfig, *, at: datetime) -> AgentConfig:
+    """How a model is set up that is asked for nobody."""
+    return AgentConfig(id="", name="", system="", llm_config=llm, created_at=at, updated_at=at)
+
+
+def completion_request(
+    command: GenerateCompletion | AskModel, config: AgentConfig, llm: LLMConfig, *, at: datetime
+) -> ModelRequest:
+    """The question as a model is asked it: nothing of the agent but how its model is set up."""
+    schema = command.response_schema
+    if schema:
+        llm = llm.model_copy(update={"response_format": None})
+    asked = Message(id=command.completion_id, role="user", content=command.prompt, created_at=at)
+    system = Message(
+        id="", role="system", content=command.system_prompt or DEFAULT_SYSTEM, created_at=at
+    )
+    return ModelRequest(
+        config=config.model_copy(update={"llm_config": llm}),
+        messages=[system, asked],
+        tools=[answer_tool(schema)] if schema else [],
+        parallel=False,
+        must_call=bool(schema),
+    )
+
+
+def answer_tool(schema: JsonObject) -> JsonObject:
+    """The tool whose arguments are an answer of this form; every field is required, unless the
+    schema says which are."""
+    properties = schema["properties"]
+    assert isinstance(properties, dict), "what has no properties is refused before"
+    return {
+        "name": ANSWER_TOOL,
+        "description": "Give your answer by calling this.",
+        "parameters": {"required": list(properties), **schema, "type": "object"},
+    }
+
+
+def completion_of(
+    command: GenerateCompletion | AskModel, reply: ModelReply, model: str
+) -> JsonObject | Failure:
+    """What the asker gets, or why it gets nothing."""
+    calls = reply.tool_calls if command.response_schema else []
+    content = calls[0].arguments if calls else reply.text
+    if command.response_schema and not is_object(content):
+        why = "was cut short" if reply.finish_reason == "length" else "is no JSON object"
+        return Failure("llm_error", f"The answer of {model} {why}, so it has not the wanted form")
+    told = answered(content, reply, model)
+    return told if isinstance(told, Failure) or not calls else {**told, "said": reply.text}
+
+
+def answered(content: str, reply: ModelReply, model: str) -> JsonObject | Failure:
+    """An answer with what it took, unless it is too large."""
+    if len(content.encode()) > CONTENT_BYTES_MAX:
+        return Failure("llm_error", f"The answer of {model} is over {CONTENT_BYTES_MAX} bytes")
+    used = reply.usage
+    usage = Usage(
+        completion_tokens=used.completion_tokens,
+        prompt_tokens=used.prompt_tokens,
+        total_tokens=used.prompt_tokens + used.completion_tokens,
+        cached_input_tokens=used.cached_input_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        reasoning_tokens=used.reasoning_tokens,
+    )
+    return {"content": content, "model": model, "usage": usage_statistics(usage)}
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(from_json(text), dict)
+    except ValueError:
+        return False

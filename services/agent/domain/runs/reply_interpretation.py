@@ -1,0 +1,104 @@
+"""What a loop makes of a model's reply, whole or as it comes: thoughts, words, and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field, replace
+
+from libs.contracts.agent.conversations import ToolCall
+from libs.contracts.bus_messages import Json, JsonObject
+from libs.contracts.letta.runs import RunConfig
+from services.agent.domain.conversations.active_run import ActiveRun
+from services.agent.domain.runs.call_arguments import arguments_of, marked_as_spoken
+from services.agent.domain.runs.step_results import ModelReply
+from services.agent.domain.runs.streaming_argument_parser import (
+    Added,
+    ArgumentNames,
+    StreamingArgumentParser,
+    nothing_added,
+    quoted,
+)
+
+# The tool that does nothing but say something to the user.
+SPEAKING_TOOL = "send_message"
+
+ReaderOf = Callable[[str], StreamingArgumentParser | None]
+
+
+@dataclass(slots=True)
+class CallReaders:
+    """How far a reply of a run that was offered these tools was read. `reader_of` says how the
+    calls of a tool are read: not at all where they are recorded as they are written; `plain` says
+    that this holds for all. `native` says that the model's own reasoning was shown, `words_first`
+    which call was shown as words before any text was."""
+
+    run: RunConfig
+    offered: Container[str]
+    reader_of: ReaderOf
+    plain: bool = False
+    readers: dict[str, StreamingArgumentParser] = field(default_factory=dict)
+    native: bool | None = None
+    words_first: str = ""
+
+    def reader(self, call_id: str, name: str) -> StreamingArgumentParser | None:
+        """What reads a call, from its beginning on."""
+        if call_id not in self.readers:
+            reader = self.reader_of(name)
+            if reader is None:
+                return None
+            self.readers[call_id] = reader
+        return self.readers[call_id]
+
+    def recorded(self, call: ToolCall) -> ToolCall:
+        """A call as it is recorded, after all of it was read."""
+        reader = self.reader(call.id, call.name)
+        if reader is None:
+            return marked_as_spoken(call, self.run, self.offered)
+        read = reader.finished(call.arguments)
+        rest = call.model_copy(update={"arguments": read.rest})
+        if not reader.said:
+            return marked_as_spoken(rest, self.run, self.offered)
+        # What was shown was said, also where the model broke off in the middle of it.
+        kwarg = self.run.assistant_message_tool_kwarg
+        arguments: JsonObject = {kwarg: read.words, **(arguments_of(rest) or {})}
+        return call.model_copy(update={"arguments": quoted(arguments), "spoken_argument": kwarg})
+
+    def thoughts_in(self, call: ToolCall) -> str:
+        """The thoughts that stood among the arguments of a call."""
+        reader = self.readers.get(call.id)
+        return reader.whole.thoughts if reader else ""
+
+
+def speaking_names(
+    run: ActiveRun,
+    name: str,
+    offered: Container[str],
+    left_out: Mapping[str, Json],
+    *,
+    thoughts: str = "",
+    added: Added = nothing_added,
+) -> ArgumentNames:
+    """How the arguments of a call are read that clients may be shown as words. Only what
+    `send_message` says is shown as it comes: a model that breaks off in the middle has said what it
+    has said; any other tool must not be carried out with half of it. Where the client has to
+    approve of the call, nothing is said yet."""
+    config, kwarg = run.run, run.run.assistant_message_tool_kwarg
+    gated = run.gate is not None and name in run.gate.tools
+    speaks = config.use_assistant_message and name == config.assistant_message_tool_name
+    held = speaks and name in offered and not gated
+    streams = held and name == SPEAKING_TOOL and kwarg not in left_out
+    return ArgumentNames(thoughts, kwarg if streams else "", left_out, added, held=held)
+
+
+def with_thoughts_of(reply: ModelReply, inner: str, *, native: bool | None) -> ModelReply:
+    """A reply whose calls stand for all that it says: its thoughts are the model's own reasoning,
+    if one may read that; else what stood among the arguments, or beside the call."""
+    if native is None:
+        parts = any(part.text for part in reply.reasoning_parts)
+        native = bool(reply.reasoning) or parts
+    if native:
+        return replace(reply, text="")
+    thoughts = inner or reply.text
+    if not thoughts:
+        return replace(reply, text="")
+    return replace(reply, text="", reasoning=thoughts, reasoning_parts=[], inner_thoughts=True)

@@ -1,0 +1,103 @@
+"""What a step results in: the model's reply, the results of its tools, or a failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from libs.contracts.agent.conversations import Message, ReasoningPart, ToolCall, Usage
+from libs.contracts.agent.stream_chunks import Chunk
+from libs.contracts.bus_messages import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What a model answered, the same for every provider. `reasoning_parts` is `reasoning` again,
+    from a provider that wants it back; `inner_thoughts` says that it stood in the arguments of a
+    call."""
+
+    text: str
+    tool_calls: list[ToolCall]
+    finish_reason: str
+    usage: Usage
+    reasoning: str | None = None
+    reasoning_parts: list[ReasoningPart] = field(default_factory=list)
+    inner_thoughts: bool = False
+    logprobs: JsonObject | None = None
+    token_ids: list[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """The message of a step, and the chunks that clients received while the model answered: the
+    number of the first, and all of them. Without `chunks` it is sent when recorded."""
+
+    message_id: str
+    since: datetime
+    number: int | None = None
+    chunks: list[Chunk] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool gave back; `text` is what clients see, beside what it printed if it may print.
+    With `pause_minutes` it ends the run, and the agent pauses. A `forbidden` call was not made: the
+    text says why. A program has `called` these tools."""
+
+    status: Literal["success", "error"]
+    text: str
+    pause_minutes: int | None = None
+    stdout: list[str] | None = None
+    stderr: list[str] | None = None
+    forbidden: bool = False
+    called: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run cannot go on. `error_type` is one of V1's, e.g. `llm_timeout`; `model` is the one
+    that was asked, where one was. `window` is how many tokens it may be shown, where its provider
+    said so."""
+
+    error_type: str
+    message: str
+    detail: str | None = None
+    stop_reason: str = "llm_api_error"
+    model: str = ""
+    window: int | None = None
+
+
+def spoken_message(spoken: Spoken, reply: ModelReply, calls: list[ToolCall]) -> Message:
+    """What the model answered, as a message; of its calls those that are carried out."""
+    return Message(
+        id=spoken.message_id,
+        role="assistant",
+        content=reply.text or None,
+        reasoning=None if reply.reasoning_parts else reply.reasoning,
+        inner_thoughts=reply.inner_thoughts,
+        reasoning_parts=reply.reasoning_parts,
+        tool_calls=calls,
+        created_at=spoken.since,
+    )
+
+
+def result_message(call: ToolCall, result: ToolResult, *, message_id: str, at: datetime) -> Message:
+    """The result of a call, as a message."""
+    return Message(
+        id=message_id,
+        role="tool",
+        content=result.text,
+        name=call.name,
+        tool_call_id=call.id,
+        tool_status=result.status,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        hidden=bool(call.spoken_argument) and result.status == "success",
+        created_at=at,
+    )
+
+
+def kept_calls(reply: ModelReply, *, parallel: bool) -> list[ToolCall]:
+    """The calls that are carried out: without parallel calls only the first."""
+    return reply.tool_calls if parallel else reply.tool_calls[:1]

@@ -1,0 +1,102 @@
+"""What the answers of operations look like, for the OpenAPI document.
+
+V1's own answers have the schemas of its SDK, which `python -m deploy.response_schemas` writes into
+`response_schemas.json`. For what the SDK does not know, the words that a route handler says of its
+answer (`returns`) say which schema it has.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from litestar.handlers import HTTPRouteHandler
+
+from services.api.openapi.operation import Description, documented_path
+
+FILE = Path(__file__).with_suffix(".json")
+REFERENCE = "#/components/schemas/{model}"
+
+type Schema = dict[str, Any]
+
+
+def of(model: str) -> Schema:
+    """A schema of the SDK."""
+    return {"$ref": REFERENCE.format(model=model)}
+
+
+def list_of(schema: Schema) -> Schema:
+    """A list."""
+    return {"type": "array", "items": schema}
+
+
+OBJECT: Schema = {"type": "object"}
+OBJECTS = list_of(OBJECT)
+NUMBER: Schema = {"type": "integer", "minimum": 0}
+NULL: Schema = {"type": "null"}
+ANY_JSON: Schema = {"type": ["object", "array", "string", "number", "boolean", "null"]}
+
+# What route handlers say that they return, where the SDK does not know the operation.
+BY_WORDS: dict[str, Schema] = {
+    **{
+        words: of(model)
+        for words, model in (
+            ("agent", "AgentState"),
+            ("block", "BlockResponse"),
+            ("memory", "Memory"),
+            ("run", "Run"),
+            ("step", "Step"),
+            ("tool", "Tool"),
+        )
+    },
+    "agents": list_of(of("AgentState")),
+    "blocks": list_of(of("BlockResponse")),
+    "passages": list_of(of("Passage")),
+    "runs": list_of(of("Run")),
+    "tools": list_of(of("Tool")),
+    **dict.fromkeys(
+        (
+            *("health", "a JSON-RPC answer of MCP", "dead letter", "context window", "the answer"),
+            *("what the model would be asked", "which tools may be called", "call of a tool"),
+            *("embedding of an archive", "embedding of a folder", "lines", "difference"),
+            *("what there is in all folders", "job", "how the server has fared", "settings"),
+            *("what the agent's tools used", "how long the run took, and what it used"),
+            *("variable", "JSON schema", "tool and arguments", "servers by name", "server"),
+            *("report", "what the tool returned", "message"),
+        ),
+        OBJECT,
+    ),
+    **dict.fromkeys(
+        (
+            *("dead letters", "what was found", "versions", "jobs", "all settings", "variables"),
+            *("calls of tools", "servers", "tools as the server describes them"),
+        ),
+        OBJECTS,
+    ),
+    **dict.fromkeys(
+        ("resources", "prompts", "the parts of a resource", "the messages of a prompt"), ANY_JSON
+    ),
+    **{f"number of {things}": NUMBER for things in ("agents", "blocks", "folders", "tools")},
+    **dict.fromkeys(("nothing", "null"), NULL),
+    "size in GB": {"type": "number", "minimum": 0},
+    "id of the folder": {"type": "string"},
+}
+
+
+@cache
+def written() -> dict[str, dict[str, Schema]]:
+    """`operations` has the schemas of answers, `schemas` what these refer to."""
+    found: dict[str, dict[str, Schema]] = json.loads(FILE.read_text())
+    return found
+
+
+def response_schema(handler: HTTPRouteHandler, method: str) -> Schema:
+    """What an operation answers with. Raises KeyError if nothing says it."""
+    known = written()["operations"]
+    for path in sorted(handler.paths):
+        if schema := known.get(f"{method} {documented_path(path)}"):
+            return schema
+    described: Description = handler.opt["description"]
+    return BY_WORDS[described.gives]

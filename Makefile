@@ -30,7 +30,7 @@ TEST_WORKERS ?= 4
 PYTEST = $(PYTHON) -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down status watch logs wheels psql test quick check types imports unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score mixed home clean wipe
+.PHONY: help up down status watch logs wheels psql test quick check types imports english unit bench bench-paired bench-memory bench-store chaos fuzz soak sim sim-score mixed home clean wipe
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,11 +96,11 @@ quick: ## What a change needs while one works: check, units, contracts in memory
 	@$(PYTEST) --quick tests/e2e/test_messages.py tests/sim tests/contract tests/unit \
 		$(addprefix --ignore=tests/unit/,scripted_model benchmarks chaos) $(ARGS)
 
-check: ## Lint, format, types, and who may import whom
+check: ## Lint, format, plain names, types, and who may import whom
 	@deploy/bootstrap.sh --dev
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
-	@$(MAKE) --no-print-directory -j2 --output-sync=target types imports $(BESIDE)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target types english imports $(BESIDE)
 
 # The tests, as pytest compiles them: by one process, while mypy has the other processor, instead of
 # by each worker at the same time.
@@ -113,6 +113,9 @@ types:
 
 imports:
 	@.venv/bin/lint-imports
+
+english:
+	@$(PYTHON) -m tests.plain_english
 
 unit: ## Run the tests that need no server
 	@deploy/bootstrap.sh --dev

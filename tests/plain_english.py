@@ -1,0 +1,255 @@
+"""The lint of names and docstrings that `make check` runs (`python -m tests.plain_english`).
+
+- No public function is named by a bare participle: a function is a verb (`refuse`), a question
+  (`is_refused`) or a noun (`refusal`). Participles stay for what is read as an adjective: a
+  property that is true or false, a decorator, a validator.
+- No docstring of a public function has fewer than five words: it says what the caller gets.
+- No loop variable and no parameter is called `one`, `it` or `x`: it says what it holds.
+
+`NOT_YET` lists the folders that still have findings. It only gets shorter: a clean folder stays
+clean, and a folder that has become clean leaves the list.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PRODUCT = ("libs", "services", "deploy")
+SUPPORT = ("tests", "benchmarks")  # only the variables of these are looked at
+VAGUE_NAMES = {"one", "it", "x"}
+WORDS_MIN = 5
+NOT_YET = {
+    "benchmarks",
+    "deploy",
+    "deploy/containers",
+    "deploy/embedded",
+    "libs/bus",
+    "libs/contracts",
+    "libs/contracts/agent",
+    "libs/contracts/letta",
+    "libs/contracts/tools",
+    "libs/egress",
+    "libs/embeddings",
+    "libs/eventstore",
+    "libs/eventstore/failed_messages",
+    "libs/telemetry",
+    "services/agent",
+    "services/agent/adapters",
+    "services/agent/adapters/models",
+    "services/agent/domain/agents",
+    "services/agent/domain/conversations",
+    "services/agent/domain/prompts",
+    "services/agent/domain/runs",
+    "services/agent/domain/tools",
+    "services/agent/engine",
+    "services/agent/handlers",
+    "services/agent/policies",
+    "services/agent/projections",
+    "services/api",
+    "services/api/adapters",
+    "services/api/http",
+    "services/api/openapi",
+    "services/api/resources",
+    "services/api/v1",
+    "services/memory",
+    "services/memory/adapters",
+    "services/memory/adapters/embedders",
+    "services/memory/adapters/file_parsing",
+    "services/memory/domain",
+    "services/memory/engine",
+    "services/memory/handlers",
+    "services/memory/policies",
+    "services/memory/projections",
+    "services/tools",
+    "services/tools/adapters",
+    "services/tools/adapters/mcp",
+    "services/tools/domain",
+    "services/tools/engine",
+    "services/tools/handlers",
+    "services/tools/sandbox",
+    "tests",
+    "tests/chaos",
+    "tests/contract",
+    "tests/contract/golden",
+    "tests/e2e",
+    "tests/fuzz",
+    "tests/integration",
+    "tests/mcp_servers",
+    "tests/scripted_model",
+    "tests/sim",
+    "tests/unit",
+    "tests/unit/agent",
+    "tests/unit/api",
+    "tests/unit/architecture",
+    "tests/unit/chaos",
+    "tests/unit/compatibility",
+    "tests/unit/deploy",
+    "tests/unit/egress",
+    "tests/unit/embeddings",
+    "tests/unit/launcher",
+    "tests/unit/memory",
+    "tests/unit/scripted_model",
+    "tests/unit/tools",
+}
+
+# Verbs and nouns that end like a participle.
+NO_PARTICIPLES = re.compile("(re)?embed|exceed|feed|need|proceed|seed|speed|succeed")
+PARTICIPLES = re.compile(
+    r"""[a-z]+ed|
+    began|begun|born|bought|broken|brought|built|came|caught|chosen|dealt|done|drawn|driven|
+    fallen|fed|felt|flown|forbidden|forgotten|found|frozen|given|gone|grown|heard|held|hidden|
+    kept|known|laid|led|left|lent|lost|made|meant|met|overtaken|paid|resent|retold|rewritten|
+    said|seen|sent|shaken|shown|sold|sought|spent|spoken|stolen|struck|stuck|sunk|swept|taken|
+    taught|thrown|told|torn|unbuilt|understood|undone|unheard|unknown|unsent|unwritten|withdrawn|
+    withheld|woken|won|worn|written""",
+    re.VERBOSE,
+)
+VALIDATOR = re.compile(r"(validator|serializer)$", re.IGNORECASE)
+PROPERTIES = {"property", "cached_property", "computed_field"}
+
+type Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something hard to read at a line of a file, and how to mend it."""
+
+    path: Path
+    line: int
+    rule: str
+    text: str
+
+    @property
+    def folder(self) -> str:
+        return self.path.parent.as_posix()
+
+    def __str__(self) -> str:
+        return f"{self.path.as_posix()}:{self.line}: {self.text}"
+
+
+def is_participle(name: str) -> bool:
+    """Whether this name is one word, and a participle."""
+    return bool(PARTICIPLES.fullmatch(name) and not NO_PARTICIPLES.fullmatch(name))
+
+
+def last_name(expression: ast.expr) -> str:
+    """`validator` of `pydantic.validator("field")`; empty where there is no name."""
+    match expression:
+        case ast.Call(func=function):
+            return last_name(function)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def adjectives(tree: ast.Module) -> Iterator[str]:
+    """The functions that this module uses as decorators and as pydantic's validators."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from map(last_name, node.decorator_list)
+        elif isinstance(node, ast.Call) and VALIDATOR.search(last_name(node)):
+            yield from map(last_name, node.args)
+
+
+def public_functions(body: Iterable[ast.stmt]) -> Iterator[Function]:
+    """The functions and methods that others call, without what is nested in a function."""
+    for statement in body:
+        if isinstance(statement, ast.ClassDef):
+            yield from public_functions(statement.body)
+        is_function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_function and not statement.name.startswith("_"):
+            yield statement
+
+
+def may_be_an_adjective(function: Function) -> bool:
+    """Whether it is a validator, or a property that is true or false."""
+    decorators = {last_name(decorator) for decorator in function.decorator_list}
+    returns_bool = isinstance(function.returns, ast.Name) and function.returns.id == "bool"
+    is_predicate = returns_bool and bool(decorators & PROPERTIES)
+    return is_predicate or any(VALIDATOR.search(decorator) for decorator in decorators)
+
+
+def function_findings(path: Path, tree: ast.Module, decorators: set[str]) -> Iterator[Finding]:
+    """The public functions of a module whose name or docstring says too little."""
+    for function in public_functions(tree.body):
+        name = function.name
+        if is_participle(name) and name not in decorators and not may_be_an_adjective(function):
+            advice = "name it by a verb (refuse), a question (is_refused) or a noun (refusal)"
+            text = f"`{name}` is a bare participle: {advice}"
+            yield Finding(path, function.lineno, "participle", text)
+        docstring = ast.get_docstring(function)
+        if docstring is not None and len(docstring.split()) < WORDS_MIN:
+            advice = "say what it returns or does, what it raises; or leave it out"
+            text = f"`{name}`: a docstring of under {WORDS_MIN} words: {advice}"
+            yield Finding(path, function.body[0].lineno, "docstring", text)
+
+
+def variable_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
+    """The loop variables and parameters of a module that do not say what they hold."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.For(target=target) | ast.AsyncFor(target=target):
+                named = [(name.id, name.lineno) for name in names_in(target)]
+            case ast.comprehension(target=target):
+                named = [(name.id, name.lineno) for name in names_in(target)]
+            case ast.arg(arg=parameter):
+                named = [(parameter, node.lineno)]
+            case _:
+                continue
+        for name, line in named:
+            if name in VAGUE_NAMES:
+                text = f"`{name}` does not say what it holds: name it (agent, row, permission)"
+                yield Finding(path, line, "variable", text)
+
+
+def names_in(target: ast.expr) -> Iterator[ast.Name]:
+    """The variables that a loop fills."""
+    return (node for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def findings_in(path: Path, tree: ast.Module, decorators: set[str]) -> list[Finding]:
+    """The findings in a module by line, given which functions are used as decorators anywhere."""
+    findings = [*variable_findings(path, tree)]
+    if path.parts[0] in PRODUCT:
+        findings += function_findings(path, tree, decorators)
+    return sorted(findings, key=lambda finding: finding.line)
+
+
+def all_findings() -> list[Finding]:
+    """Every finding in the repository, by file and line."""
+    trees = {
+        path.relative_to(ROOT): ast.parse(path.read_text())
+        for top in (*PRODUCT, *SUPPORT)
+        for path in sorted((ROOT / top).rglob("*.py"))
+        if "node_modules" not in path.parts
+    }
+    decorators = {name for tree in trees.values() for name in adjectives(tree)}
+    found = (findings_in(path, tree, decorators) for path, tree in sorted(trees.items()))
+    return [finding for findings in found for finding in findings]
+
+
+def main() -> int:
+    """Print what is to be mended; 1 if there is anything."""
+    by_folder: dict[str, list[Finding]] = defaultdict(list)
+    for finding in all_findings():
+        by_folder[finding.folder].append(finding)
+    complaints = [
+        *(str(finding) for folder in by_folder.keys() - NOT_YET for finding in by_folder[folder]),
+        *(
+            f"{folder} is clean: take it off NOT_YET in {__file__}"
+            for folder in NOT_YET - by_folder.keys()
+        ),
+    ]
+    print("\n".join(sorted(complaints)) or "Names and docstrings are plain.")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -33,9 +33,9 @@ from services.memory.adapters.passage_search import (
 )
 from services.memory.projections.passages import embedding_columns, passage_row
 from services.memory.projections.tables import PASSAGES
+from tests.clock_and_ids import ManualClock
 from tests.contract.plans import generic_plan
 from tests.servers import PostgresServer
-from tests.unit.agent.world import FakeClock
 from tests.unit.passage_search import InMemoryPassageSearch
 
 PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
@@ -247,7 +247,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
 
     async with open_pool(url) as pool:
         database = Database(pool)
-        large = LargeCollections(database, FakeClock())
+        large = LargeCollections(database, ManualClock())
         exact = InPostgres(database)
         by_graph = PostgresPassageSearch(database, large)
         await put(exact, *some("1a", 150), *some("2a", 150), *some("1b", 50))

@@ -106,6 +106,7 @@ from services.tools.adapters.tool_permission_counts import PostgresToolPermissio
 from services.tools.adapters.tool_run_queries import (
     PostgresToolRunQueries as PostgresOwnToolRunQueries,
 )
+from tests.clock_and_ids import ManualClock
 from tests.contract.archive_examples import ARCHIVE, PASSAGE
 from tests.contract.examples import (
     AGENT,
@@ -122,7 +123,6 @@ from tests.contract.examples import (
 from tests.contract.file_examples import FILE, FOLDER
 from tests.contract.plans import generic_plan, index_columns, reads_by_key, scans
 from tests.servers import PostgresServer
-from tests.unit.agent.world import FakeClock
 
 NOW = datetime.now(UTC)
 PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
@@ -231,7 +231,7 @@ SEARCH = Search(ORG, AGENT, "cat", ["user"], NOW, NOW, 10)
 
 async def counted_first(passages: PostgresPassageSearch) -> bool:
     """What is asked before a filtered search in a large collection."""
-    passages.large = LargeCollections(passages.database, FakeClock())
+    passages.large = LargeCollections(passages.database, ManualClock())
     passages.large.known = frozenset([ARCHIVE])
     return await passages.by_graph(NEAREST)
 

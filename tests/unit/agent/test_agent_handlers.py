@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -37,8 +37,9 @@ from services.agent.policies.undo_unfinished_creations import (
     UNFINISHED_SECONDS,
     UndoUnfinishedCreations,
 )
+from tests.clock_and_ids import ManualClock
 from tests.contract.examples import AGENT, BLOCK, EMBEDDING, HUMAN, LLM, SHARED_BLOCK
-from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World
+from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.unit.given import fact
 from tests.waiting import wait_for
 
@@ -142,7 +143,7 @@ async def requested(
     *,
     blocks_made: bool = False,
     fingerprint: str = "",
-    clock: FakeClock | None = None,
+    clock: ManualClock | None = None,
 ) -> None:
     """An older release recorded that the agent was asked for, and died."""
     process = world.process("p-0")
@@ -167,13 +168,6 @@ async def requested(
     if blocks_made:
         made = context.caused(derived_id("cmd", AGENT, "blocks"))
         assert await process.bus.request(CreateBlocks(blocks=design.new_blocks), made) == Accepted()
-
-
-class FastClock(FakeClock):
-    """A clock that somebody has set twelve minutes ahead."""
-
-    def now(self) -> datetime:
-        return super().now() + timedelta(minutes=12)
 
 
 class TestCreation:
@@ -412,7 +406,7 @@ class TestRequestedByAnOlderRelease:
     async def test_one_by_a_process_whose_clock_was_wrong_is_finished_as_soon(
         self, world: World
     ) -> None:
-        await requested(world, BLOCKS, clock=FastClock())
+        await requested(world, BLOCKS, clock=ManualClock(ahead=12 * 60))
         [creation] = world.schema.rows("creations")
         assert datetime.fromisoformat(creation["requested_at"]) > world.clock.now()
         process = world.process("p-2")

@@ -26,6 +26,7 @@ from services.agent.app import tool_router
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.runs.step_results import ToolResult
 from services.agent.settings import TOOL_SECONDS_MAX
+from tests.clock_and_ids import ManualClock
 from tests.contract.examples import AGENT, BLOCK, CONFIG, RUN, SHARED_BLOCK, STEP, TOOLS
 
 TAKEN_AWAY = "store_memories"  # it may not run twice
@@ -83,27 +84,11 @@ class ToldQueries:
         return [self.named[one] for one in ids if one in self.named]
 
 
-class TickingClock:
-    """Time passes only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return datetime(2026, 5, 17, 12, 30, tzinfo=UTC)
-
-    async def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-
 def runner(bus: Any = None, queries: Any = None, clock: Any = None) -> ToolRouter:
     return tool_router(
         bus or ToldBus(Accepted(result={"messages": []})),
         queries or ToldQueries(),
-        clock or TickingClock(),
+        clock or ManualClock(),
         policies=ToolPolicies,
     )
 
@@ -226,7 +211,7 @@ class TestMemoryTools:
         assert len({context.message_id for _, context in bus.sent}) == 1
 
     async def test_an_outage_that_lasts_becomes_an_error_that_the_model_sees(self) -> None:
-        clock = TickingClock()
+        clock = ManualClock()
         tools = runner(ToldBus(BusUnavailable("away")), clock=clock)
         result = await run(tools, "memory_insert", {"label": "human", "new_string": "x"})
         assert result.status == "error"
@@ -274,7 +259,7 @@ class TestCalls:
             config=CONFIG, tools=["send_message_to_agent_async"], tags=[], block_ids=[]
         )
         call = ToolCall(id="call_1", name="send_message_to_agent_async", arguments="{}")
-        router = ToolRouter({}, TickingClock(), policies=ToolPolicies)
+        router = ToolRouter({}, ManualClock(), policies=ToolPolicies)
         result = await router.run(call, held, RUN, STEP, CONTEXT)
         assert result == ToolResult(
             "error",
@@ -291,7 +276,7 @@ class TestCalls:
             assert BASE_TOOLS[name].owner == owner
             assert router.runner(BASE_TOOLS[name]) is not None
             assert (
-                ToolRouter({}, TickingClock(), policies=ToolPolicies).runner(BASE_TOOLS[name])
+                ToolRouter({}, ManualClock(), policies=ToolPolicies).runner(BASE_TOOLS[name])
                 is None
             )
 

@@ -11,8 +11,8 @@ from services.agent.adapters.models.model_errors import failure_of
 from services.agent.adapters.models.openai_provider import OpenAIProvider
 from services.agent.adapters.models.ports import ModelFailed
 from services.agent.adapters.models.transport import Refused
+from tests.clock_and_ids import ManualClock
 from tests.unit.agent.asking import RawWire, reply_to, script
-from tests.unit.agent.world import FakeClock
 
 TOO_LONG = "context_window_exceeded"
 VLLM = (
@@ -174,7 +174,7 @@ def test_an_error_may_be_a_value_in_the_words_of_another() -> None:
     ],
 )  # fmt: skip
 async def test_a_window_is_not_learned_from(status: int, words: str, question: str) -> None:
-    provider = OpenAIProvider("k", "http://model/v1", clock=FakeClock())
+    provider = OpenAIProvider("k", "http://model/v1", clock=ManualClock())
     refused = Refused(status, {"x-should-retry": "false"}, json.dumps({"error": words}))
     provider.wire = RawWire(refused)
     with pytest.raises(ModelFailed):
@@ -183,7 +183,7 @@ async def test_a_window_is_not_learned_from(status: int, words: str, question: s
 
 
 async def test_a_window_that_was_named_is_forgotten_after_an_hour() -> None:
-    clock = FakeClock()
+    clock = ManualClock()
     provider = OpenAIProvider("k", "http://model/v1", clock=clock)
     provider.wire = RawWire(Refused(400, {}, json.dumps({"error": VLLM})))
     with pytest.raises(ModelFailed):

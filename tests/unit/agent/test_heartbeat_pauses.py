@@ -21,9 +21,10 @@ from services.agent.adapters.heartbeat_pause_queries import PAUSES_SEEN_MAX, Pau
 from services.agent.domain.runs.heartbeat_pauses import MINUTES_DEFAULT, pause_minutes
 from services.agent.handlers import heartbeat_pauses
 from services.agent.handlers.monotonic_deadlines import LOOKED_SECONDS_MAX, MonotonicDeadlines
+from tests.clock_and_ids import ManualClock
 from tests.contract.examples import AGENT
 from tests.unit.agent.test_run_drivers import ACCEPTED, WORDS, calls, words
-from tests.unit.agent.world import CONVERSATION, FakeClock, Process, World
+from tests.unit.agent.world import CONVERSATION, Process, World
 from tests.unit.given import NOW
 from tests.waiting import wait_for
 
@@ -38,7 +39,7 @@ def pauses(minutes: object = 2, **arguments: object) -> ToolCall:
 
 def ahead(process: Process, seconds: float) -> None:
     """Give a process a clock of its own, that is so much ahead."""
-    clock = FakeClock()
+    clock = ManualClock()
     clock.ahead = seconds
     process.handlers.ports.clock = clock
     process.handlers.pauses.ends.clock = clock
@@ -316,7 +317,7 @@ class TestClocks:
         other = world.process("p-2", words("Back."))
         ahead(other, skew)
         clock = other.handlers.pauses.ends.clock
-        assert isinstance(clock, FakeClock)
+        assert isinstance(clock, ManualClock)
         await other.handlers.pauses.sweep()
         await paused(world)
         for seconds, expected in ((2, 1), (116, 1), (8, 2)):
@@ -350,7 +351,7 @@ class TestClocks:
         assert len(runs(world)) == 2
 
     def test_where_there_are_more_pauses_than_are_seen_those_seen_late_end_in_time(self) -> None:
-        clock = FakeClock()
+        clock = ManualClock()
         until = NOW + timedelta(minutes=2)
         many = [
             PausedConversation(f"conv-{n}", "org-1", "agent-1", 2, until)
@@ -365,7 +366,7 @@ class TestClocks:
         assert late in ends.over([*many[1:], late])
 
     def test_who_has_not_looked_for_long_believes_the_clock(self) -> None:
-        clock = FakeClock()
+        clock = ManualClock()
         ends = MonotonicDeadlines[PausedConversation](clock, PAUSES_SEEN_MAX)
         assert ends.over([]) == []
         clock.seconds = LOOKED_SECONDS_MAX + 60

@@ -29,10 +29,10 @@ from services.agent.adapters.models.ports import (
 )
 from services.agent.domain.prompts.model_context import AttachedBlock, ModelRequest, system_prompt
 from services.agent.domain.runs.step_results import Failure, ModelReply
+from tests.clock_and_ids import ManualClock
 from tests.contract.examples import CALLED, CONFIG, EMBEDDING, LLM, RETURNED, SAID, SYSTEM, message
 from tests.scripted_model import ScriptedModel
 from tests.unit.agent.asking import SCHEMAS, GivenWire, ask, check_sum, reply_to, script, streamed
-from tests.unit.agent.world import FakeClock
 from tests.unit.given import NOW
 
 
@@ -443,8 +443,8 @@ async def wait_for_others() -> None:
 
 
 class TestCatalogue:
-    def catalogue(self, *providers: Any) -> tuple[ModelRouter, Published, FakeClock]:
-        database, clock = Published(), FakeClock()
+    def catalogue(self, *providers: Any) -> tuple[ModelRouter, Published, ManualClock]:
+        database, clock = Published(), ManualClock()
         return ModelRouter(list(providers), database, clock), database, clock  # type: ignore[arg-type]
 
     async def test_every_provider_is_asked_and_what_they_offer_is_published(self) -> None:
@@ -470,7 +470,7 @@ class TestCatalogue:
         database = Published()
         embedder: Any = Offering("ollama")
         provider: Any = Offering("a", "x")
-        catalogue = ModelRouter([provider], database, FakeClock(), [embedder])  # type: ignore[arg-type]
+        catalogue = ModelRouter([provider], database, ManualClock(), [embedder])  # type: ignore[arg-type]
         await catalogue.turn()
         assert database.handles == [
             ("llm", 0, "a/x"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from libs.bus.aggregate_locks import AggregateLocks
@@ -54,6 +54,7 @@ from services.agent.handlers.dependencies import HandlerDependencies
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
 from services.memory.handlers.dependencies import HandlerDependencies as MemoryPorts
+from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.in_memory_queries import InMemoryQueries
@@ -70,34 +71,6 @@ ASK = "archival_memory_insert"  # the tool that these tests build; it may not ru
 
 Answer = ModelReply | Exception
 ActiveRun = Answer | Callable[[], Awaitable[Answer]]
-
-
-class FakeClock:
-    """Time passes when somebody sleeps or a test says so. `ahead` is how wrong the clock is that
-    people may set."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.ahead = 0.0
-
-    def now(self) -> datetime:
-        return NOW + timedelta(seconds=self.seconds + self.ahead)
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-        await asyncio.sleep(0)
-
-
-class CountingIds:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def new(self, prefix: str) -> str:
-        self.count += 1
-        return f"{prefix}-{self.count}"
 
 
 class FakeModel:
@@ -263,7 +236,7 @@ class World:
     """What the processes share, and the memory service."""
 
     def __init__(self) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.ids = CountingIds()
         self.database = InMemoryDatabase(self.clock.monotonic)
         self.network = InMemoryNetwork()

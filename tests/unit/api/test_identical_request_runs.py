@@ -14,7 +14,7 @@ from libs.contracts.letta import all_request_bodies
 from services.api.adapters.identical_request_runs import REQUESTS_MAX, IdenticalRequestRuns
 from services.api.http.handler_dependencies import Api
 from services.api.v1.message_request import MessageRequest, read_request, started
-from tests.unit.given import NOW
+from tests.clock_and_ids import ManualClock
 
 AGENT = "agent-00000000-0000-4000-8000-000000000000"
 
@@ -37,7 +37,6 @@ class World:
     def __init__(self) -> None:
         self.bus = Bus()
         self.runs = 0
-        clock: Any = SimpleNamespace(now=lambda: NOW)
         inbox: Any = SimpleNamespace(new_run=self.new_run)
         nothing: Any = None
         self.api = Api(
@@ -47,7 +46,7 @@ class World:
             nothing,
             nothing,
             self.bus,
-            clock,
+            ManualClock(),
             nothing,
             inbox,
             IdenticalRequestRuns(),  # type: ignore[arg-type]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
+from libs.bus.clock_and_ids import RandomIds
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.contracts.bus_messages import JsonObject, delta_subject
 from services.api.adapters import run_follower
@@ -308,18 +308,11 @@ async def test_the_end_of_a_run_that_is_gone_says_so(scene: Scene) -> None:
     assert "agent was deleted" in end.error["message"]
 
 
-class Ids:
-    """Ids like those of the api."""
-
-    def new(self, prefix: str) -> str:
-        return f"{prefix}-{uuid4()}"
-
-
 class TestInbox:
     async def test_a_run_begun_here_is_followed_without_a_subscription_of_its_own(
         self, scene: Scene
     ) -> None:
-        inbox = RunInbox(scene.bus, Ids())
+        inbox = RunInbox(scene.bus, RandomIds())
         await inbox.open()
         subscriptions = dict(scene.bus.network.deltas)
         run_ids = [inbox.new_run() for _ in range(2)]
@@ -343,7 +336,7 @@ class TestInbox:
         await scene.bus.publish_delta(subject, b"nobody follows it any more")
 
     async def test_others_hear_of_such_a_run_too(self, scene: Scene) -> None:
-        run_id = RunInbox(scene.bus, Ids()).new_run()
+        run_id = RunInbox(scene.bus, RandomIds()).new_run()
         async with RunFollower(scene.rows, scene.bus, ORG, run_id) as follower:  # type: ignore[arg-type]
             delta = {"number": 2, "after": 1, "message": doc("a")}
             subject = delta_subject("agent", "run", "progress", ORG, run_id)
@@ -351,7 +344,7 @@ class TestInbox:
             assert await anext(follower.events()) == StreamedChunk(2, doc("a"), is_piece=False)
 
     async def test_a_follower_that_nobody_has_any_more_is_forgotten(self, scene: Scene) -> None:
-        inbox = RunInbox(scene.bus, Ids())
+        inbox = RunInbox(scene.bus, RandomIds())
         await inbox.open()
         run_id = inbox.new_run()
         follower = RunFollower(scene.rows, scene.bus, ORG, run_id, inbox=inbox)  # type: ignore[arg-type]

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from libs.bus.clock_and_ids import RandomIds
 from services.api.adapters.run_follower import RunFollower, RunInbox
 from services.api.http.server_sent_events import Showing, events_of
-from tests.unit.api.test_run_follower import ORG, Ids, Scene
+from tests.clock_and_ids import ManualClock
+from tests.unit.api.test_run_follower import ORG, Scene
 from tests.waiting import wait_for
 
 GONE = {"type": "http.disconnect"}
@@ -37,8 +39,7 @@ class Client:
 
 
 def requested(scene: Scene) -> Any:
-    clock = SimpleNamespace(monotonic=lambda: 0.0, now=lambda: None)
-    api = SimpleNamespace(ids=Ids(), clock=clock)
+    api = SimpleNamespace(ids=RandomIds(), clock=ManualClock())
     state = SimpleNamespace(api=api, stopping=asyncio.Event(), ping_seconds=20.0)
     return SimpleNamespace(app=SimpleNamespace(state=state))
 
@@ -47,7 +48,7 @@ def requested(scene: Scene) -> Any:
 @pytest.mark.parametrize("in_inbox", [True, False])
 async def test_who_leaves_a_stream_leaves_nothing_behind(reads: int, in_inbox: bool) -> None:
     scene = Scene()
-    inbox = RunInbox(scene.bus, Ids())
+    inbox = RunInbox(scene.bus, RandomIds())
     await inbox.open()
     run_id = inbox.new_run() if in_inbox else "run-1"
     subscribed = {name: len(one) for name, one in scene.bus.network.deltas.items()}

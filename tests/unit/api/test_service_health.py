@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from pydantic_core import from_json
 
-from libs.bus.clock_and_ids import RandomIds, SystemClock
+from libs.bus.clock_and_ids import RandomIds
 from libs.contracts.service_registry import names
 from services.api.adapters.service_health import (
     DOWN,
@@ -22,25 +22,7 @@ from services.api.adapters.service_health import (
     ServiceHealth,
 )
 from services.api.resources.health import health, livez
-
-
-class StillClock(SystemClock):
-    """Stands until it is set."""
-
-    at = 0.0
-
-    def monotonic(self) -> float:
-        return self.at
-
-
-class RecordingClock(StillClock):
-    """Sleeps no time, and keeps for how long it was to."""
-
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
+from tests.clock_and_ids import ManualClock
 
 
 def said(service: ServiceHealth, done: int, waiting: int, *, now: float) -> str:
@@ -76,19 +58,19 @@ def test_a_relay_that_waits_for_work_is_well_however_long() -> None:
 
 
 async def test_who_has_just_answered_a_command_is_not_asked_whether_it_is_there() -> None:
-    clock = StillClock()
+    clock = ManualClock()
     health = Health(cast(Any, None), cast(Any, None), clock, RandomIds())  # it asks nobody
-    clock.at = 1_000.0
-    health.services["agent"].heard({}, clock.at)
-    clock.at += LOOK_EVERY_SECONDS / 2
+    clock.seconds = 1_000.0
+    health.services["agent"].heard({}, clock.seconds)
+    clock.seconds += LOOK_EVERY_SECONDS / 2
     assert await health.service("agent") == OK
-    clock.at += LOOK_EVERY_SECONDS
+    clock.seconds += LOOK_EVERY_SECONDS
     with pytest.raises(AttributeError):
         await health.service("agent")
 
 
 async def test_what_is_missing_is_looked_for_again_soon() -> None:
-    clock = RecordingClock()
+    clock = ManualClock()
     health = Health(cast(Any, None), cast(Any, None), clock, RandomIds())
     for found in (DOWN, OK):
 

@@ -11,19 +11,10 @@ from typing import Any, cast
 import pytest
 
 from libs.bus import metrics_collection
-from libs.bus.clock_and_ids import SystemClock
 from libs.bus.metrics_collection import Reporter, Reports
 from libs.contracts.nats_permissions import METRICS_ASKED, METRICS_REPORTS
 from libs.contracts.service_registry import names
-
-
-class SetClock(SystemClock):
-    """Stands until it is set."""
-
-    at = 100.0
-
-    def monotonic(self) -> float:
-        return self.at
+from tests.clock_and_ids import ManualClock
 
 
 class OneBus:
@@ -58,13 +49,13 @@ async def processes(bus: OneBus, told: Reports, monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_scrapes_at_once_share_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    bus, clock = OneBus(), SetClock()
+    bus, clock = OneBus(), ManualClock(100.0)
     told = Reports(clock)
     await processes(bus, told, monkeypatch)
     texts = await asyncio.gather(told.text(), told.text())
     assert [*texts, await told.text()] == 3 * ["".join(f"{name}\n" for name in sorted(names()))]
     assert bus.published.count(METRICS_ASKED) == 1
-    clock.at += metrics_collection.ANSWERS_FRESH_SECONDS + 0.1
+    clock.seconds += metrics_collection.ANSWERS_FRESH_SECONDS + 0.1
     await told.text()
     assert bus.published.count(METRICS_ASKED) == 2
 
@@ -73,14 +64,14 @@ async def test_who_does_not_answer_is_shown_as_it_was_and_then_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(metrics_collection, "ANSWERS_SECONDS_MAX", 0.01)
-    bus, clock = OneBus(), SetClock()
+    bus, clock = OneBus(), ManualClock(100.0)
     told = Reports(clock)
     alive = await processes(bus, told, monkeypatch)
     await told.text()
     alive.remove("tools")
-    clock.at += metrics_collection.REPORT_KEPT_SECONDS - 1
+    clock.seconds += metrics_collection.REPORT_KEPT_SECONDS - 1
     assert "tools" in await told.text()
-    clock.at += 2
+    clock.seconds += 2
     assert "tools" not in await told.text()
 
 

@@ -39,8 +39,8 @@ from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
 from services.memory.handlers.reembedding import ReembeddingHandlers
 from services.memory.projections import project
+from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.file_examples import FILE, FOLDER, SHA256
-from tests.unit.agent.world import CountingIds, FakeClock
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.folders import InMemoryFolderQueries, not_processed
@@ -113,7 +113,7 @@ class World:
     """The memory service as far as files go."""
 
     def __init__(self, embedders: Embedders | None = None) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.database = InMemoryDatabase(lambda: self.clock.seconds)
         self.schema = self.database.schema("memory")
         self.embedder = Flaky()

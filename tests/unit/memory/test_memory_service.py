@@ -26,8 +26,8 @@ from services.memory.handlers import Handlers
 from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.policies import Policies
 from services.memory.projections import project
+from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
-from tests.unit.agent.world import CountingIds, FakeClock
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
 from tests.unit.folders import folder_ports
@@ -47,7 +47,7 @@ class Memory:
         self.schema = self.database.schema("memory")
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         self.repository = Repository(store, "memory", project)
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.archives = InMemoryArchiveQueries(self.database)
         self.vectors = InMemoryMessageVectors(self.database)
         embedders = embedders or OneEmbedder()

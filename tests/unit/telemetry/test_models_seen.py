@@ -15,9 +15,9 @@ from services.agent.adapters.models.model_telemetry import ObservedProvider
 from services.agent.adapters.models.ports import Finished, ModelEvent, ModelFailed, TextDelta
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
+from tests.clock_and_ids import ManualClock
 from tests.collector import Collector
 from tests.contract.examples import CONFIG, message
-from tests.unit.agent.world import FakeClock
 
 CALL = ToolCall(id="call-1", name="memory_insert", arguments='{"label": "human"}')
 USAGE = Usage(prompt_tokens=7, completion_tokens=3)
@@ -53,7 +53,7 @@ async def asked(
     """What comes of asking, and the attributes of the span."""
     with Collector() as collector:
         with traced("agent", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, **environment}):
-            provider = ObservedProvider(scripted, FakeClock())
+            provider = ObservedProvider(scripted, ManualClock())
             try:
                 events = [event async for event in provider.stream(REQUEST)]
             except ModelFailed:
@@ -106,7 +106,7 @@ async def test_a_failure_is_counted_by_its_kind(kind: str) -> None:
 
 async def test_whoever_stops_reading_abandons_the_call() -> None:
     before = calls("abandoned")
-    provider = ObservedProvider(Scripted(TextDelta("No"), Finished(REPLY)), FakeClock())
+    provider = ObservedProvider(Scripted(TextDelta("No"), Finished(REPLY)), ManualClock())
     stream = provider.stream(REQUEST)
     assert await anext(stream) == TextDelta("No")
     await stream.aclose()

@@ -19,9 +19,9 @@ from libs.telemetry import tracing
 from libs.telemetry.settings import TelemetrySettings, traced
 from libs.telemetry.sql_span_names import summary_of
 from libs.telemetry.tracing import UNSEEN
+from tests.clock_and_ids import ManualClock
 from tests.collector import Collector, drawn
 from tests.servers import wait_until
-from tests.unit.agent.world import FakeClock
 
 CLIENT = f"00-{'1' * 32}-{'2' * 16}-01"
 NOBODY = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
@@ -100,7 +100,7 @@ async def test_a_command_is_one_trace_from_its_sender_to_its_handler() -> None:
     with Collector() as collector:
         with traced("memory", {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint}):
             bus = InMemoryBus(InMemoryNetwork())
-            await bus.serve("memory", observed(answer, FakeClock()))
+            await bus.serve("memory", observed(answer, ManualClock()))
             context = Context("m-1", traceparent=CLIENT)
             assert await bus.request(DeleteBlock(block_id="block-1"), context) == Accepted()
         spans = collector.trace("1" * 32)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from libs.bus.aggregate_locks import AggregateLocks
@@ -51,7 +49,7 @@ from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.mcp_servers import McpServerHandlers
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
-from tests.unit.given import NOW
+from tests.clock_and_ids import CountingIds, StandingClock
 from tests.unit.tools.counts import Counted
 from tests.waiting import wait_for
 
@@ -158,33 +156,6 @@ class InMemoryMcpConnections:
         pass
 
 
-class Clock:
-    """Time that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> Any:
-        return NOW + timedelta(seconds=self.seconds)
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(3600)
-
-
-class Ids:
-    """Ids that count."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def new(self, prefix: str) -> str:
-        self.count += 1
-        return f"{prefix}-{self.count}"
-
-
 class Queries:
     """What Postgres would say."""
 
@@ -233,11 +204,11 @@ class McpWorld:
     """What the processes share."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = StandingClock()
         self.database = InMemoryDatabase(self.clock.monotonic)
         self.schema = self.database.schema("tools")
         self.network = InMemoryNetwork()
-        self.ids = Ids()
+        self.ids = CountingIds()
         self.sealer = Sealer([new_key()])
         self.connections = InMemoryMcpConnections()
         self.asked = 0

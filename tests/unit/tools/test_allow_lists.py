@@ -45,8 +45,9 @@ from libs.eventstore.unit_of_work import Repository
 from services.tools import projections
 from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCleanup
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
+from tests.clock_and_ids import CountingIds, StandingClock
 from tests.unit.allowed import ToolPermissionRows
-from tests.unit.tools.test_tool_runs import CALL, DICE, TOOL, Clock, Ids, Process, World, call
+from tests.unit.tools.test_tool_runs import CALL, DICE, TOOL, Process, World, call
 
 AGENT = Caller("org-1", "project-1", "agent-1")
 ROLL = CalledTool(TOOL, "roll_dice", "custom")
@@ -214,7 +215,7 @@ class TestLists:
     async def bus(self, database: InMemoryDatabase) -> InMemoryBus:
         store = InMemoryEventStore(database, "tools", "tools-1")
         repository = Repository(store, "tools", projections.project)
-        handlers = ToolPermissionHandlers(ToolPermissionRows(database), Clock())  # type: ignore[arg-type]
+        handlers = ToolPermissionHandlers(ToolPermissionRows(database), StandingClock())
         bus = InMemoryBus(InMemoryNetwork())
         await bus.serve("tools", CommandDispatcher(repository, handlers.table()).answer)
         return bus
@@ -265,8 +266,8 @@ class TestLists:
                 policies=view,
                 deleted=gone,
                 repository=Repository(store, "tools", projections.project),
-                clock=Clock(),  # type: ignore[arg-type]
-                ids=Ids(),
+                clock=StandingClock(),
+                ids=CountingIds(),
                 committed=view.changed,
             )
         )

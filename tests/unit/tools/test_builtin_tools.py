@@ -33,17 +33,10 @@ from services.tools.engine.workspace_cleanup import CLEANUP_SECONDS, WorkspaceCl
 from services.tools.sandbox import workspace_files
 from services.tools.sandbox.ports import Outcome, Program
 from services.tools.settings import ToolsSettings
+from tests.clock_and_ids import ManualClock
 
 SEALER = Sealer([new_key()])
 NODE = "TypeScript needs Node 22.6 or newer where the server runs: write JavaScript"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class FakeSandbox:
@@ -254,7 +247,10 @@ class TestWorkspace:
             read("binary")
 
     async def test_a_workspace_goes_when_its_agent_was_deleted(self) -> None:
-        clock, there = Clock(), [("org-1", "agent-1"), ("org-2", "agent-1"), ("org-1", "agent-2")]
+        clock, there = (
+            ManualClock(),
+            [("org-1", "agent-1"), ("org-2", "agent-1"), ("org-1", "agent-2")],
+        )
         gone: set[tuple[str, str]] = set()
 
         async def present() -> list[tuple[str, str]]:
@@ -307,7 +303,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], Sent]:
 async def searched(
     settings: SearchSettings, arguments: dict[str, Any], secrets: Mapping[str, str] = {}
 ) -> ToolRunResult:
-    search = WebSearchTool(WebSearches(settings), Variables(SEALER, NoSandboxConfigs()), Clock())  # type: ignore[arg-type]
+    search = WebSearchTool(
+        WebSearches(settings), Variables(SEALER, NoSandboxConfigs()), ManualClock()
+    )  # type: ignore[arg-type]
     sealed = {name: SEALER.seal(value) for name, value in secrets.items()}
     asked = command(arguments, environment=sealed)
     return await BuiltinRunner({"web_search": search}).run(tool("web_search"), asked, "org-1")
@@ -421,7 +419,7 @@ def test_a_page_is_its_main_part_as_markdown() -> None:
 
 async def test_calls_are_counted_by_kind_and_end() -> None:
     built_in, _ = runner(Outcome("success", cpu_seconds=0.5, memory_bytes_max=9 << 20))
-    [seen] = observed({ToolType.letta_builtin: built_in}, Clock()).values()  # type: ignore[arg-type]
+    [seen] = observed({ToolType.letta_builtin: built_in}, ManualClock()).values()
     runs = metrics.TOOL_RUNS.labels("letta_builtin", "success")
     cpu = metrics.TOOL_RUN_CPU_SECONDS.labels("letta_builtin")
     before = (runs._value.get(), cpu._value.get())

@@ -21,16 +21,9 @@ from services.tools.engine.builtin_runner import BuiltinCall
 from services.tools.engine.inner_calls import CALLS_MAX, InnerCallPorts, InnerCalls
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
 from services.tools.sandbox.ports import Outcome, Program
+from tests.clock_and_ids import ManualClock
 
 FOUR = {"result": {"status": "success", "text": "4"}}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
 
 
 class Subscription:
@@ -91,8 +84,8 @@ OUTER = RunTool(
 )
 
 
-def inner(bus: FakeBus, *rows: dict[str, Any] | None) -> tuple[InnerCalls, Clock]:
-    clock = Clock()
+def inner(bus: FakeBus, *rows: dict[str, Any] | None) -> tuple[InnerCalls, ManualClock]:
+    clock = ManualClock()
     ports = InnerCallPorts(bus=bus, queries=Rows(*rows), clock=clock, silence_seconds=0.01)  # type: ignore[arg-type]
     return InnerCalls(ports, OUTER, "org-1"), clock
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 
 import pytest
 
@@ -55,6 +54,7 @@ from services.tools.engine.tool_runs import ToolRunPorts, ToolRuns
 from services.tools.handlers.tool_runs import ToolRunHandlers
 from services.tools.handlers.tools import ToolHandlers
 from services.tools.sandbox.ports import Outcome, Program
+from tests.clock_and_ids import CountingIds, StandingClock
 from tests.unit.given import NOW
 from tests.unit.tools.agents import NoAgents
 from tests.unit.tools.counts import Counted
@@ -73,29 +73,6 @@ DICE = ToolState(
 )
 SOON_OVER = pytest.mark.usefixtures("a_short_end")  # of a process that is dead already
 FOUR = Outcome("success", 4, stdout="rolling\n", seconds=0.1, cpu_seconds=0.05)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> object:
-        return NOW + timedelta(seconds=self.seconds)
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(3600)
-
-
-class Ids:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def new(self, prefix: str) -> str:
-        self.count += 1
-        return f"{prefix}-{self.count}"
 
 
 class FakeSandbox:
@@ -154,11 +131,11 @@ class World:
     """What the processes share."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = StandingClock()
         self.database = InMemoryDatabase(self.clock.monotonic)
         self.schema = self.database.schema("tools")
         self.network = InMemoryNetwork()
-        self.ids = Ids()
+        self.ids = CountingIds()
         self.told: list[JsonObject] = []
         self.policies: ToolPolicies | None = ToolPolicies()
 
@@ -203,15 +180,15 @@ class Process:
                 },
                 queries=Queries(world.database),
                 bus=InMemoryBus(world.network),
-                clock=world.clock,  # type: ignore[arg-type]
+                clock=world.clock,
                 ids=world.ids,
                 committed=lambda: None,
             )
         )
         clock = world.clock
         table = {
-            **ToolHandlers(clock, Counted(), AggregateLocks()).table(),  # type: ignore[arg-type]
-            **ToolRunHandlers(self.runs, clock, lambda: world.policies).table(),  # type: ignore[arg-type]
+            **ToolHandlers(clock, Counted(), AggregateLocks()).table(),
+            **ToolRunHandlers(self.runs, clock, lambda: world.policies).table(),
         }
         self.shell = CommandDispatcher(self.repository, table)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-DECISIONS = sorted((CHECKOUT / "docs" / "adr").glob("*.md"))
+DECISIONS = sorted((CHECKOUT / "docs" / "adr").glob("[0-9]*.md"))
+LIST = CHECKOUT / "docs" / "adr" / "README.md"
 NUMBERS = {int(path.name[:4]) for path in DECISIONS}
 REFERENCE = re.compile(r"\bADR (\d+)")
 WRITTEN = [
@@ -45,3 +46,14 @@ def test_every_decision_that_is_referred_to_is_there() -> None:
     }
 
     assert not unknown
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.name[:4])
+def test_the_list_of_decisions_has_a_line_with_the_title_of_each(path: Path) -> None:
+    text = path.read_text()
+    title = text.partition("\n")[0].removeprefix("# ")
+    number, _, words = title.partition(". ")
+    [line] = [line for line in LIST.read_text().splitlines() if f"({path.name})" in line]
+
+    assert line.startswith(f"* {number}. [{words}]({path.name})")
+    assert ("superseded" in line) == ("*Superseded" in text), "the list and the file mark it alike"

@@ -1,7 +1,7 @@
 """HTTP/1.1 as uvicorn speaks it, with limits on what a client may send, and on how slowly.
 
 uvicorn keeps every header that it is sent, however long, waits for the rest of a request without
-end, and answers what is no HTTP with plain text ([ADR 12](docs/adr/0012-connection-limits-are-our-own-in-uvicorns-protocol-class.md)).
+end, and answers what is no HTTP with plain text (ADR 12).
 Here each connection counts the bytes that nothing has come of yet, and has a deadline for whatever
 its client owes.
 """

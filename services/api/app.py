@@ -40,6 +40,7 @@ from services.api.adapters.service_health import Health
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
 from services.api.http.authentication import check
+from services.api.http.callers import Authenticator, SingleOrganisation
 from services.api.http.connection_limits import ConnectionLimits, room_for_connections
 from services.api.http.cross_origin_requests import cors_config
 from services.api.http.direct_handler_calls import called_directly
@@ -53,7 +54,7 @@ from services.api.http.read_model_responses import unknown_cursor
 from services.api.http.request_admission import admit
 from services.api.http.request_telemetry import TracedLitestar
 from services.api.settings import ApiSettings
-from services.api.v1.mcp_endpoint_tools import TOOLS, Caller
+from services.api.v1.mcp_endpoint_tools import TOOLS, McpClient
 
 GRACEFUL_SECONDS_MAX = 5
 TICK_SECONDS = 1.0
@@ -85,7 +86,9 @@ def on_no_route(request: Request, exception: Exception) -> Response[bytes]:  # t
     return on_exception(request, exception)
 
 
-def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Litestar:
+def application(
+    settings: ApiSettings, runtime: Runtime, sealer: Sealer, authenticator: Authenticator
+) -> Litestar:
     """The ASGI application on the adapters of this process. Serve it when the bus has started."""
     database, bus, clock, ids = runtime.database, runtime.bus, runtime.clock, runtime.ids
     app = TracedLitestar(
@@ -125,12 +128,13 @@ def application(settings: ApiSettings, runtime: Runtime, sealer: Sealer) -> Lite
     app.state.reports = Reports(clock)
     app.state.clock = clock
     app.state.password = settings.password
+    app.state.authenticator = authenticator
     app.state.password_limits = PasswordAttemptLimits()
     app.state.concurrency_limits = ConcurrencyLimits()
     app.state.ping_seconds = settings.ping_seconds
     app.state.handlers = HANDLERS
     app.state.mcp_endpoint = McpEndpoint(
-        TOOLS, lambda scope: Caller(InternalRequests(app, scope), clock)
+        TOOLS, lambda scope: McpClient(InternalRequests(app, scope), clock)
     )
     app.state.stopping = asyncio.Event()
     return app
@@ -184,15 +188,20 @@ def wiring(environment: Mapping[str, str]) -> Wire:
         wire,
         settings=ApiSettings.from_environment(environment),
         sealer=Sealer.from_environment(environment),
+        authenticator=SingleOrganisation(),
     )
 
 
 async def wire(
-    runtime: Runtime, *, settings: ApiSettings, sealer: Sealer
+    runtime: Runtime,
+    *,
+    settings: ApiSettings,
+    sealer: Sealer,
+    authenticator: Authenticator,
 ) -> Callable[[], Awaitable[None]]:
     """Serve HTTP as long as the process runs; returns what ends it."""
     await runtime.service.handle({})
-    app = application(settings, runtime, sealer)
+    app = application(settings, runtime, sealer, authenticator)
     limits = ConnectionLimits(room_for_connections(settings.connections_max))
     server = http_server(app, settings, limits)
     shared = settings.listen_descriptor

@@ -555,7 +555,7 @@ async def resources_have_keys(explained: Explained) -> None:
     found = Filter(["v.org = %(org)s", "v.id = any(%(ids)s)"], {"org": ORG, "ids": [PASSAGE]})
     await reads.page(PASSAGES, found, Slice())
     assert explained.without_key() == []
-    queries, page = ToolQueries(reads), ToolPage(name="roll_1")
+    queries, page = ToolQueries(reads, "user-1"), ToolPage(name="roll_1")
     for tools in (
         queries.page(filter_of(page, ORG), page.fits, Slice()),
         queries.by_ids(ORG, [TOOL]),
@@ -565,7 +565,7 @@ async def resources_have_keys(explained: Explained) -> None:
         await tools
         assert explained.without_key() == []
     explained.scans = []
-    await reads.first(MCP_SERVERS, by_name("weather"))
+    await reads.first(MCP_SERVERS, by_name(ORG, "weather"))
     assert explained.without_key() == []
     explained.scans = []
     attached = filter_of(Page(), ORG).by_key(IS_ATTACHED, agent=AGENT).add("v.label = 'human'")

@@ -30,6 +30,7 @@ from services.agent.domain.agents.agent import AgentDesign
 from services.api.adapters.identical_request_runs import IdenticalRequestRuns
 from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.uploaded_file_store import UploadLimits, Uploads
+from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.error_responses import as_problem
 from services.api.http.handler_dependencies import Api
 from services.api.http.request_parsing import body_of
@@ -258,6 +259,7 @@ class Process:
         """The request as it is in this api."""
         state = SimpleNamespace(api=self.api(), stopping=asyncio.Event(), ping_seconds=5.0)
         request.app = SimpleNamespace(state=state)
+        request.scope["state"][CALLER] = THE_ONLY_CALLER
         return request
 
     def refusal(self, request: Any, exception: Exception) -> tuple[int, Any, dict[str, str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 REQUESTS_MAX = 10_000
 RUNS_OF_A_REQUEST_MAX = 16
 
-Key = tuple[str, str]  # conversation, hash of the request
+Key = tuple[str, str, str]  # organisation, conversation, hash of the request
 
 
 @dataclass(slots=True)

@@ -35,14 +35,14 @@ class ToolFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedTool[Caller]:
+class OfferedTool[Client]:
     """A tool that clients may call. `call` gets who calls and the arguments, which nobody has
     checked; it returns an object, or raises ToolFailed."""
 
     name: str
     description: str
     input_schema: JsonObject
-    call: Callable[[Caller, JsonObject], Awaitable[JsonObject]]
+    call: Callable[[Client, JsonObject], Awaitable[JsonObject]]
     reads_only: bool = False
     idempotent: bool = False
     destructive: bool = False
@@ -66,14 +66,14 @@ class HttpAnswer:
             raise ValueError(f"an MCP answer is larger than {ANSWER_BYTES_MAX} bytes")
 
 
-class McpEndpoint[Caller]:
-    """Offers tools. `caller_of` makes of a request's scope what the tools are told of it."""
+class McpEndpoint[Client]:
+    """Offers tools. `client_of` makes of a request's scope what the tools are told of it."""
 
     def __init__(
-        self, tools: Sequence[OfferedTool[Caller]], caller_of: Callable[[Any], Caller]
+        self, tools: Sequence[OfferedTool[Client]], client_of: Callable[[Any], Client]
     ) -> None:
-        self.tools: Mapping[str, OfferedTool[Caller]] = {tool.name: tool for tool in tools}
-        self.caller_of = caller_of
+        self.tools: Mapping[str, OfferedTool[Client]] = {tool.name: tool for tool in tools}
+        self.client_of = client_of
         self.manager: StreamableHTTPSessionManager | None = None
         self.starting = asyncio.Lock()
         self.running: asyncio.Task[None] | None = None
@@ -140,8 +140,8 @@ class McpEndpoint[Caller]:
         try:
             if tool is None:
                 raise ToolFailed(f"There is no tool named '{params.name}'")
-            caller = self.caller_of(context.request.scope)
-            result = await tool.call(caller, params.arguments or {})
+            client = self.client_of(context.request.scope)
+            result = await tool.call(client, params.arguments or {})
         except ToolFailed as failed:
             return CallToolResult(
                 content=[TextContent(type="text", text=str(failed))], is_error=True

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import to_json
 
-from libs.contracts.bus_messages import DEFAULT_USER
 from libs.contracts.tools.base_tools.catalogue import BASE_TOOLS, CATALOGUE, base_tool_state
 from libs.contracts.tools.base_tools.definition import BaseTool
 from services.api.adapters.resource_query_builder import (
@@ -38,9 +37,9 @@ OURS = tuple(CATALOGUE.values())
 type Fits = Callable[[BaseTool], bool]
 
 
-def base_document(tool: BaseTool) -> bytes:
-    """A tool that comes with the server as clients read it."""
-    return to_json(base_tool_state(tool, created_by_id=DEFAULT_USER))
+def base_document(tool: BaseTool, user: str) -> bytes:
+    """A tool that comes with the server as this user reads it: V1 says that every user made it."""
+    return to_json(base_tool_state(tool, created_by_id=user))
 
 
 def base_tool(tool_id: str) -> BaseTool | None:
@@ -48,9 +47,9 @@ def base_tool(tool_id: str) -> BaseTool | None:
     return CATALOGUE.get(tool_id)
 
 
-def all_base_tools() -> bytes:
-    """All tools that come with the server as a JSON array."""
-    return joined([base_document(tool) for tool in BASE_TOOLS.values()])
+def all_base_tools(user: str) -> bytes:
+    """All tools that come with the server as a JSON array, as this user reads them."""
+    return joined([base_document(tool, user) for tool in BASE_TOOLS.values()])
 
 
 def joined(documents: Sequence[bytes]) -> bytes:
@@ -68,9 +67,10 @@ class FoundTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolQueries:
-    """Lists and counts the tools that an organisation can use."""
+    """Lists and counts the tools that an organisation can use, as one of its users reads them."""
 
     reads: ResourceQueries
+    user: str
 
     async def count(self, found: Filter, fits: Fits) -> int:
         """How many tools there are."""
@@ -79,7 +79,7 @@ class ToolQueries:
 
     async def page(self, found: Filter, fits: Fits, part: Slice) -> bytes:
         """A page of tools as a JSON array, cut as every list is. Raises UnknownCursor."""
-        ours = base_part(fits, part)
+        ours = base_part(fits, part, self.user)
         # What clients made stands last in one order and first in the other.
         beyond = part.before if part.order == "asc" else part.after
         theirs = [] if beyond in CATALOGUE else await self.made(found, part)
@@ -105,7 +105,7 @@ class ToolQueries:
         )
         theirs = [FoundTool(str(document).encode(), text) for document, text in rows]
         ours = [
-            FoundTool(base_document(tool), searched_text(tool))
+            FoundTool(base_document(tool, self.user), searched_text(tool))
             for tool in OURS
             if fits(tool)
             and all(word.casefold() in searched_text(tool).casefold() for word in words)
@@ -152,7 +152,7 @@ def has_all(text: str, words: Sequence[str]) -> bool:
     return all(word.casefold() in text.casefold() for word in words)
 
 
-def base_part(fits: Fits, part: Slice) -> list[bytes]:
+def base_part(fits: Fits, part: Slice, user: str) -> list[bytes]:
     """The tools that come with the server between the cursors, in the order of the list."""
     tools = OURS if part.order == "asc" else OURS[::-1]
     places = {tool.id: place for place, tool in enumerate(tools)}
@@ -160,4 +160,4 @@ def base_part(fits: Fits, part: Slice) -> list[bytes]:
     first = len(tools) if part.order == "asc" else 0
     start = 0 if part.after is None else places.get(part.after, first - 1) + 1
     end = len(tools) if part.before is None else places.get(part.before, first)
-    return [base_document(tool) for tool in tools[start:end] if fits(tool)]
+    return [base_document(tool, user) for tool in tools[start:end] if fits(tool)]

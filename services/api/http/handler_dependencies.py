@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from libs.bus.ports import Bus, Clock, Ids
-from libs.contracts.bus_messages import DEFAULT_ORG, KEYED, Accepted, Command, Rejected
+from libs.contracts.bus_messages import KEYED, Accepted, Command, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.encryption.sealer import Sealer
 from services.api.adapters.block_history_queries import BlockHistoryQueries
@@ -20,10 +20,10 @@ from services.api.adapters.run_follower import RunInbox
 from services.api.adapters.run_follower_queries import RunQueries
 from services.api.adapters.tag_queries import TagQueries
 from services.api.adapters.uploaded_file_store import Uploads
+from services.api.http.callers import org_of
 from services.api.http.error_responses import refused
 from services.api.http.request_parsing import AnyRequest, context_of
 
-ORG = DEFAULT_ORG
 COMMAND_SECONDS_MAX = 10.0
 
 
@@ -51,7 +51,7 @@ class Api:
     def new_id(self, request: AnyRequest, prefix: str, *scope: str) -> str:
         """A fresh id, or with an Idempotency-Key the same one each time."""
         key = request.headers.get("idempotency-key")
-        return derived_id(prefix, ORG, *scope, key) if key else self.ids.new(prefix)
+        return derived_id(prefix, org_of(request), *scope, key) if key else self.ids.new(prefix)
 
     async def send(
         self,

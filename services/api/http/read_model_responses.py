@@ -18,8 +18,9 @@ from services.api.adapters.resource_query_builder import (
     UnknownCursor,
     filter_of,
 )
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, Api, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest, Page, valid_id
 from services.api.http.secret_sealing import with_opened_secrets
 
@@ -64,12 +65,12 @@ async def listed(
     bytes_max: int | None = None,
 ) -> Response[bytes]:
     """A page of a resource: of the rows that the query parameters ask for, or of those `found`."""
-    found = filter_of(page, ORG) if found is None else found
+    found = filter_of(page, org_of(request)) if found is None else found
     api = api_of(request)
     documents = await api.reads.page(
         resource, found, slice_of(page), key=key, document=document, bytes_max=bytes_max
     )
-    return raw(await filled(api, documents))
+    return raw(await filled(request, documents))
 
 
 async def counted(request: AnyRequest, resource: Resource, found: Filter) -> Response[bytes]:
@@ -91,18 +92,20 @@ async def document_of(
     """The document of one row, or another expression on it; raises the 404 that names it."""
     api = api_of(request)
     known = valid_id(resource.kind, resource_id)
-    body = await api.reads.one(resource, ORG, known, document)
+    body = await api.reads.one(resource, org_of(request), known, document)
     if body is None:
         raise missing(resource.kind, resource_id)
-    return await filled(api, body)
+    return await filled(request, body)
 
 
-async def filled(api: Api, document: bytes) -> bytes:
+async def filled(request: AnyRequest, document: bytes) -> bytes:
     """A document with what a statement only leaves a place for: secrets, and files."""
+    api = api_of(request)
     opened = with_opened_secrets(api.sealer, document)
     if MARK not in opened:
         return opened
-    return await with_file_blocks(AgentFolderQueries(api.reads.database), ORG, opened)
+    queries = AgentFolderQueries(api.reads.database)
+    return await with_file_blocks(queries, org_of(request), opened)
 
 
 def missing(kind: str, name: str) -> Problem:

@@ -1,8 +1,10 @@
-"""When a request is let in: whoever sends it may come in, it has come whole, and it is its turn."""
+"""Admission of requests: the sender may come in and is known, the request has come whole, and it is
+its turn."""
 
 from __future__ import annotations
 
 from services.api.http.authentication import OPEN_PATHS, check
+from services.api.http.callers import CALLER, Authenticator, org_of
 from services.api.http.per_path_concurrency_limits import TURN, ConcurrencyLimits
 from services.api.http.request_parsing import AnyRequest
 from services.api.http.streamed_request_bodies import is_streamed
@@ -11,20 +13,23 @@ METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
 
 
 async def admit(request: AnyRequest) -> None:
-    """Let a request in when it has come whole and it is its turn, or raise the answer why not.
-    Comes before each handler, and not as a guard: for those the whole handler is copied."""
+    """Let a request in when its caller is known, it has come whole and it is its turn. Raises the
+    Problem that says why not. Runs before each handler, and not as a guard: for those Litestar
+    copies the whole handler."""
     check(request)
+    authenticator: Authenticator = request.app.state.authenticator
+    request.scope["state"][CALLER] = await authenticator.authenticate(request)
     if request.scope["path"].rstrip("/") not in OPEN_PATHS:
         await wait_for_turn(request)
 
 
 async def wait_for_turn(request: AnyRequest) -> None:
-    """Wait for those that ask the same of the same thing, and came earlier."""
+    """Wait for earlier requests of the same organisation that ask the same of the same thing."""
     if is_streamed(request.method, request.scope["path"]):
         return  # those have a bound of their own, and come whole only to who reads them
     size = 0 if request.method in METHODS_WITHOUT_BODY else len(await request.body())
     limits: ConcurrencyLimits = request.app.state.concurrency_limits
-    key = f"{request.method} {request.scope['path']}"
+    key = f"{org_of(request)} {request.method} {request.scope['path']}"
     request.scope["state"][TURN] = await limits.turn(key, size, lambda: hung_up(request))
 
 

@@ -10,9 +10,10 @@ from litestar import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from libs.contracts.bus_messages import DEFAULT_ORG, DEFAULT_USER, Context, Json, JsonObject
+from libs.contracts.bus_messages import Context, Json, JsonObject
 from libs.contracts.letta import error_bodies
 from libs.contracts.letta.request_size_limits import Name, unreadable
+from services.api.http.callers import caller_of
 from services.api.http.error_responses import Problem
 
 AnyRequest = Request[object, object, object]  # type: ignore[type-var]
@@ -124,11 +125,12 @@ def valid_id(prefix: str, value: str) -> str:
 def context_of(request: AnyRequest, message_id: str, fingerprint: str = "") -> Context:
     """In whose name a command is sent. A request id that could not stand in a header of the bus is
     not worth a refusal: some proxy made it up."""
+    caller = caller_of(request)
     request_id = request.headers.get("x-request-id", "")
     return Context(
         message_id=message_id,
-        org=DEFAULT_ORG,
-        actor=DEFAULT_USER,
+        org=caller.org,
+        actor=caller.user,
         fingerprint=fingerprint,
         correlation_id=request_id if REQUEST_ID.fullmatch(request_id) else message_id,
     )

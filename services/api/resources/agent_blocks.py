@@ -9,9 +9,10 @@ from libs.contracts.agent.agents import AttachBlock, DetachBlock
 from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.memory.blocks import UpdateBlock
 from services.api.adapters.resource_query_builder import filter_of
+from services.api.http.callers import org_of
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import listed, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -38,9 +39,9 @@ async def retrieve_memory(request: AnyRequest, agent_id: str) -> Response[bytes]
 async def list_agent_blocks(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the blocks of an agent."""
     page = query_of(request, AgentBlockPage)
-    if not await api_of(request).reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
+    if not await api_of(request).reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
-    attached = filter_of(page, ORG).by_key(IS_ATTACHED, agent=agent_id)
+    attached = filter_of(page, org_of(request)).by_key(IS_ATTACHED, agent=agent_id)
     return await listed(request, BLOCKS, page, attached)
 
 
@@ -86,12 +87,12 @@ async def agent_block(request: AnyRequest, agent_id: str, label_or_id: str) -> b
     the model's tools edit too. Raises the 404 that names it."""
     reads = api_of(request).reads
     valid_id("agent", agent_id)
-    named = filter_of(Page(), ORG).by_key(IS_ATTACHED, agent=agent_id)
+    named = filter_of(Page(), org_of(request)).by_key(IS_ATTACHED, agent=agent_id)
     named.add("(v.label = %(name)s or v.id = %(name)s)", name=label_or_id)
     order = f"array_position({ATTACHED}, v.id)"
     block = await reads.first(BLOCKS, named, order=order)
     if block is None:
-        if not await reads.exists(AGENTS, ORG, agent_id):
+        if not await reads.exists(AGENTS, org_of(request), agent_id):
             raise missing("agent", agent_id)
         raise Problem(404, error_bodies.block_label_not_found(label_or_id, agent_id))
     return block

@@ -16,8 +16,9 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import filter_of
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -27,7 +28,10 @@ from services.api.v1.compaction_request import CompactionRequest, compacted, rea
 from services.api.v1.context_window import context_window
 from services.api.v1.message_request import Addressee, MessageRequest, read_request
 
-AGENT_AND_TOOLS = f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || '}}'"
+AGENT_AND_TOOLS = (
+    f"'{{' || v.body || ', \"tools\": ' || {TOOLS}::text || ', \"created_by_id\": '"
+    " || coalesce(to_json(v.doc->>'created_by_id')::text, 'null') || '}'"
+)
 
 
 class ContextQuery(Query):
@@ -56,11 +60,11 @@ async def retrieve_context_window(request: AnyRequest, agent_id: str) -> Respons
     agent = from_json(await document_of(request, AGENTS, agent_id, document=AGENT_AND_TOOLS))
     own = asked in (None, "default", agent_id)
     conversation = main_conversation(agent_id) if own else str(asked)
-    shown = await api.context.in_context(ORG, agent_id, conversation)
+    shown = await api.context.in_context(org_of(request), agent_id, conversation)
     if not shown:
         raise Problem(404, {"detail": f"Conversation with ID {asked} not found"})
-    count = await api.context.message_count(ORG, agent_id, conversation)
-    remembered = filter_of(Query(), ORG).by_key(OF_AGENT, agent=agent_id)
+    count = await api.context.message_count(org_of(request), agent_id, conversation)
+    remembered = filter_of(Query(), org_of(request)).by_key(OF_AGENT, agent=agent_id)
     passages = await api.reads.count(PASSAGES, remembered)
     window = context_window(
         agent, agent["tools"], shown, messages_count=count, passages_count=passages
@@ -95,7 +99,7 @@ async def recompile_agent(request: AnyRequest, agent_id: str) -> Response[bytes]
         preview = PreviewSystemPrompt(agent_id=agent_id, conversation_id=main)
         return raw(to_json((await api.send(request, preview)).result["content"]))
     await api.send(request, RecompileConversation(agent_id=agent_id, conversation_id=main))
-    return raw(await api.messages.system_message(ORG, main))
+    return raw(await api.messages.system_message(org_of(request), main))
 
 
 @post(

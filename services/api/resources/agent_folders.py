@@ -15,8 +15,9 @@ from libs.contracts.memory.agent_folders import CloseFiles, FileView, OpenFiles
 from services.api.adapters.agent_file_blocks import files_at_once
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource, Slice, Where, filter_of
+from services.api.http.callers import org_of
 from services.api.http.client_versions import is_legacy
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -65,9 +66,10 @@ class AgentFilePage(Page):
 async def list_agent_folders(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the folders of an agent."""
     page = query_of(request, AgentFolderPage)
-    if not await api_of(request).reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
+    if not await api_of(request).reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
-    return await listed(request, FOLDERS, page, filter_of(page, ORG).by_key(SEEN, agent=agent_id))
+    attached = filter_of(page, org_of(request)).by_key(SEEN, agent=agent_id)
+    return await listed(request, FOLDERS, page, attached)
 
 
 @patch(f"{PATHS[0]}/attach/{{folder_id:str}}", opt=returns("null, or the agent"))
@@ -102,7 +104,7 @@ async def detach_source(request: AnyRequest, agent_id: str, source_id: str) -> R
 async def list_agent_files(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the files that an agent sees the names of, and what it sees of those that are open."""
     page = query_of(request, AgentFilePage)
-    api, org = api_of(request), ORG
+    api, org = api_of(request), org_of(request)
     agent = valid_id("agent", agent_id)
     chars_max = int(from_json(await document_of(request, AGENTS, agent, document=FILE_CHARS_MAX)))
     limit = 100 if page.limit is None else page.limit
@@ -152,7 +154,8 @@ async def closed(request: AnyRequest, command: OpenFiles | CloseFiles) -> Respon
     """Send a command that closes files; the answer is their names."""
     api = api_of(request)
     result: Any = (await api.send(request, command)).result
-    names = await AgentFolderQueries(api.reads.database).names_of_files(ORG, result["closed"])
+    queries = AgentFolderQueries(api.reads.database)
+    names = await queries.names_of_files(org_of(request), result["closed"])
     return raw(to_json(names))
 
 

@@ -18,9 +18,10 @@ from libs.contracts.letta.messages import only_types
 from libs.contracts.letta.request_size_limits import Name, Names
 from services.api.adapters.message_queries import History
 from services.api.adapters.run_follower import Ended, StreamedChunk
+from services.api.http.callers import org_of
 from services.api.http.client_versions import is_legacy
 from services.api.http.error_responses import Problem, run_failed
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import missing, raw, retrieved, slice_of
 from services.api.http.request_parsing import AnyRequest, Page, parsed, query_of, valid_id
 from services.api.http.server_sent_events import Showing, events_of, last_event
@@ -62,12 +63,12 @@ async def list_messages(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """List the messages of an agent, over all its conversations or (`conversation_id`) of one."""
     api = api_of(request)
     page = query_of(request, MessagePage)
-    if not await api.reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
+    if not await api.reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
     own = page.conversation_id in ("default", agent_id)
     asked = main_conversation(agent_id) if own else page.conversation_id
     types, structured = page.include_return_message_types, page.include_compaction_messages
-    history = History(ORG, agent_id, asked, types, structured_summaries=structured)
+    history = History(org_of(request), agent_id, asked, types, structured_summaries=structured)
     return raw(await api.messages.messages(history, slice_of(page)))
 
 
@@ -141,11 +142,12 @@ async def runs_by_conversation(
 ) -> dict[str, list[str] | None]:
     """Which runs to cancel in which of an agent's conversations, None for all; the agent's own
     conversation comes first. What is no run of the agent is looked for there, in vain."""
-    reads, main = api_of(request).conversation_runs, main_conversation(agent_id)
+    reads, org = api_of(request).conversation_runs, org_of(request)
+    main = main_conversation(agent_id)
     if run_ids is None:
-        active = await reads.conversations_with_runs(ORG, agent_id, CONVERSATIONS_AT_ONCE_MAX)
+        active = await reads.conversations_with_runs(org, agent_id, CONVERSATIONS_AT_ONCE_MAX)
         return dict.fromkeys([main, *active])
-    known = await reads.conversations_of_runs(ORG, agent_id, run_ids)
+    known = await reads.conversations_of_runs(org, agent_id, run_ids)
     wanted: dict[str, list[str] | None] = {}
     for run_id in run_ids:
         named = wanted.setdefault(known.get(run_id, main), [])

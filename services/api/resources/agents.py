@@ -20,8 +20,9 @@ from services.api.adapters.resource_query_builder import (
     contains,
     filter_of,
 )
+from services.api.http.callers import org_of
 from services.api.http.client_versions import is_legacy
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import counted, listed, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.http.secret_sealing import MARK, sealed_values
@@ -264,20 +265,20 @@ async def list_agents(request: AnyRequest) -> Response[bytes]:
     """List agents, the newest first."""
     page = query_of(request, AgentPage)
     shown = document_with(relationships(request, page))
-    found = shown_agents(page)
+    found = shown_agents(request, page)
     return await listed(request, AGENTS, page, found, key=page.order_by, document=shown)
 
 
 @get("/v1/agents/count", opt=returns("number of agents", query=AgentFilters))
 async def count_agents(request: AnyRequest) -> Response[bytes]:
     """Count agents."""
-    return await counted(request, AGENTS, shown_agents(query_of(request, AgentFilters)))
+    return await counted(request, AGENTS, shown_agents(request, query_of(request, AgentFilters)))
 
 
-def shown_agents(asked: AgentFilters) -> Filter:
+def shown_agents(request: AnyRequest, asked: AgentFilters) -> Filter:
     """The agents that a client asks for; hidden ones only where it says so. Written out, as in
     the index of the others."""
-    found = filter_of(asked, ORG)
+    found = filter_of(asked, org_of(request))
     return found if asked.show_hidden_agents else found.add("not v.hidden")
 
 

@@ -28,8 +28,9 @@ from libs.contracts.memory.semantic_message_search import (
 )
 from libs.embeddings.rank_fusion import fused
 from services.api.adapters.message_search_queries import FoundMessage, Searched
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, no_route
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import missing, raw, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -71,9 +72,9 @@ class AllMessagesPage(Page):
 async def list_all_messages(request: AnyRequest) -> Response[bytes]:
     """List the messages of all agents, the newest first."""
     page = query_of(request, AllMessagesPage)
-    messages = api_of(request).messages
+    messages, org = api_of(request).messages, org_of(request)
     types = page.include_return_message_types
-    return raw(await messages.all_messages(ORG, page.conversation_id, types, slice_of(page)))
+    return raw(await messages.all_messages(org, page.conversation_id, types, slice_of(page)))
 
 
 @get("/v1/messages/{message_id:str}", opt=returns("the messages that one is served as"))
@@ -81,7 +82,7 @@ async def retrieve_message(request: AnyRequest, message_id: str) -> Response[byt
     """Retrieve a message; one that thinks, speaks and calls tools is several."""
     if message_id == "batches":
         raise no_route(request, NotFoundException())
-    found = await api_of(request).messages.message(ORG, valid_id("message", message_id))
+    found = await api_of(request).messages.message(org_of(request), valid_id("message", message_id))
     if found is None:
         raise missing("message", message_id)
     return raw(found)
@@ -138,7 +139,7 @@ async def searched(
         return []
     roles = others.pop("roles", SPOKEN)
     asked = Searched(
-        ORG,
+        org_of(request),
         query,
         roles if query is None else [role for role in roles if role != NOT_SEARCHED],
         body.limit,

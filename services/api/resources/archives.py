@@ -19,8 +19,9 @@ from libs.contracts.memory.archives import (
     UpdateArchive,
 )
 from services.api.adapters.resource_query_builder import Filter, Resource, Where, filter_of
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -126,7 +127,7 @@ async def list_agents_of_archive(request: AnyRequest, archive_id: str) -> Respon
     """List the agents that search an archive."""
     await document_of(request, ARCHIVES, archive_id)
     page = query_of(request, SearchingAgentPage)
-    searching = filter_of(page, ORG).by_key(SEARCHING, archive=archive_id)
+    searching = filter_of(page, org_of(request)).by_key(SEARCHING, archive=archive_id)
     shown = document_with(relationships(request, page))
     return await listed(request, AGENTS, page, searching, document=shown)
 

@@ -14,8 +14,9 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import error_bodies
 from libs.contracts.memory.blocks import RestoreBlock
 from services.api.adapters.block_history_queries import VersionSlice
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, parsed, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -68,7 +69,7 @@ async def list_block_versions(request: AnyRequest, block_id: str) -> Response[by
     """List the versions of a memory block, the newest first: what each changed, by whom and why."""
     await newest(request, block_id)
     page = query_of(request, HistoryPage)
-    part = VersionSlice(ORG, block_id, page.after, page.before, page.limit, page.order)
+    part = VersionSlice(org_of(request), block_id, page.after, page.before, page.limit, page.order)
     return raw(await api_of(request).block_history.versions(part))
 
 
@@ -114,7 +115,7 @@ async def blame_block(request: AnyRequest, block_id: str) -> Response[bytes]:
     version = await newest(request, block_id)
     page = query_of(request, BlamedLines)
     history = api_of(request).block_history
-    found = from_json(await history.values(ORG, block_id, BLAMED_VERSIONS_MAX))
+    found = from_json(await history.values(org_of(request), block_id, BLAMED_VERSIONS_MAX))
     blame = await asyncio.to_thread(page_of_blame, found[::-1], page)
     return raw(to_json({"block_id": block_id, "version": version, **blame}))
 
@@ -143,7 +144,7 @@ async def undo_block_change(request: AnyRequest, block_id: str) -> Response[byte
 async def newest(request: AnyRequest, block_id: str) -> int:
     """The newest version in which a block was there; raises the 404 for one that never was."""
     known = valid_id("block", block_id)
-    version = await api_of(request).block_history.newest_version(ORG, known)
+    version = await api_of(request).block_history.newest_version(org_of(request), known)
     if version is None:
         raise Problem(404, error_bodies.not_found("block", block_id))
     return version
@@ -157,7 +158,7 @@ def numbered(version: str) -> int:
 async def fields_at(request: AnyRequest, block_id: str, version: int) -> bytes:
     """A block as it was in a version; raises the 404 for a version that it never had."""
     known = valid_id("block", block_id)
-    fields = await api_of(request).block_history.fields_at(ORG, known, version)
+    fields = await api_of(request).block_history.fields_at(org_of(request), known, version)
     if fields is None:
         raise Problem(404, {"detail": f"Block '{block_id}' has no version {version}"})
     return fields

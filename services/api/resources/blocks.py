@@ -12,7 +12,8 @@ from libs.contracts.letta.blocks import created_block
 from libs.contracts.letta.request_size_limits import Integer, Integers, Name, Names, SearchText
 from libs.contracts.memory.blocks import CreateBlocks, DeleteBlock, UpdateBlock
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.callers import org_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import counted, document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -89,7 +90,8 @@ async def list_blocks(request: AnyRequest) -> Response[bytes]:
 @get("/v1/blocks/count", opt=returns("number of blocks", query=BlockFilters))
 async def count_blocks(request: AnyRequest) -> Response[bytes]:
     """Count memory blocks."""
-    return await counted(request, BLOCKS, filter_of(query_of(request, BlockFilters), ORG))
+    found = filter_of(query_of(request, BlockFilters), org_of(request))
+    return await counted(request, BLOCKS, found)
 
 
 @get("/v1/blocks/{block_id:str}", opt=returns("block"))
@@ -123,6 +125,7 @@ async def list_agents_of_block(request: AnyRequest, block_id: str) -> Response[b
     """List the agents that a block is attached to."""
     await document_of(request, BLOCKS, block_id)
     page = query_of(request, AttachedAgentPage)
-    attached = filter_of(page, ORG).by_key("v.block_ids @> array[%(block)s]", block=block_id)
+    found = filter_of(page, org_of(request))
+    attached = found.by_key("v.block_ids @> array[%(block)s]", block=block_id)
     shown = document_with(relationships(request, page))
     return await listed(request, AGENTS, page, attached, document=shown)

@@ -13,8 +13,9 @@ from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.message_requests import MessageTypes
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.message_queries import History
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import raw, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -51,9 +52,9 @@ async def list_conversation_messages(request: AnyRequest, conversation_id: str) 
     """List the messages of a conversation, the newest first."""
     page = query_of(request, ConversationMessagePage)
     to = await addressee(request, conversation_id, page.agent_id, must_exist=True)
-    types = page.include_return_message_types
+    org, types = org_of(request), page.include_return_message_types
     structured = page.include_compaction_messages
-    history = History(ORG, to.agent_id, to.conversation_id, types, structured, ordered=True)
+    history = History(org, to.agent_id, to.conversation_id, types, structured, ordered=True)
     return raw(await api_of(request).messages.messages(history, slice_of(page)))
 
 
@@ -113,12 +114,12 @@ async def run_to_resume(
     runs = api_of(request).conversation_runs
     if asked.run_id is not None:
         run_id = valid_id("run", asked.run_id)
-        if await runs.conversation_of_run(ORG, run_id) != to.conversation_id:
+        if await runs.conversation_of_run(org_of(request), run_id) != to.conversation_id:
             raise Problem(404, {"detail": f"Run {run_id} not found."})
         return run_id
     if asked.otid is not None:
-        named = run_of_otids(to.name, [asked.otid])
-        found = await runs.run_of_otid(ORG, to.conversation_id, asked.otid, named)
+        named = run_of_otids(org_of(request), to.name, [asked.otid])
+        found = await runs.run_of_otid(org_of(request), to.conversation_id, asked.otid, named)
         if found is None:
             detail = (
                 f"No run found for otid={asked.otid}: none of this conversation's last messages "
@@ -126,7 +127,7 @@ async def run_to_resume(
             )
             raise Problem(404, {"detail": detail})
         return found
-    active = await runs.active_run(ORG, to.conversation_id)
+    active = await runs.active_run(org_of(request), to.conversation_id)
     if active is None:
         raise Problem(400, {"detail": "No active runs found for this conversation."})
     return active

@@ -22,8 +22,9 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import conversations as bodies
 from libs.contracts.letta.request_size_limits import Name, SearchText
 from services.api.adapters.resource_query_builder import Resource, Where, contains, filter_of
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, listed, missing, raw, retrieved
 from services.api.http.request_parsing import (
     AnyRequest,
@@ -125,7 +126,7 @@ async def create_conversation(request: AnyRequest) -> Response[bytes]:
 async def list_conversations(request: AnyRequest) -> Response[bytes]:
     """List conversations, the newest first, without those that are hidden."""
     page = query_of(request, ConversationPage)
-    found = filter_of(page, ORG).add("not v.hidden")
+    found = filter_of(page, org_of(request)).add("not v.hidden")
     shown = WITHOUT_MESSAGE_IDS
     return await listed(request, CONVERSATIONS, page, found, key=page.order_by, document=shown)
 
@@ -209,7 +210,7 @@ async def recompile_conversation(request: AnyRequest, conversation_id: str) -> R
         shown = await api.send(request, PreviewSystemPrompt(**names))
         return raw(to_json(shown.result["content"]))
     await api.send(request, RecompileConversation(**names))
-    return raw(await api.messages.system_message(ORG, to.conversation_id))
+    return raw(await api.messages.system_message(org_of(request), to.conversation_id))
 
 
 @post(
@@ -243,7 +244,7 @@ async def addressee(
             detail = "`default` means an agent's own conversation: name the agent with `agent_id`"
             raise Problem(422, {"detail": detail})
         valid_id("agent", named)
-        if must_exist and not await api_of(request).reads.exists(AGENTS, ORG, named):
+        if must_exist and not await api_of(request).reads.exists(AGENTS, org_of(request), named):
             raise missing("agent", named)
         return Addressee(named, main_conversation(named), unless_busy)
     owner = await document_of(request, CONVERSATIONS, conversation_id, document="v.agent_id")

@@ -24,8 +24,9 @@ from libs.contracts.tools.tool_runs import (
     tool_run_deltas,
 )
 from services.api.adapters.resource_query_builder import Resource
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.read_model_responses import document_of, raw
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
@@ -155,7 +156,8 @@ async def outcome(request: AnyRequest, command: RunTool) -> ToolRunResult:
     api = api_of(request)
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     subscription = await api.bus.subscribe_deltas(
-        tool_run_deltas(ORG, command.tool_run_id), lambda _, payload: heard.put_nowait(payload)
+        tool_run_deltas(org_of(request), command.tool_run_id),
+        lambda _, payload: heard.put_nowait(payload),
     )
     try:
         await api.send(request, command, message_id=command.tool_run_id, keyed=False)
@@ -177,7 +179,7 @@ async def result_of(
         async for told in until_silence(request, heard, seconds=SILENCE_SECONDS_MAX):
             if "result" in told:
                 return ToolRunResult.model_validate(told["result"])
-        row = await api_of(request).reads.one(TOOL_RUNS, ORG, tool_run_id)
+        row = await api_of(request).reads.one(TOOL_RUNS, org_of(request), tool_run_id)
         seen = from_json(row) if row else {"result": None, "alive": False}
         if seen["result"] or not seen["alive"]:
             return ToolRunResult.model_validate(seen["result"] or LOST)

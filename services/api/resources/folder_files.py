@@ -22,8 +22,9 @@ from services.api.adapters.uploaded_file_store import (
     UploadKnown,
     UploadTooLarge,
 )
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, Api, api_of
+from services.api.http.handler_dependencies import Api, api_of
 from services.api.http.multipart_upload import FileWriter, read_form
 from services.api.http.per_path_concurrency_limits import again
 from services.api.http.read_model_responses import document_of, listed, raw
@@ -78,11 +79,11 @@ async def upload_file(request: AnyRequest, folder_id: str) -> Response[bytes]:
     api = api_of(request)
     folder: dict[str, Any] = from_json(await document_of(request, FOLDERS, folder_id))
     file_id = api.new_id(request, "file", folder_id)
-    known = await api.reads.one(FILES, ORG, file_id) if keyed(request) else None
+    known = await api.reads.one(FILES, org_of(request), file_id) if keyed(request) else None
     if known is not None:
         return raw(known)
     try:
-        async with api.uploads.turn(ORG):
+        async with api.uploads.turn(org_of(request)):
             return await uploaded(request, api, folder, file_id)
     except TooManyUploads:
         raise again(429, "As many files are uploaded as there is room for") from None
@@ -113,7 +114,7 @@ async def uploaded(
         nonlocal upload, wanted
         wanted = checked(query.name or "", sent_name, declared)
         announced = (request.content_length or 0) - BODY_BYTES_BESIDES
-        upload = await api.uploads.begin(ORG, file_id, announced)
+        upload = await api.uploads.begin(org_of(request), file_id, announced)
         return upload
 
     try:
@@ -200,14 +201,14 @@ async def list_folder_files(request: AnyRequest, folder_id: str) -> Response[byt
     page = query_of(request, FilePage)
     document = ""
     if page.include_content:
-        if await api_of(request).folders.chars(ORG, folder_id) > CONTENT_CHARS_MAX:
+        if await api_of(request).folders.chars(org_of(request), folder_id) > CONTENT_CHARS_MAX:
             detail = (
                 f"The files have more than {CONTENT_CHARS_MAX:,} characters of text: leave out"
                 " `include_content`, and retrieve each file with it"
             )
             raise Problem(413, {"detail": detail})
         document = WITH_CONTENT
-    found = filter_of(page, ORG).by_key("v.folder_id = %(folder)s", folder=folder_id)
+    found = filter_of(page, org_of(request)).by_key("v.folder_id = %(folder)s", folder=folder_id)
     return await listed(request, FILES, page, found, document=document)
 
 

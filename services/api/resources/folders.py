@@ -13,9 +13,10 @@ from libs.contracts.letta.request_size_limits import Name
 from libs.contracts.memory.archives import EMBEDDING_SECONDS_MAX
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder, UpdateFolder
 from services.api.adapters.resource_query_builder import Resource, Where, filter_of
+from services.api.http.callers import org_of
 from services.api.http.encoded_slashes import last_segment
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import counted, document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -99,7 +100,8 @@ async def list_folders(request: AnyRequest) -> Response[bytes]:
 @get(["/v1/folders/count", "/v1/sources/count"], opt=returns("number of folders"))
 async def count_folders(request: AnyRequest) -> Response[bytes]:
     """Count folders."""
-    return await counted(request, FOLDERS, filter_of(query_of(request, FolderFilters), ORG))
+    found = filter_of(query_of(request, FolderFilters), org_of(request))
+    return await counted(request, FOLDERS, found)
 
 
 @get(
@@ -109,7 +111,7 @@ async def count_folders(request: AnyRequest) -> Response[bytes]:
 async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
     """Count the folders, their files and the bytes of those, in each folder if that is asked."""
     query, folders = query_of(request, StatisticsQuery), api_of(request).folders
-    found = await folders.statistics(ORG, detailed=False)
+    found = await folders.statistics(org_of(request), detailed=False)
     if not query.include_detailed_per_source_metadata:
         return raw(found)
     counted = from_json(found)
@@ -119,7 +121,7 @@ async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
             " `include_detailed_per_source_metadata`, and list the files of each folder"
         )
         raise Problem(413, {"detail": detail})
-    return raw(await folders.statistics(ORG, detailed=True))
+    return raw(await folders.statistics(org_of(request), detailed=True))
 
 
 @get(
@@ -129,7 +131,7 @@ async def retrieve_folder_statistics(request: AnyRequest) -> Response[bytes]:
 async def retrieve_folder_id(request: AnyRequest, folder_name: str) -> Response[bytes]:
     """Retrieve the id of the folder of a name, which may have slashes."""
     folder_name = last_segment(request)
-    found = await api_of(request).folders.id_of_name(ORG, folder_name)
+    found = await api_of(request).folders.id_of_name(org_of(request), folder_name)
     if found is None:
         raise Problem(404, {"detail": f"Folder with name={folder_name} not found"})
     return raw(found)
@@ -174,7 +176,7 @@ async def list_folder_passages(request: AnyRequest, folder_id: str) -> Response[
     """List the passages of the files in a folder, the newest first."""
     await document_of(request, FOLDERS, folder_id)
     page = query_of(request, PassagePage)
-    found = filter_of(page, ORG).by_key("v.folder_id = %(folder)s", folder=folder_id)
+    found = filter_of(page, org_of(request)).by_key("v.folder_id = %(folder)s", folder=folder_id)
     return await listed(request, PASSAGES_OF_FOLDER, page, found, bytes_max=LIST_BYTES_MAX)
 
 
@@ -186,5 +188,5 @@ async def list_folder_agents(request: AnyRequest, folder_id: str) -> Response[by
     """List the ids of the agents that a folder is attached to, the newest first."""
     await document_of(request, FOLDERS, folder_id)
     page = query_of(request, PassagePage)
-    found = filter_of(page, ORG).by_key(OF_FOLDER, folder=folder_id)
+    found = filter_of(page, org_of(request)).by_key(OF_FOLDER, folder=folder_id)
     return await listed(request, AGENTS, page, found, document="to_json(v.id)")

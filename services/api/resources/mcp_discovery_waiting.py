@@ -21,8 +21,9 @@ from libs.contracts.tools.mcp_servers import (
     mcp_server_deltas,
 )
 from services.api.adapters.resource_query_builder import Resource
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.read_model_responses import document_of
 from services.api.http.request_parsing import AnyRequest
@@ -55,7 +56,7 @@ async def refreshed(
 ) -> dict[str, Any]:
     """The report of a discovery that is made now. Raises the answer that its failure is."""
     command = RefreshMcpServer(server_id=server_id, accepted=accepted or [])
-    async with listening(request, mcp_server_deltas(ORG, server_id)) as heard:
+    async with listening(request, mcp_server_deltas(org_of(request), server_id)) as heard:
         reply = await api_of(request).send(request, command)
         number = int(str(reply.result["number"]))
         seen = await settled(request, server_id, heard, number, LISTING_SECONDS_MAX)
@@ -95,7 +96,7 @@ async def known_tools(request: AnyRequest, server_id: str) -> dict[str, str]:
     waited for, for a while. Raises the 404 of a server that is not there."""
     seen = from_json(await document_of(request, MCP_SERVERS, server_id, document=KNOWN))
     if seen["discovery"]["status"] == "pending" and not seen["tools"]:
-        async with listening(request, mcp_server_deltas(ORG, server_id)) as heard:
+        async with listening(request, mcp_server_deltas(org_of(request), server_id)) as heard:
             seen = await settled(request, server_id, heard, 0, FIRST_DISCOVERY_SECONDS_MAX)
     return dict(seen["tools"])
 
@@ -127,7 +128,7 @@ async def tellings(
 ) -> AsyncGenerator[dict[str, Any]]:
     """All that is told until a server answers: events for a person, then the answer. Raises
     McpServerFailed."""
-    async with listening(request, mcp_listing_deltas(ORG, command.listing_id)) as heard:
+    async with listening(request, mcp_listing_deltas(org_of(request), command.listing_id)) as heard:
         await send_listing(request, command)
         end_turn(request.scope["state"])
         async with aclosing(until_silence(request, heard, seconds=LISTING_SECONDS_MAX)) as answers:

@@ -10,8 +10,9 @@ from pydantic import Field
 from libs.contracts.bus_messages import Rejected
 from libs.contracts.tools.mcp_authorizations import AnswerMcpAuthorization, authorization_id
 from services.api.http.authentication import OAUTH_CALLBACK
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refused
-from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, ORG, api_of
+from services.api.http.handler_dependencies import COMMAND_SECONDS_MAX, api_of
 from services.api.http.request_parsing import AnyRequest, Query, context_of, query_of
 from services.api.openapi.operation import returns
 
@@ -56,7 +57,7 @@ async def mcp_oauth_callback(request: AnyRequest) -> Response[bytes]:
     api = api_of(request)
     error = f"{asked.error} {asked.error_description or ''}".strip() if asked.error else ""
     command = AnswerMcpAuthorization(
-        authorization_id=authorization_id(ORG, asked.state),
+        authorization_id=authorization_id(org_of(request), asked.state),
         code=api.sealer.seal(asked.code) if asked.code and not error else "",
         issuer=asked.iss or "",
         error=error[:500],

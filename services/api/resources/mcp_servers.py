@@ -29,8 +29,9 @@ from libs.contracts.tools.tool_runs import RunTool
 from libs.encryption.sealer import CannotOpen, Sealer
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter, Slice
 from services.api.adapters.tool_queries import TOOLS, ToolQueries
+from services.api.http.callers import caller_of, org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, missing, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -81,7 +82,7 @@ async def create_mcp_server(request: AnyRequest) -> Response[bytes]:
 async def added(request: AnyRequest, name: str, config: BaseModel) -> str:
     """The id of a server that is new; raises the 422 of one too many."""
     api = api_of(request)
-    there = await api.reads.count(MCP_SERVERS, Filter([ALL_OF_ORG], {"org": ORG}))
+    there = await api.reads.count(MCP_SERVERS, Filter([ALL_OF_ORG], {"org": org_of(request)}))
     if there >= SERVERS_MAX:
         detail = f"There may be {SERVERS_MAX} MCP servers, and there are {there}: delete one"
         raise Problem(422, {"detail": detail})
@@ -111,8 +112,9 @@ async def list_mcp_servers(request: AnyRequest) -> Response[bytes]:
 async def all_servers(request: AnyRequest) -> list[dict[str, Any]]:
     """The MCP servers as clients read them."""
     api = api_of(request)
+    found = Filter([ALL_OF_ORG], {"org": org_of(request)})
     part = Slice(limit=SERVERS_MAX, order="asc")
-    rows = from_json(await api.reads.page(MCP_SERVERS, Filter([ALL_OF_ORG], {"org": ORG}), part))
+    rows = from_json(await api.reads.page(MCP_SERVERS, found, part))
     return [opened(api.sealer, row) for row in rows]
 
 
@@ -194,8 +196,8 @@ async def refresh_mcp_server(request: AnyRequest, mcp_server_id: str) -> Respons
 async def list_tools_of_mcp_server(request: AnyRequest, mcp_server_id: str) -> Response[bytes]:
     """List the tools of an MCP server."""
     known = await known_tools(request, mcp_server_id)
-    queries = ToolQueries(api_of(request).reads)
-    return raw(await queries.by_ids(ORG, list(known.values())))
+    queries = ToolQueries(api_of(request).reads, caller_of(request).user)
+    return raw(await queries.by_ids(org_of(request), list(known.values())))
 
 
 @get(f"{SERVER}/tools/{{tool_id:str}}", opt=returns("tool"))

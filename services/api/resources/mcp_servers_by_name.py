@@ -22,9 +22,10 @@ from libs.contracts.tools.mcp_servers import DeleteMcpServer, ListMcpTools, Seal
 from libs.contracts.tools.tool_runs import RunTool
 from services.api.adapters.resource_query_builder import ALL_OF_ORG, Filter
 from services.api.adapters.tool_queries import TOOLS
+from services.api.http.callers import org_of
 from services.api.http.encoded_slashes import segment
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import raw, retrieved
 from services.api.http.request_parsing import AnyRequest, body_of, query_of
 from services.api.openapi.operation import returns
@@ -81,15 +82,15 @@ async def all_configs(request: AnyRequest) -> Response[bytes]:
 async def named(request: AnyRequest) -> dict[str, Any]:
     """The server that the path names; raises the 404 of one that is not there."""
     name = segment(request, NAME_SEGMENT)
-    row = await api_of(request).reads.first(MCP_SERVERS, by_name(name))
+    row = await api_of(request).reads.first(MCP_SERVERS, by_name(org_of(request), name))
     if row is None:
         raise Problem(404, {"detail": f"MCP server '{name}' not found"})
     return dict(opened(api_of(request).sealer, from_json(row)))
 
 
-def by_name(name: str) -> Filter:
-    """The server of this name."""
-    return Filter([ALL_OF_ORG], {"org": ORG}).add('v.name collate "C" = %(name)s', name=name)
+def by_name(org: str, name: str) -> Filter:
+    """The server of this name in an organisation."""
+    return Filter([ALL_OF_ORG], {"org": org}).add('v.name collate "C" = %(name)s', name=name)
 
 
 @patch(SERVER, opt=returns("server", body=all_request_bodies.NamedMCPServerUpdate))
@@ -98,7 +99,7 @@ async def update_mcp_server_by_name(request: AnyRequest, mcp_server_name: str) -
     body = await body_of(request, NamedMCPServerUpdate)
     server = await named(request)
     notice = await changed(request, server["id"], body.server_name, change_of(server, body))
-    after = await api_of(request).reads.one(MCP_SERVERS, ORG, server["id"])
+    after = await api_of(request).reads.one(MCP_SERVERS, org_of(request), server["id"])
     assert after is not None, "what was just changed is there"
     config = named_config(opened(api_of(request).sealer, from_json(after)))
     return raw(to_json({**config, **notice}))

@@ -17,8 +17,9 @@ from libs.contracts.agent.one_off_completions import (
 )
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
+from services.api.http.callers import org_of
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import HUNG_UP, TOO_MANY, UNAVAILABLE, end_turn
 from services.api.http.read_model_responses import raw
 from services.api.http.request_admission import hung_up
@@ -56,7 +57,7 @@ async def completion(request: AnyRequest, command: GenerateCompletion | AskModel
     api = api_of(request)
     heard: asyncio.Queue[bytes] = asyncio.Queue()
     subscription = await api.bus.subscribe_deltas(
-        completion_deltas(ORG, command.completion_id),
+        completion_deltas(org_of(request), command.completion_id),
         lambda _, payload: heard.put_nowait(payload),
     )
     try:

@@ -33,8 +33,9 @@ from services.api.adapters.resource_query_builder import (
     contains,
     filter_of,
 )
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, listed, raw
 from services.api.http.request_parsing import AnyRequest, Page, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -97,7 +98,7 @@ async def list_agent_passages(request: AnyRequest, agent_id: str) -> Response[by
     if page.ascending is not None:
         page = page.model_copy(update={"order": "asc" if page.ascending else "desc"})
     await document_of(request, AGENTS, agent_id, document=TIME_ZONE)
-    found = filter_of(page, ORG).by_key(OF_AGENT, agent=agent_id)
+    found = filter_of(page, org_of(request)).by_key(OF_AGENT, agent=agent_id)
     return await listed(request, PASSAGES, page, found, bytes_max=LIST_BYTES_MAX)
 
 
@@ -219,7 +220,7 @@ async def search_passages(request: AnyRequest) -> Response[bytes]:
 @get("/v1/embeddings/total_storage_size", opt=returns("size in GB"))
 async def total_storage_size(request: AnyRequest) -> Response[bytes]:
     """How much room the vectors of all passages take."""
-    found = filter_of(Query(), ORG)
+    found = filter_of(Query(), org_of(request))
     api = api_of(request)
     total = await api.reads.first(VECTORS, found, document="coalesce(sum(v.bytes), 0)")
     return raw(to_json(int(total or b"0") / BYTES_PER_GB))
@@ -256,7 +257,8 @@ async def inserted(request: AnyRequest, command: InsertPassages) -> bytes:
 
 async def passages_of(request: AnyRequest, ids: Sequence[str]) -> dict[str, JsonObject]:
     """These passages as clients read them, by their ids."""
-    found = Filter(["v.org = %(org)s", "v.id = any(%(ids)s)"], {"org": ORG, "ids": [*ids]})
+    values = {"org": org_of(request), "ids": [*ids]}
+    found = Filter(["v.org = %(org)s", "v.id = any(%(ids)s)"], values)
     page = await api_of(request).reads.page(PASSAGES, found, Slice(limit=len(ids)))
     return {one["id"]: one for one in from_json(page)}
 

@@ -19,8 +19,9 @@ from services.api.adapters.run_follower import RunFollower
 from services.api.adapters.run_follower_queries import RunRow
 from services.api.adapters.run_trace_spans import spans_of
 from services.api.adapters.step_sql_expressions import RUN_METRICS, RUN_TRACE, RUN_USAGE
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import (
     document_of,
     listed,
@@ -116,7 +117,7 @@ def conversation_named(name: str | None, agent_id: str | None) -> str | None:
 async def list_active_runs(request: AnyRequest) -> Response[bytes]:
     """List the runs that have not ended, the newest first."""
     page = query_of(request, ActiveRunPage)
-    return await listed(request, RUNS, page, filter_of(page, ORG).add(ACTIVE))
+    return await listed(request, RUNS, page, filter_of(page, org_of(request)).add(ACTIVE))
 
 
 @get("/v1/runs/{run_id:str}", opt=returns("run"))
@@ -131,7 +132,8 @@ async def list_messages_of_run(request: AnyRequest, run_id: str) -> Response[byt
     that its request asked for with `include_return_message_types`."""
     page = query_of(request, RunMessagePage)
     types = (await run_row(request, run_id)).message_types or None
-    return raw(await api_of(request).messages.messages_of_run(ORG, run_id, types, slice_of(page)))
+    messages, org = api_of(request).messages, org_of(request)
+    return raw(await messages.messages_of_run(org, run_id, types, slice_of(page)))
 
 
 @get("/v1/runs/{run_id:str}/usage", opt=returns("usage"))
@@ -147,7 +149,7 @@ async def list_steps_of_run(request: AnyRequest, run_id: str) -> Response[bytes]
     """List the steps of a run, the newest first."""
     page = query_of(request, StepsOfRunPage)
     await run_row(request, run_id)
-    found = filter_of(page, ORG).by_key("v.run_id = %(run)s", run=run_id)
+    found = filter_of(page, org_of(request)).by_key("v.run_id = %(run)s", run=run_id)
     return await listed(request, STEPS, page, found)
 
 
@@ -199,7 +201,7 @@ async def stream_of_run(
         )
         raise Problem(400, {"detail": detail})
     seen, pings = last_event(request) or asked.starting_after, bool(asked.include_pings)
-    follower = RunFollower(api.runs, api.bus, ORG, run_id, told=seen)
+    follower = RunFollower(api.runs, api.bus, org_of(request), run_id, told=seen)
     await follower.__aenter__()
     types = row.message_types or None
     showing = Showing(numbered=True, pings=pings, look_first=True, types=types)
@@ -208,7 +210,7 @@ async def stream_of_run(
 
 async def run_row(request: AnyRequest, run_id: str) -> RunRow:
     """Where a run stands; raises the 404 that names it."""
-    row = await api_of(request).runs.run_end(ORG, valid_id("run", run_id))
+    row = await api_of(request).runs.run_end(org_of(request), valid_id("run", run_id))
     if row is None:
         raise missing("run", run_id)
     return row

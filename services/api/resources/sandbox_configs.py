@@ -24,8 +24,9 @@ from libs.contracts.tools.sandbox_configs import (
     sandbox_config_id,
 )
 from services.api.adapters.resource_query_builder import Filter, Resource, Where
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, listed, retrieved
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -96,7 +97,7 @@ def settings_of(body: LocalSandbox) -> LocalSandboxConfig:
 
 async def shown(request: AnyRequest) -> Response[bytes]:
     """The settings of the organisation."""
-    return await retrieved(request, CONFIGS, sandbox_config_id(ORG))
+    return await retrieved(request, CONFIGS, sandbox_config_id(org_of(request)))
 
 
 async def become(
@@ -104,7 +105,7 @@ async def become(
 ) -> Response[bytes]:
     """Have settings, and show them."""
     command = SetSandboxConfig(
-        config_id=sandbox_config_id(ORG), config=config, only_default=only_default
+        config_id=sandbox_config_id(org_of(request)), config=config, only_default=only_default
     )
     await api_of(request).send(request, command)
     return await shown(request)
@@ -139,7 +140,8 @@ async def create_custom_local_sandbox_config(request: AnyRequest) -> Response[by
 @post(f"{PATH}/local/recreate-venv", status_code=200, opt=returns("settings"))
 async def force_recreate_local_sandbox_venv(request: AnyRequest) -> Response[bytes]:
     """Have all packages of tools installed anew: the next call of each tool does that."""
-    await api_of(request).send(request, RecreatePackages(config_id=sandbox_config_id(ORG)))
+    command = RecreatePackages(config_id=sandbox_config_id(org_of(request)))
+    await api_of(request).send(request, command)
     return await shown(request)
 
 
@@ -194,9 +196,8 @@ async def list_sandbox_env_vars(request: AnyRequest, sandbox_config_id: str) -> 
     """List the environment variables of the sandbox."""
     config_id = valid_id(KIND, sandbox_config_id)
     await document_of(request, CONFIGS, config_id)
-    found = Filter(
-        ["v.org = %(org)s", "v.config_id = %(config_id)s"], {"org": ORG, "config_id": config_id}
-    )
+    values = {"org": org_of(request), "config_id": config_id}
+    found = Filter(["v.org = %(org)s", "v.config_id = %(config_id)s"], values)
     return await listed(request, VARIABLES, query_of(request, VariablePage), found)
 
 

@@ -21,7 +21,8 @@ from services.api.adapters.step_sql_expressions import (
     STEP_METRICS,
     STEP_TRACE,
 )
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.callers import org_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, listed, raw, retrieved, slice_of
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, body_of, query_of
 from services.api.openapi.operation import returns
@@ -99,8 +100,8 @@ async def list_messages_of_step(request: AnyRequest, step_id: str) -> Response[b
     """List the messages of a step; with the first step of a run go those that were sent."""
     page = query_of(request, StepMessagePage)
     known = await place_of(request, step_id)
-    messages = api_of(request).messages
-    return raw(await messages.messages_of_step(ORG, str(known["run_id"]), step_id, slice_of(page)))
+    messages, run_id = api_of(request).messages, str(known["run_id"])
+    return raw(await messages.messages_of_step(org_of(request), run_id, step_id, slice_of(page)))
 
 
 @patch(

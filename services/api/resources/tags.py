@@ -9,7 +9,8 @@ from pydantic import Field
 
 from libs.contracts.letta.request_size_limits import SearchText
 from services.api.adapters.tag_queries import TagSlice
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.callers import org_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import raw
 from services.api.http.request_parsing import PAGE_ITEMS_MAX, AnyRequest, Page, query_of
 from services.api.openapi.operation import returns
@@ -30,5 +31,5 @@ async def list_tags(request: AnyRequest) -> Response[bytes]:
     """List the tags that agents or blocks have, in the order of their characters."""
     page = query_of(request, TagPage)
     text = page.name or page.query_text
-    part = TagSlice(ORG, text, page.after, page.before, page.limit, page.order)
+    part = TagSlice(org_of(request), text, page.after, page.before, page.limit, page.order)
     return raw(await api_of(request).tags.tags(part))

@@ -11,7 +11,8 @@ from pydantic_core import from_json
 from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.message_requests import LettaRequest
 from services.api.adapters.resource_query_builder import Filter, Resource
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.callers import org_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.request_parsing import AnyRequest
 
 # What is recorded of the tokens of a step.
@@ -29,7 +30,8 @@ async def token_details(
     """The fields of the reply about tokens; nothing is read where nobody wants to know."""
     if not body.return_logprobs and not body.return_token_ids:
         return {}
-    found = Filter(["v.org = %(org)s", "v.run_id = %(run)s"], {"org": ORG, "run": run_id})
+    values = {"org": org_of(request), "run": run_id}
+    found = Filter(["v.org = %(org)s", "v.run_id = %(run)s"], values)
     steps = from_json(await api_of(request).reads.all(STEP_TOKENS, found, order="v.position"))
     logprobs = steps[-1]["logprobs"] if steps and body.return_logprobs else None
     turns: list[Json] | None = [*turns_of(steps, messages)] if body.return_token_ids else None

@@ -19,7 +19,8 @@ from libs.contracts.tools.tool_permissions import (
     permissions_id,
 )
 from services.api.adapters.resource_query_builder import Resource
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.callers import org_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import missing, raw
 from services.api.http.request_parsing import AnyRequest, Query, body_of, query_of, valid_id
 from services.api.openapi.operation import returns
@@ -82,20 +83,20 @@ async def set_permissions_of_agent(request: AnyRequest, agent_id: str) -> Respon
 def scope_of(request: AnyRequest) -> tuple[ScopeKind, str]:
     """The scope that a request names."""
     project_id = query_of(request, PermissionScope).project_id
-    return ("project", project_id) if project_id else ("organisation", ORG)
+    return ("project", project_id) if project_id else ("organisation", org_of(request))
 
 
 async def must_exist(request: AnyRequest, agent_id: str) -> None:
     """Raises the 404 that names the agent."""
     reads = api_of(request).reads
-    if not await reads.exists(AGENTS, ORG, valid_id("agent", agent_id)):
+    if not await reads.exists(AGENTS, org_of(request), valid_id("agent", agent_id)):
         raise missing("agent", agent_id)
 
 
 async def shown(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:
     """The list of a scope; without one there is no limit."""
-    reads = api_of(request).reads
-    return raw(await reads.one(PERMISSIONS, ORG, permissions_id(ORG, kind, scope_id)) or NO_LIST)
+    reads, org = api_of(request).reads, org_of(request)
+    return raw(await reads.one(PERMISSIONS, org, permissions_id(org, kind, scope_id)) or NO_LIST)
 
 
 async def changed(request: AnyRequest, kind: ScopeKind, scope_id: str) -> Response[bytes]:

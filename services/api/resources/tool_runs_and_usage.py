@@ -12,7 +12,8 @@ from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.request_size_limits import Name
 from services.api.adapters.resource_query_builder import Resource, Where
 from services.api.adapters.tool_usage_queries import CALLS_MAX, ToolUsage, ToolUsageQueries
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.callers import org_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of, listed, raw, retrieved
 from services.api.http.request_parsing import AnyRequest, Page, query_of
 from services.api.openapi.operation import returns
@@ -62,7 +63,7 @@ async def retrieve_tool_run(request: AnyRequest, tool_run_id: str) -> Response[b
 async def retrieve_tool_usage(request: AnyRequest, agent_id: str) -> Response[bytes]:
     """Retrieve what the latest calls of an agent's tools used, in all and by tool."""
     await document_of(request, AGENTS, agent_id, document="v.id")
-    used = await ToolUsageQueries(api_of(request).reads.database).usage(ORG, agent_id)
+    used = await ToolUsageQueries(api_of(request).reads.database).usage(org_of(request), agent_id)
     names = list(dict.fromkeys(one.name for one in used))
     by_tool = [{"tool_name": name, **total([u for u in used if u.name == name])} for name in names]
     body: JsonObject = {

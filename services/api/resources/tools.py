@@ -23,8 +23,9 @@ from services.api.adapters.tool_queries import (
     base_document,
     base_tool,
 )
+from services.api.http.callers import caller_of, org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import raw, retrieved, slice_of
 from services.api.http.request_parsing import (
     PAGE_ITEMS_MAX,
@@ -139,22 +140,22 @@ def given(body: BaseModel) -> JsonObject:
 async def list_tools(request: AnyRequest) -> Response[bytes]:
     """List the tools that come with the server and those that clients made, the newest first."""
     page = query_of(request, ToolPage)
-    queries = ToolQueries(api_of(request).reads)
-    return raw(await queries.page(filter_of(page, ORG), page.fits, slice_of(page)))
+    queries = ToolQueries(api_of(request).reads, caller_of(request).user)
+    return raw(await queries.page(filter_of(page, org_of(request)), page.fits, slice_of(page)))
 
 
 @get("/v1/tools/count", opt=returns("number of tools", query=ToolCount))
 async def count_tools(request: AnyRequest) -> Response[bytes]:
     """Count tools, those that come with the server among them."""
     asked = query_of(request, ToolCount)
-    queries = ToolQueries(api_of(request).reads)
-    return raw(str(await queries.count(filter_of(asked, ORG), asked.fits)).encode())
+    queries = ToolQueries(api_of(request).reads, caller_of(request).user)
+    return raw(str(await queries.count(filter_of(asked, org_of(request)), asked.fits)).encode())
 
 
 @post("/v1/tools/add-base-tools", status_code=200, opt=returns("tools"))
 async def add_base_tools(request: AnyRequest) -> Response[bytes]:
     """Say which tools come with the server: they are there without being added."""
-    return raw(all_base_tools())
+    return raw(all_base_tools(caller_of(request).user))
 
 
 @post(
@@ -187,8 +188,8 @@ async def search_tools(request: AnyRequest) -> Response[bytes]:
     if len(words) > WORDS_MAX:
         raise Problem(422, {"detail": f"`query`: at most {WORDS_MAX} words are looked for"})
     asked = ToolFilters(tool_types=body.tool_types, tags=body.tags)
-    queries = ToolQueries(api_of(request).reads)
-    found = await queries.search(words, filter_of(asked, ORG), asked.fits, body.limit)
+    queries = ToolQueries(api_of(request).reads, caller_of(request).user)
+    found = await queries.search(words, filter_of(asked, org_of(request)), asked.fits, body.limit)
     results = [
         b'{"tool": %b, "embedded_text": %b, "fts_rank": %d, "vector_rank": null,'
         b' "combined_score": %b}'
@@ -202,7 +203,9 @@ async def search_tools(request: AnyRequest) -> Response[bytes]:
 async def retrieve_tool(request: AnyRequest, tool_id: str) -> Response[bytes]:
     """Retrieve a tool."""
     base = base_tool(tool_id)
-    return raw(base_document(base)) if base else await retrieved(request, TOOLS, tool_id)
+    if base:
+        return raw(base_document(base, caller_of(request).user))
+    return await retrieved(request, TOOLS, tool_id)
 
 
 @patch("/v1/tools/{tool_id:str}", opt=returns("tool", body=all_request_bodies.ToolUpdate))

@@ -14,8 +14,9 @@ from libs.contracts.letta import all_request_bodies
 from libs.contracts.letta.request_size_limits import JsonLimit, Name
 from libs.contracts.letta.runs import RunConfig
 from services.api.adapters.run_follower import Ended, RunFollower, StreamedChunk
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, run_failed
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_parsing import AnyRequest, parsed
 from services.api.v1.message_request import Addressee, is_retry
@@ -57,7 +58,7 @@ async def compacted(request: AnyRequest, to: Addressee, asked: CompactionRequest
     """Have the conversation compacted when its turn comes; V1's answer says with which summary."""
     api = api_of(request)
     command = await command_of(request, to, asked)
-    follower = RunFollower(api.runs, api.bus, ORG, command.run.id)
+    follower = RunFollower(api.runs, api.bus, org_of(request), command.run.id)
     await follower.__aenter__()
     try:
         reply = await api.send(request, command, message_id=command.run.id, keyed=False)
@@ -70,7 +71,7 @@ async def compacted(request: AnyRequest, to: Addressee, asked: CompactionRequest
             return await outcome(follower, look_first=command.retry)
     finally:
         await follower.__aexit__()
-    async with RunFollower(api.runs, api.bus, ORG, run_id) as earlier:
+    async with RunFollower(api.runs, api.bus, org_of(request), run_id) as earlier:
         return await outcome(earlier, look_first=True)
 
 
@@ -80,11 +81,12 @@ async def command_of(
     """The command; with an Idempotency-Key its run has the same id each time."""
     api = api_of(request)
     key = request.headers.get("idempotency-key")
+    name = (org_of(request), to.name, "compact")
     settings = asked.compaction_settings
     digest = sha256(b"compact\n")
     digest.update(await request.body())
     run = RunConfig(
-        id=derived_id("run", ORG, to.name, "compact", key) if key else api.ids.new("run"),
+        id=derived_id("run", *name, key) if key else api.ids.new("run"),
         created_at=api.clock.now(),
         agent_id=to.agent_id,
         conversation_id=None if to.is_own else to.conversation_id,

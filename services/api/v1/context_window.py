@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from libs.contracts.bus_messages import DEFAULT_USER, Json, JsonObject
+from libs.contracts.bus_messages import Json, JsonObject
 from libs.contracts.letta.agent_state import timestamp
 from libs.contracts.token_estimates import BYTES_PER_TOKEN, MESSAGE_BYTES, text_tokens
 from services.api.adapters.context_message_queries import ShownMessage
@@ -32,7 +32,7 @@ def context_window(
     prompt = (prompt_of(system) or str(agent["system"])) if shown else str(agent["system"])
     summary = next((words_of(one) for one in shown if one.role == "summary"), None)
     functions = [function_of(tool) for tool in tools]
-    raw = [raw_message(one, str(agent["id"]), llm["model"]) for one in shown]
+    raw = [raw_message(one, agent) for one in shown]
     said = [raw[n] for n, one in enumerate(shown) if n > 0 and one.role != "summary"]
     tokens: dict[str, int] = {
         "external_memory_summary": tokens_of(sections[METADATA]),
@@ -118,8 +118,9 @@ def words_of(shown: ShownMessage) -> str:
     return str(last.get("content", last.get("summary", "")))
 
 
-def raw_message(shown: ShownMessage, agent_id: str, model: str) -> JsonObject:
-    """A message as V1 stores it."""
+def raw_message(shown: ShownMessage, agent: JsonObject) -> JsonObject:
+    """A message of an agent as V1 stores it."""
+    llm: Any = agent["llm_config"]
     said = shown.role in ("user", "summary")
     system = shown.role == "system"
     returned = next((one for one in shown.docs if "tool_returns" in one), None)
@@ -127,13 +128,13 @@ def raw_message(shown: ShownMessage, agent_id: str, model: str) -> JsonObject:
     at = timestamp(shown.created_at)
     first = shown.docs[0] if shown.docs else {}
     return {
-        "created_by_id": None if system else DEFAULT_USER,
-        "last_updated_by_id": None if system else DEFAULT_USER,
+        "created_by_id": None if system else agent["created_by_id"],
+        "last_updated_by_id": None if system else agent["created_by_id"],
         "created_at": at,
         "updated_at": None if system else at,
         "id": shown.id,
-        "agent_id": agent_id,
-        "model": None if said else model,
+        "agent_id": agent["id"],
+        "model": None if said else llm["model"],
         "role": "user" if shown.role == "summary" else shown.role,
         "content": [*raw_content(shown, at)],
         "name": first.get("name"),

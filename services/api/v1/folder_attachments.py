@@ -16,8 +16,9 @@ from libs.contracts.memory.folders import CreateFolder
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
 from services.api.adapters.resource_query_builder import Resource
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem, refused
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.read_model_responses import document_of
 from services.api.http.request_parsing import AnyRequest, context_of
 
@@ -46,7 +47,7 @@ async def wanted_folders(request: AnyRequest, body: CreateAgent | UpdateAgent) -
         )
         raise Problem(422, {"detail": detail})
     if wanted:
-        unknown = await queries_of(request).unknown_folders(ORG, wanted)
+        unknown = await queries_of(request).unknown_folders(org_of(request), wanted)
         if unknown:
             raise Problem(404, error_bodies.not_found("folder", unknown[0]))
     return wanted
@@ -59,7 +60,7 @@ async def files_max(request: AnyRequest, agent_id: str) -> int:
 
 async def replace(request: AnyRequest, agent_id: str, wanted: list[str]) -> None:
     """Have an agent see these folders, and no others."""
-    before = await queries_of(request).folders_of_agent(ORG, agent_id)
+    before = await queries_of(request).folders_of_agent(org_of(request), agent_id)
     gone = [one for one in before if one not in wanted]
     for folder_id in gone:
         try:
@@ -116,7 +117,7 @@ async def take_tools(request: AnyRequest, agent_id: str) -> None:
         reply = await api.bus.request(command, context_of(request, api.ids.new("cmd"), ""))
         if isinstance(reply, Rejected) and reply.code != NOT_FOUND:
             raise refused(reply)
-    if await queries_of(request).folders_of_agent(ORG, agent_id):
+    if await queries_of(request).folders_of_agent(org_of(request), agent_id):
         await give_tools(request, agent_id)
 
 

@@ -35,8 +35,8 @@ type WaitSeconds = Annotated[
 ]
 
 
-class Caller:
-    """Who calls a tool: requests are made in its name."""
+class McpClient:
+    """A client of the MCP endpoint: what its tools do is asked of the api in its name."""
 
     def __init__(self, requests: InternalRequests, clock: Clock) -> None:
         self.requests = requests
@@ -107,50 +107,50 @@ class SearchMessages(Arguments):
     limit: Limit = 20
 
 
-async def list_agents(caller: Caller, asked: ListAgents) -> JsonObject:
+async def list_agents(client: McpClient, asked: ListAgents) -> JsonObject:
     """List agents, the newest first."""
-    found = await caller.requests.get("/v1/agents", **asked.model_dump(), include="agent.tags")
+    found = await client.requests.get("/v1/agents", **asked.model_dump(), include="agent.tags")
     return {
         "agents": [agent_shown(agent) for agent in found],
         "next_after": found[-1]["id"] if len(found) == asked.limit else None,
     }
 
 
-async def get_agent(caller: Caller, asked: OneAgent) -> JsonObject:
+async def get_agent(client: McpClient, asked: OneAgent) -> JsonObject:
     """Show an agent: its model, its tools and its memory."""
     path = f"/v1/agents/{segment(asked.agent_id)}"
-    agent = await caller.requests.get(path, include=SHOWN_WITH_AGENT)
+    agent = await client.requests.get(path, include=SHOWN_WITH_AGENT)
     memory = [block_shown(block) for block in agent["memory"]["blocks"]]
     tools = [tool["name"] for tool in agent["tools"]]
     return {**agent_shown(agent), "system": agent["system"], "tools": tools, "memory": memory}
 
 
-async def create_agent(caller: Caller, asked: CreateAgent) -> JsonObject:
+async def create_agent(client: McpClient, asked: CreateAgent) -> JsonObject:
     """Create an agent with memory blocks."""
-    return agent_shown(await caller.requests.post("/v1/agents", asked.model_dump()))
+    return agent_shown(await client.requests.post("/v1/agents", asked.model_dump()))
 
 
-async def send_message(caller: Caller, asked: SendMessage) -> JsonObject:
+async def send_message(client: McpClient, asked: SendMessage) -> JsonObject:
     """Send a message to an agent, and wait for its reply.
 
     If it takes longer than wait_seconds, the id of the run is the answer: ask get_run for its end.
     A message that was sent is never taken back: do not send it again because of a time-out."""
-    run = await caller.requests.post(
+    run = await client.requests.post(
         f"/v1/agents/{segment(asked.agent_id)}/messages/async",
         {"messages": [{"role": "user", "content": asked.message}]},
     )
-    return await run_shown(caller, run, asked.wait_seconds)
+    return await run_shown(client, run, asked.wait_seconds)
 
 
-async def get_run(caller: Caller, asked: OneRun) -> JsonObject:
+async def get_run(client: McpClient, asked: OneRun) -> JsonObject:
     """Show how far the answer to a message is, and the reply once it is there."""
-    run = await caller.requests.get(f"/v1/runs/{segment(asked.run_id)}")
-    return await run_shown(caller, run, asked.wait_seconds)
+    run = await client.requests.get(f"/v1/runs/{segment(asked.run_id)}")
+    return await run_shown(client, run, asked.wait_seconds)
 
 
-async def list_messages(caller: Caller, asked: ListMessages) -> JsonObject:
+async def list_messages(client: McpClient, asked: ListMessages) -> JsonObject:
     """List what was said to and by an agent, the newest first."""
-    found = await caller.requests.get(
+    found = await client.requests.get(
         f"/v1/agents/{segment(asked.agent_id)}/messages",
         limit=asked.limit,
         before=asked.before,
@@ -159,39 +159,39 @@ async def list_messages(caller: Caller, asked: ListMessages) -> JsonObject:
     return {"messages": [message_shown(message) for message in found]}
 
 
-async def list_memory(caller: Caller, asked: OneAgent) -> JsonObject:
+async def list_memory(client: McpClient, asked: OneAgent) -> JsonObject:
     """List the memory blocks of an agent with their texts."""
     path = f"/v1/agents/{segment(asked.agent_id)}/core-memory/blocks"
-    return {"memory": [block_shown(block) for block in await caller.requests.get(path)]}
+    return {"memory": [block_shown(block) for block in await client.requests.get(path)]}
 
 
-async def read_memory(caller: Caller, asked: OneBlock) -> JsonObject:
+async def read_memory(client: McpClient, asked: OneBlock) -> JsonObject:
     """Read one memory block of an agent."""
-    return block_shown(await caller.requests.get(block_path(asked)))
+    return block_shown(await client.requests.get(block_path(asked)))
 
 
-async def update_memory(caller: Caller, asked: UpdateBlock) -> JsonObject:
+async def update_memory(client: McpClient, asked: UpdateBlock) -> JsonObject:
     """Replace the text of a memory block of an agent."""
-    return block_shown(await caller.requests.patch(block_path(asked), {"value": asked.value}))
+    return block_shown(await client.requests.patch(block_path(asked), {"value": asked.value}))
 
 
-async def search_messages(caller: Caller, asked: SearchMessages) -> JsonObject:
+async def search_messages(client: McpClient, asked: SearchMessages) -> JsonObject:
     """Find messages by their words, of all agents or of one."""
-    found = await caller.requests.post("/v1/messages/search", asked.model_dump())
+    found = await client.requests.post("/v1/messages/search", asked.model_dump())
     return {"messages": [message_shown(message) for message in found]}
 
 
-async def run_shown(caller: Caller, run: Any, wait_seconds: float) -> JsonObject:
+async def run_shown(client: McpClient, run: Any, wait_seconds: float) -> JsonObject:
     """A run, after as much of a wait for its end as is given."""
     path = f"/v1/runs/{segment(run['id'])}"
-    since = caller.clock.monotonic()
+    since = client.clock.monotonic()
     while run["status"] in RUNNING:
-        waited = caller.clock.monotonic() - since
+        waited = client.clock.monotonic() - since
         if waited >= wait_seconds:
             break
         pause = min(max(waited * POLL_PART_OF_WAIT, POLL_SECONDS_MIN), POLL_SECONDS_MAX)
-        await caller.clock.sleep(min(pause, wait_seconds - waited))
-        run = await caller.requests.get(path)
+        await client.clock.sleep(min(pause, wait_seconds - waited))
+        run = await client.requests.get(path)
     shown: JsonObject = {
         "run_id": run["id"],
         "agent_id": run["agent_id"],
@@ -200,7 +200,7 @@ async def run_shown(caller: Caller, run: Any, wait_seconds: float) -> JsonObject
     }
     if run["status"] in RUNNING:
         return shown
-    said = await caller.requests.get(f"{path}/messages", order="asc")
+    said = await client.requests.get(f"{path}/messages", order="asc")
     replies = [one["content"] for one in said if one["message_type"] == "assistant_message"]
     return {**shown, "reply": "\n\n".join(text_of(reply) for reply in replies)}
 
@@ -247,13 +247,13 @@ def segment(text: str) -> str:
 
 
 def offered[A: Arguments](
-    arguments: type[A], call: Callable[[Caller, A], Awaitable[JsonObject]], **hints: bool
-) -> OfferedTool[Caller]:
+    arguments: type[A], call: Callable[[McpClient, A], Awaitable[JsonObject]], **hints: bool
+) -> OfferedTool[McpClient]:
     """A tool of the function's name; what it says of itself is its docstring."""
 
-    async def checked(caller: Caller, given: JsonObject) -> JsonObject:
+    async def checked(client: McpClient, given: JsonObject) -> JsonObject:
         try:
-            return await call(caller, arguments.model_validate(given))
+            return await call(client, arguments.model_validate(given))
         except ValidationError as invalid:
             raise ToolFailed(problems(invalid)) from None
         except RequestRefused as refused:
@@ -277,7 +277,7 @@ def problems(invalid: ValidationError) -> str:
     return "; ".join(said)
 
 
-TOOLS: tuple[OfferedTool[Caller], ...] = (
+TOOLS: tuple[OfferedTool[McpClient], ...] = (
     offered(ListAgents, list_agents, reads_only=True),
     offered(OneAgent, get_agent, reads_only=True),
     offered(CreateAgent, create_agent),

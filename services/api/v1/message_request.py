@@ -17,8 +17,9 @@ from libs.contracts.letta import all_request_bodies, error_bodies
 from libs.contracts.letta.message_requests import STEPS_MAX, LettaRequest
 from libs.contracts.letta.runs import run_config
 from services.api.adapters.run_follower import RunFollower
+from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
-from services.api.http.handler_dependencies import ORG, api_of
+from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id, whole_number
 from services.api.v1.approvals_and_client_tools import (
@@ -93,7 +94,7 @@ async def addressed[R: LettaRequest](
     now = api.clock.now()
     in_the_background = isinstance(body, all_request_bodies.LettaAsyncRequest)
     request_hash = sha256(await request.body()).hexdigest()
-    key = (to.conversation_id, request_hash)
+    key = (org_of(request), to.conversation_id, request_hash)
     again = is_retry(request)
     if not again:
         api.identical_request_runs.came(key)
@@ -170,14 +171,14 @@ def named_run(request: AnyRequest, name: str, body: LettaRequest) -> str | None:
     """The run's id where the client names its request: by a key, or by its messages' otids."""
     key = request.headers.get("idempotency-key")
     if key:
-        return derived_id("run", ORG, name, "key", key)
-    otids = [one.otid for one in body.sent]
-    return run_of_otids(name, [str(one) for one in otids]) if otids and all(otids) else None
+        return derived_id("run", org_of(request), name, "key", key)
+    otids = [str(message.otid or "") for message in body.sent]
+    return run_of_otids(org_of(request), name, otids) if otids and all(otids) else None
 
 
-def run_of_otids(name: str, otids: Sequence[str]) -> str:
+def run_of_otids(org: str, name: str, otids: Sequence[str]) -> str:
     """The id of the run whose messages have these otids, all of them, in one conversation."""
-    return derived_id("run", ORG, name, "otids", *otids)
+    return derived_id("run", org, name, "otids", *otids)
 
 
 def is_retry(request: AnyRequest) -> bool:
@@ -208,12 +209,12 @@ async def started(request: AnyRequest, asked: MessageRequest[Any]) -> str:
     if reply["request_hash"] != asked.command.request_hash:
         if request.headers.get("idempotency-key"):
             raise Problem(409, {"detail": KEY_TAKEN}, {"x-should-retry": "false"})
-        run_id = derived_id("run", ORG, asked.command.run.id, asked.command.request_hash)
-        asked = asked.with_run_id(run_id)
+        parts = (asked.command.run.id, asked.command.request_hash)
+        asked = asked.with_run_id(derived_id("run", org_of(request), *parts))
         reply = await send_start(request, asked.command)
     end_turn(request.scope["state"])  # the run may take long
     run_id = str(reply["run_id"])
-    key = (asked.command.conversation, asked.command.request_hash)
+    key = (org_of(request), asked.command.conversation, asked.command.request_hash)
     api_of(request).identical_request_runs.began(key, run_id)
     return run_id
 
@@ -229,7 +230,7 @@ async def begun(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:
     """Start the run, and follow the run that answers: maybe an earlier one."""
     api = api_of(request)
     inbox = None if asked.named_by_client else api.inbox
-    follower = RunFollower(api.runs, api.bus, ORG, asked.command.run.id, inbox=inbox)
+    follower = RunFollower(api.runs, api.bus, org_of(request), asked.command.run.id, inbox=inbox)
     await follower.__aenter__()
     try:
         run_id = await started(request, asked)
@@ -239,4 +240,4 @@ async def begun(request: AnyRequest, asked: MessageRequest[Any]) -> RunFollower:
     if run_id == follower.run_id:
         return follower
     await follower.__aexit__()
-    return await RunFollower(api.runs, api.bus, ORG, run_id).__aenter__()
+    return await RunFollower(api.runs, api.bus, org_of(request), run_id).__aenter__()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from litestar.datastructures import MultiDict
 
+from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.error_responses import Problem
 from services.api.resources import folders
 
@@ -32,7 +33,8 @@ async def test_more_files_than_fit_into_an_answer_are_counted_and_not_listed(
     queries = Statistics(files)
     monkeypatch.setattr(folders, "api_of", lambda _: SimpleNamespace(folders=queries))
     asked = MultiDict([("include_detailed_per_source_metadata", str(detailed).lower())])
-    request: Any = SimpleNamespace(query_params=asked)
+    state = {CALLER: THE_ONLY_CALLER}
+    request: Any = SimpleNamespace(query_params=asked, scope={"state": state})
     answer: Any = folders.retrieve_folder_statistics.fn
     if detailed and files > 1:
         with pytest.raises(Problem) as refused:

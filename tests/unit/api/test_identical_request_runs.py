@@ -12,6 +12,7 @@ from libs.bus.ports import BusUnavailable
 from libs.contracts.bus_messages import Accepted
 from libs.contracts.letta import all_request_bodies
 from services.api.adapters.identical_request_runs import REQUESTS_MAX, IdenticalRequestRuns
+from services.api.http.callers import CALLER, THE_ONLY_CALLER
 from services.api.http.handler_dependencies import Api
 from services.api.v1.message_request import MessageRequest, read_request, started
 from tests.clock_and_ids import ManualClock
@@ -74,7 +75,7 @@ class World:
             method="POST",
             url=SimpleNamespace(path=""),
             app=SimpleNamespace(state=SimpleNamespace(api=self.api)),
-            scope={"state": {}},
+            scope={"state": {CALLER: THE_ONLY_CALLER}},
         )
         asked = await read_request(request, AGENT, all_request_bodies.LettaStreamingRequest)
         await started(request, asked)
@@ -117,13 +118,13 @@ async def test_a_first_try_names_no_earlier_runs() -> None:
 def test_what_is_remembered_has_a_bound() -> None:
     tries = IdenticalRequestRuns()
     for number in range(REQUESTS_MAX + 1):
-        tries.began(("agent", str(number)), "run-1")
-        tries.came(("agent", str(number)))
+        tries.began(("org", "agent", str(number)), "run-1")
+        tries.came(("org", "agent", str(number)))
     for number in range(100):
-        tries.began(("agent", "1"), f"run-{number}")
-        tries.came(("agent", "1"))
+        tries.began(("org", "agent", "1"), f"run-{number}")
+        tries.came(("org", "agent", "1"))
 
     assert len(tries.requests) == REQUESTS_MAX
-    assert tries.excluded(("agent", "0")) == []
-    assert tries.excluded(("agent", "2")) == ["run-1"]
-    assert len(tries.excluded(("agent", "1"))) < 100
+    assert tries.excluded(("org", "agent", "0")) == []
+    assert tries.excluded(("org", "agent", "2")) == ["run-1"]
+    assert len(tries.excluded(("org", "agent", "1"))) < 100

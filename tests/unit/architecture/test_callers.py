@@ -1,0 +1,30 @@
+"""Whose organisation a request is about, is known in one place."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+API = Path(__file__).parents[3] / "services" / "api"
+CALLERS = API / "http" / "callers.py"
+DEFAULTS = {"DEFAULT_ORG", "DEFAULT_USER"}
+
+
+def names_in(module: Path) -> set[str]:
+    """All names that a module imports, reads or asks another object for."""
+    names = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        match node:
+            case ast.alias(name=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+                names.add(name)
+    return names
+
+
+def test_only_the_authenticator_of_one_organisation_names_that_organisation_and_its_user() -> None:
+    naming = [module for module in API.rglob("*.py") if names_in(module) & DEFAULTS]
+    assert naming == [CALLERS]
+
+
+def test_commands_are_sent_in_the_name_of_the_caller_but_for_the_health_checks() -> None:
+    building = {module.stem for module in API.rglob("*.py") if "Context" in names_in(module)}
+    assert building == {"request_parsing", "service_health"}

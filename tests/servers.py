@@ -38,13 +38,16 @@ from deploy.embedded.state import (
 )
 from deploy.embedded.subprocesses import Command, signal_group, spawn, tail
 from deploy.embedded.supervisor import kill_leftovers
+from deploy.migrate import migrate_all
 from libs.contracts.nats_permissions import SYSTEM, users
+from libs.contracts.service_registry import names
 from tests.ports import free_port
 from tests.waiting import pause
 
 FOREIGN = ("HEELER_", "OPENAI_", "ANTHROPIC_")  # settings of somebody else's server
 START_SECONDS_MAX = 30.0
 DOWN_SECONDS_MAX = 45.0
+SERVICE_PASSWORD = "secret"  # of each service's role in a migrated database
 # How NATS logs a refused "Publish Violation" or "Subscription Violation".
 VIOLATION = " Violation - "
 
@@ -173,6 +176,12 @@ class PostgresServer(_Server):
     def create_database(self, name: str) -> str:
         """Create it unless it exists; the superuser's url of it."""
         return self.server.create_database(name)
+
+    def create_migrated_database(self, name: str) -> str:
+        """Like `create_database`, with the tables of all services."""
+        url = self.create_database(name)
+        migrate_all(url, dict.fromkeys(names(), SERVICE_PASSWORD))
+        return url
 
     def _prepare(self) -> None:
         self.server.prepare()

@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from libs.contracts import service_registry
+from libs.eventstore.connection_pool import Database, open_pool
+from tests.contract.read_models import InMemoryRows, PostgresRows, Rows
 from tests.contract.wires import MemoryWires, SimWires, Wires, nats_wires
 from tests.contract.worlds import MemoryWorld, PostgresWorld, SimWorld, World, postgres_world
 from tests.servers import NatsServer, PostgresServer
+
+EMPTY_ALL_TABLES = """
+do $$ declare name regclass; begin
+    for name in select c.oid from pg_class c where relkind = 'r' and relname <> 'migrations'
+        and relnamespace::regnamespace::text in ('agent', 'api', 'memory', 'tools')
+    loop execute 'delete from ' || name; end loop;
+end $$"""
 
 
 @pytest.fixture
@@ -27,6 +36,27 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     server: PostgresServer = request.getfixturevalue("postgres_server")
     async with postgres_world(server, tmp_path) as world:
         yield world
+
+
+@pytest.fixture(scope="session")
+def migrated_url(postgres_server: PostgresServer) -> str:
+    """A database with the tables of all services, shared by all tests that empty it."""
+    return postgres_server.create_migrated_database("migrated")
+
+
+@pytest.fixture
+async def database(migrated_url: str) -> AsyncIterator[Database]:
+    """The tables of all services, which are empty before and after the test."""
+    async with open_pool(migrated_url) as pool:
+        yield (database := Database(pool))
+        await database.fetch(EMPTY_ALL_TABLES)
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def rows(request: pytest.FixtureRequest) -> Rows:
+    if request.param == "memory":
+        return InMemoryRows()
+    return PostgresRows(request.getfixturevalue("database"))
 
 
 @pytest.fixture

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from deploy.migrate import migrate_all
-from libs.contracts.service_registry import names
-from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.connection_pool import Database
 from services.api.adapters import agent_folder_queries
 from services.api.adapters.agent_folder_queries import AgentFolderQueries
-from tests.servers import PostgresServer
 
 AGENTS = ["agent-ada", "agent-bob", "agent-eve"]
 WORLD = """
@@ -29,18 +25,14 @@ from generate_series(1, 4) n, generate_series(0, 1) half;
 insert into memory.agent_folders (id, org, owner_id, agent_id, folder_id, created_at)
 select agent, 'org', agent, agent, 'folder-1', now() from unnest(%s::text[]) agent;
 """
-FORGET = "truncate memory.folders, memory.files, memory.file_texts, memory.agent_folders"
 
 
 @pytest.fixture
-async def queries(postgres_server: PostgresServer) -> AsyncIterator[AgentFolderQueries]:
-    url = postgres_server.create_database("agent_folders")
-    migrate_all(url, dict.fromkeys(names(), "secret"))
-    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
+def queries(migrated_url: str, database: Database) -> AgentFolderQueries:
+    several: Any = psycopg.ClientCursor  # which sends several statements at once
+    with psycopg.connect(migrated_url, autocommit=True, cursor_factory=several) as connection:
         connection.execute(WORLD.encode(), [AGENTS])
-        async with open_pool(url) as pool:
-            yield AgentFolderQueries(Database(pool))
-        connection.execute(FORGET)
+    return AgentFolderQueries(database)
 
 
 async def test_agents_of_a_list_have_the_same_share_of_its_files(

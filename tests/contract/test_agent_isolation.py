@@ -3,35 +3,20 @@ memory."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from random import Random
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
-import pytest
-
-from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import NOT_FOUND, Accepted, Context, Rejected
 from libs.contracts.memory.archives import SearchPassages
-from libs.contracts.service_registry import names
 from libs.embeddings.hash_embedder import MODEL, OneEmbedder, word_vector
 from libs.embeddings.vector_encoding import packed
-from libs.eventstore.commit_statement import commit_statement
-from libs.eventstore.connection_pool import Database, open_pool
-from libs.eventstore.in_memory_database import InMemoryDatabase
-from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import AGENTS
-from services.memory.adapters.archive_queries import ArchiveQueries, PostgresArchiveQueries
-from services.memory.adapters.passage_search import PassageSearch, PostgresPassageSearch
 from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import ARCHIVE_AGENTS, ARCHIVES, PASSAGES
-from tests.contract.test_agent_queries import USUAL, at
-from tests.contract.test_passage_search import START
-from tests.servers import PostgresServer
-from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.passage_search import InMemoryPassageSearch
+from tests.contract.read_models import START, USUAL, Rows, at
 
 WORDS = [f"word{number}" for number in range(30)]
 # Whose agents have which archives: their own, one that two share, and of another organisation one
@@ -43,47 +28,6 @@ ATTACHED = {
     ("org-2", "zoe"): ["archive-zoe"],
     ("org-2", "ada"): ["archive-elsewhere"],
 }
-
-
-class Rows(Protocol):
-    """Where rows are, and what reads them."""
-
-    archives: ArchiveQueries
-    search: PassageSearch
-
-    async def write(self, service: str, rows: RowWrites) -> None: ...
-
-
-class InMemory:
-    def __init__(self) -> None:
-        self.database = InMemoryDatabase(lambda: 0.0)
-        self.archives: ArchiveQueries = InMemoryArchiveQueries(self.database)
-        self.search: PassageSearch = InMemoryPassageSearch(self.database)
-
-    async def write(self, service: str, rows: RowWrites) -> None:
-        rows.apply(self.database.schema(service).tables)
-
-
-class InPostgres:
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.archives: ArchiveQueries = PostgresArchiveQueries(database)
-        self.search: PassageSearch = PostgresPassageSearch(database)
-
-    async def write(self, service: str, rows: RowWrites) -> None:
-        await self.database.fetch(*commit_statement(service, "test", [Commit(rows=rows)]))
-
-
-@pytest.fixture(params=["memory", "postgres"])
-async def rows(request: pytest.FixtureRequest) -> AsyncIterator[Rows]:
-    if request.param == "memory":
-        yield InMemory()
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database("agent_isolation")
-    migrate_all(url, dict.fromkeys(names(), "secret"))
-    async with open_pool(url) as pool:
-        yield InPostgres(Database(pool))
 
 
 async def populate(rows: Rows, dice: Random) -> None:
@@ -126,7 +70,7 @@ async def test_an_agent_finds_what_is_attached_to_it_whatever_it_asks_for(rows: 
     dice, seen = Random(13), dict.fromkeys(ATTACHED, 0)
     await populate(rows, dice)
     ports: Any = SimpleNamespace(
-        archives=rows.archives, passages=rows.search, embedders=OneEmbedder()
+        archives=rows.archives, passages=rows.passages, embedders=OneEmbedder()
     )
     handlers = PassageSearchHandlers(ports)
     every = sorted({archive for attached in ATTACHED.values() for archive in attached})

@@ -5,127 +5,18 @@ The in-memory reads feed the unit tests of the service and all simulated worlds.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from datetime import timedelta
+from typing import Any
 
-import pytest
-
-from deploy.migrate import migrate_all
-from libs.contracts.agent.conversations import main_conversation
-from libs.contracts.service_registry import names
-from libs.eventstore.commit_statement import commit_statement
-from libs.eventstore.connection_pool import Database, open_pool
-from libs.eventstore.in_memory_database import InMemoryDatabase
-from libs.eventstore.ports import Commit
-from libs.eventstore.read_model_rows import RowWrites, Table
-from services.agent.adapters.all_queries import PostgresQueries, Queries
 from services.agent.adapters.conversation_search_queries import Search
 from services.agent.adapters.reconciliation_queries import SWEPT_MAX, LostPart
 from services.agent.domain.agents.archival_memory_metadata import ArchivalMemory
 from services.agent.domain.runs.agent_call_deadlocks import WaitingCall
 from services.agent.projections import tables as agent
 from services.memory.projections import tables as memory
-from tests.servers import PostgresServer
-from tests.unit.agent.in_memory_queries import InMemoryQueries
+from tests.contract.read_models import ADA, ORG, START, Rows, at, put
 
-ORG, OTHER = "org-1", "org-2"
-START = datetime(2026, 1, 1, tzinfo=UTC)
-ADA = "agent-ada"
-SERVICES = dict.fromkeys(agent.READ_MODELS, "agent") | dict.fromkeys(memory.READ_MODELS, "memory")
-# What every row of these has, as far as no test says otherwise.
-USUAL: dict[Table, dict[str, Any]] = {
-    agent.AGENTS: {
-        **{"updated_at": START.isoformat(), "name": "Ada", "conversation_id": "", "body": ""},
-        **{"block_ids": [], "custom_tool_ids": [], "tags": [], "tools": [], "doc": {}},
-        "hidden": False,
-    },
-    agent.RUNS: {
-        **{"agent_id": ADA, "conversation_id": "conv-1", "status": "running"},
-        **{"background": False, "request_hash": "hash", "doc": {}},
-    },
-    agent.CALLED_RUNS: {"waits": True, "callers": []},
-    agent.CONVERSATIONS: {
-        **{"agent_id": ADA, "archived": False, "hidden": False},
-        **{"isolated_blocks": {}, "doc": {}},
-    },
-    agent.MESSAGES: {
-        **{"agent_id": ADA, "conversation_id": main_conversation(ADA), "run_id": None},
-        **{"role": "user", "sent": True, "in_context": True, "text": "tea", "docs": []},
-        "recorded_at": START.isoformat(),
-    },
-    agent.STEPS: {"position": 1, "status": "success"},
-    agent.CALLBACKS: {"conversation_id": "conv-1", "attempts": 0},
-    memory.BLOCKS: {"version": 1, "label": "human", "changed_by": None, "metadata": None},
-    memory.FOLDERS: {"updated_at": START.isoformat(), "name": "papers", "metadata": None},
-    memory.FILES: {
-        **{"updated_at": START.isoformat(), "original_name": "a.txt", "status": "completed"},
-        **{"file_type": "text/plain", "file_size": 1, "lines": 3, "due_at": START.isoformat()},
-    },
-    memory.PASSAGES: {
-        **{"version": 1, "text": "tea", "tags": [], "doc": {}, "metadata": None},
-        **{"embedding_model": "words", "owner_id": "passage", "file_id": None},
-    },
-}
-WITHOUT_TIME = (
-    *(agent.CALLED_RUNS, agent.CREATIONS, agent.HEARTBEAT_PAUSES, agent.APPROVALS),
-    *(agent.CALLBACKS, memory.ARCHIVE_AGENTS, memory.OPEN_FILES),
-)
-
-
-class Rows(Protocol):
-    """Where rows are, and what reads them."""
-
-    queries: Queries
-
-    async def write(self, service: str, rows: RowWrites) -> None: ...
-
-
-class InMemory:
-    def __init__(self) -> None:
-        self.database = InMemoryDatabase(lambda: 0.0)
-        self.queries: Queries = InMemoryQueries(self.database)
-
-    async def write(self, service: str, rows: RowWrites) -> None:
-        rows.apply(self.database.schema(service).tables)
-
-
-class InPostgres:
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.queries: Queries = PostgresQueries(database)
-
-    async def write(self, service: str, rows: RowWrites) -> None:
-        await self.database.fetch(*commit_statement(service, "test", [Commit(rows=rows)]))
-
-
-@pytest.fixture(params=["memory", "postgres"])
-async def rows(request: pytest.FixtureRequest) -> AsyncIterator[Rows]:
-    if request.param == "memory":
-        yield InMemory()
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database("agent_queries")
-    migrate_all(url, dict.fromkeys(names(), "secret"))
-    async with open_pool(url) as pool:
-        database = Database(pool)
-        yield InPostgres(database)
-        for table, service in SERVICES.items():
-            await database.fetch(f"delete from {service}.{table.name} -- org")
-
-
-async def put(rows: Rows, table: Table, *given: dict[str, Any]) -> None:
-    """Write rows of a table: those of an organisation, each a second after the one before."""
-    writes = RowWrites()
-    for number, row in enumerate(given):
-        time = {} if table in WITHOUT_TIME else {"created_at": at(number)}
-        writes.upsert(table, {"org": ORG, **time, **USUAL.get(table, {}), **row})
-    await rows.write(SERVICES[table], writes)
-
-
-def at(seconds: int) -> str:
-    """So many seconds after all began."""
-    return (START + timedelta(seconds=seconds)).isoformat()
+OTHER = "org-2"
 
 
 def block(block_id: str, **row: Any) -> dict[str, Any]:

@@ -5,35 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 
-import psycopg
 import pytest
 
-from deploy.migrate import migrate_all
-from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.connection_pool import Database
 from services.agent.adapters import block_queries
 from services.agent.adapters.block_queries import NOT_SEEN, PostgresBlockQueries
-from tests.servers import PostgresServer
 
-PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
 BLOCK = "insert into memory.blocks values (%s, 'org-1', now(), %s, %s, %s)"
 
 
 async def test_blocks_are_seen_in_order_and_together_within_a_bound(
-    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """500 blocks of a megabyte would be a system message of 500, read and stored at each step."""
     monkeypatch.setattr(block_queries, "SEEN_BYTES_MAX", 25)
-    url = postgres_server.create_database("seen_blocks")
-    migrate_all(url, PASSWORDS)
-    with psycopg.connect(url, autocommit=True) as connection:
-        for number in range(1, 5):
-            state = {"value": f"ä{number}" * 3, "description": None, "limit": 9, "read_only": False}
-            row = [f"block-{number}", number, f"label-{number}", json.dumps(state)]
-            connection.execute(BLOCK, row)
-    async with open_pool(url) as pool:
-        asked = PostgresBlockQueries(Database(pool))
-        lists = [["block-3", "block-1", "gone", "block-2", "block-4"], ["block-4"], ["gone"]]
-        found = await asyncio.gather(*(asked.seen_blocks("org-1", one) for one in lists))
+    for number in range(1, 5):
+        state = {"value": f"ä{number}" * 3, "description": None, "limit": 9, "read_only": False}
+        row = [f"block-{number}", number, f"label-{number}", json.dumps(state)]
+        await database.fetch(BLOCK, row)
+    queries = PostgresBlockQueries(database)
+    lists = [["block-3", "block-1", "gone", "block-2", "block-4"], ["block-4"], ["gone"]]
+    found = await asyncio.gather(*(queries.seen_blocks("org-1", ids) for ids in lists))
     told = [[(one.id, one.version, one.label, one.value) for one in blocks] for blocks in found]
     assert told == [
         [
@@ -49,26 +41,22 @@ async def test_blocks_are_seen_in_order_and_together_within_a_bound(
 
 
 async def test_small_blocks_come_in_their_order_as_they_would_one_by_one(
-    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = postgres_server.create_database("small_blocks")
-    migrate_all(url, PASSWORDS)
-    with psycopg.connect(url, autocommit=True) as connection:
-        for number, described in enumerate((None, 'said "é" €', ""), start=1):
-            state = {
-                "value": f"é\n{number}",
-                "description": described,
-                "limit": number,
-                "read_only": number == 2,
-            }
-            connection.execute(BLOCK, [f"block-{number}", number, "human", json.dumps(state)])
+    for number, described in enumerate((None, 'said "é" €', ""), start=1):
+        state = {
+            "value": f"é\n{number}",
+            "description": described,
+            "limit": number,
+            "read_only": number == 2,
+        }
+        await database.fetch(BLOCK, [f"block-{number}", number, "human", json.dumps(state)])
     lists = [["block-3", "gone", "block-1"], ["block-2", "block-1"]]
-    async with open_pool(url) as pool:
-        asked = PostgresBlockQueries(Database(pool))
-        found = await asked.seen_by_many([("org-1", one) for one in lists])
-        monkeypatch.setattr(block_queries, "SMALL_BLOCKS", "select 0, 0, '', 0, '', null, ''")
-        assert await asked.seen_by_many([("org-1", one) for one in lists]) == found
-        assert await asked.seen_by_many([("org-2", one) for one in lists]) == [[], []]
+    queries = PostgresBlockQueries(database)
+    found = await queries.seen_by_many([("org-1", ids) for ids in lists])
+    monkeypatch.setattr(block_queries, "SMALL_BLOCKS", "select 0, 0, '', 0, '', null, ''")
+    assert await queries.seen_by_many([("org-1", ids) for ids in lists]) == found
+    assert await queries.seen_by_many([("org-2", ids) for ids in lists]) == [[], []]
     assert [[one.id for one in blocks] for blocks in found] == [
         ["block-3", "block-1"],
         ["block-2", "block-1"],

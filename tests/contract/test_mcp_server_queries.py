@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
-from deploy.migrate import migrate_all
-from libs.contracts.service_registry import names
-from libs.eventstore.connection_pool import Database, open_pool
+from libs.eventstore.connection_pool import Database
 from services.tools.adapters.mcp_server_queries import DueDiscovery, PostgresMcpServerQueries
-from tests.servers import PostgresServer
 
 ADDED = """
 insert into tools.mcp_servers
@@ -19,14 +12,6 @@ values (%s, %s, now(), %s, false, 1, '{}', '{}', '{}', now() - make_interval(sec
 LEASED = """
 insert into tools.leases (key, epoch, holder, expires_at)
 values (%s, 1, 'somebody', now() + interval '1 minute')"""
-
-
-@pytest.fixture
-async def database(postgres_server: PostgresServer) -> AsyncIterator[Database]:
-    url = postgres_server.create_database("mcp_server_queries")
-    migrate_all(url, dict.fromkeys(names(), "secret"))
-    async with open_pool(url) as pool:
-        yield Database(pool)
 
 
 async def test_organisations_come_by_turns_and_who_is_asked_already_does_not(

@@ -2,79 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from deploy.migrate import migrate_all
 from libs.contracts.agent.conversations import main_conversation
 from libs.contracts.bus_messages import JsonObject
 from libs.embeddings.hash_embedder import MODEL, word_vector
-from libs.eventstore.commit_statement import commit_statement
-from libs.eventstore.connection_pool import Database, open_pool
-from libs.eventstore.in_memory_database import InMemoryDatabase
-from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
 from services.agent.projections.tables import AGENTS, CONVERSATIONS, MESSAGES
 from services.memory.adapters.message_vectors import (
     MessageScope,
-    MessageVectors,
     NearestQuery,
-    PostgresMessageVectors,
 )
-from tests.servers import PostgresServer
-from tests.unit.message_vectors import InMemoryMessageVectors
+from tests.contract.read_models import ADA, ORG, START, Rows
 
-PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
-START = datetime(2026, 1, 1, tzinfo=UTC)
-ORG = "org-1"
-ADA, BOB = "agent-ada", "agent-bob"
+BOB = "agent-bob"
 BESIDE = "conv-beside"
-
-
-class Rows(Protocol):
-    """Where messages are, and their vectors."""
-
-    vectors: MessageVectors
-
-    async def write(self, rows: RowWrites) -> None: ...
-
-
-class InMemory:
-    def __init__(self) -> None:
-        self.database = InMemoryDatabase(lambda: 0.0)
-        self.vectors: MessageVectors = InMemoryMessageVectors(self.database)
-
-    async def write(self, rows: RowWrites) -> None:
-        rows.apply(self.database.schema("agent").tables)
-
-
-class InPostgres:
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.vectors: MessageVectors = PostgresMessageVectors(database)
-
-    async def write(self, rows: RowWrites) -> None:
-        await self.database.fetch(*commit_statement("agent", "test", [Commit(rows=rows)]))
-
-
-@pytest.fixture(params=["memory", "postgres"])
-async def rows(request: pytest.FixtureRequest) -> AsyncIterator[Rows]:
-    if request.param == "memory":
-        yield InMemory()
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database("message_vectors")
-    migrate_all(url, PASSWORDS)
-    async with open_pool(url) as pool:
-        database = Database(pool)
-        yield InPostgres(database)
-        await database.fetch(
-            "truncate agent.agents, agent.conversations, agent.messages, memory.message_vectors,"
-            " memory.message_backlog, memory.forgotten_conversations"
-        )
 
 
 def message(number: int, text: str, agent: str = ADA, **fields: Any) -> JsonObject:
@@ -118,7 +64,7 @@ async def told(rows: Rows) -> None:
         message(7, ""),
     ):
         writes.upsert(MESSAGES, one)
-    await rows.write(writes)
+    await rows.write("agent", writes)
 
 
 async def embedded(rows: Rows, scope: MessageScope, limit: int = 100) -> list[str]:
@@ -186,7 +132,7 @@ async def test_messages_that_are_gone_are_not_kept_and_what_was_goes_bit_by_bit(
     await embedded(rows, ALL)
     writes = RowWrites()
     writes.delete(MESSAGES, "conversation_id", main_conversation(ADA))
-    await rows.write(writes)
+    await rows.write("agent", writes)
     await rows.vectors.keep(ALL, MODEL, {"message-never": word_vector("green tea", 128)})
     await rows.vectors.forget(ORG, main_conversation(ADA))
     await rows.vectors.forget(ORG, main_conversation(ADA))

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 
 import pytest
 
-from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.hash_embedder import MODEL, word_vector
 from libs.embeddings.ports import Vector
 from libs.embeddings.vector_encoding import packed
-from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database, open_pool
-from libs.eventstore.in_memory_database import InMemoryDatabase
-from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.adapters import hnsw_indexing, passage_search
 from services.memory.adapters.hnsw_indexing import LargeCollections
 from services.memory.adapters.passage_search import (
     PassageQuery,
-    PassageSearch,
     PostgresPassageSearch,
     QueryVector,
     search_statement,
@@ -35,52 +29,10 @@ from services.memory.projections.passages import embedding_columns, passage_row
 from services.memory.projections.tables import PASSAGES
 from tests.clock_and_ids import ManualClock
 from tests.contract.plans import generic_plan
+from tests.contract.read_models import START, PostgresRows, Rows
 from tests.servers import PostgresServer
-from tests.unit.passage_search import InMemoryPassageSearch
 
-PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
-START = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS = ("Bob likes hiking in the Alps", "Eve grows tomatoes", "Ada plays the violin at night")
-
-
-class Rows(Protocol):
-    """Where passages are, and what finds them."""
-
-    search: PassageSearch
-
-    async def write(self, rows: RowWrites) -> None: ...
-
-
-class InMemory:
-    def __init__(self) -> None:
-        self.database = InMemoryDatabase(lambda: 0.0)
-        self.search: PassageSearch = InMemoryPassageSearch(self.database)
-
-    async def write(self, rows: RowWrites) -> None:
-        rows.apply(self.database.schema("memory").tables)
-
-
-class InPostgres:
-    def __init__(self, database: Database) -> None:
-        self.database = database
-        self.search: PassageSearch = PostgresPassageSearch(database)
-
-    async def write(self, rows: RowWrites) -> None:
-        await self.database.fetch(*commit_statement("memory", "test", [Commit(rows=rows)]))
-
-
-@pytest.fixture(params=["memory", "postgres"])
-async def rows(request: pytest.FixtureRequest) -> AsyncIterator[Rows]:
-    if request.param == "memory":
-        yield InMemory()
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database("passage_search")
-    migrate_all(url, PASSWORDS)
-    async with open_pool(url) as pool:
-        database = Database(pool)
-        yield InPostgres(database)
-        await database.fetch("truncate memory.passages")
 
 
 def row(
@@ -114,7 +66,7 @@ async def put(rows: Rows, *given: JsonObject) -> None:
     writes = RowWrites()
     for one in given:
         writes.upsert(PASSAGES, one)
-    await rows.write(writes)
+    await rows.write("memory", writes)
 
 
 def like(text: str, **given: object) -> PassageQuery:
@@ -131,16 +83,16 @@ def names(found: list[FoundPassage]) -> list[str]:
 
 async def test_the_nearest_come_first_as_clients_read_them(rows: Rows) -> None:
     await put(rows, *(row(str(n), text) for n, text in enumerate(FACTS)))
-    found = await rows.search.search(like("hiking Alps"))
+    found = await rows.passages.search(like("hiking Alps"))
     assert names(found) == ["0", *sorted(names(found)[1:], key=names(found).index)]
     assert len(found) == 3, "what is far is found too, behind"
     assert found[0].doc == {"id": "passage-0", "text": FACTS[0], "metadata": {"big": 1e308}}
     assert found[0].collection_id == "archive-1"
     assert found[0].score > found[1].score > found[2].score
-    assert names(await rows.search.search(like("hiking Alps", limit=1))) == ["0"]
-    words = await rows.search.search(like("violin or tomatoes", vectors=()))
+    assert names(await rows.passages.search(like("hiking Alps", limit=1))) == ["0"]
+    words = await rows.passages.search(like("violin or tomatoes", vectors=()))
     assert sorted(names(words)) == ["1", "2"], "without a vector any word is enough"
-    assert await rows.search.search(like("tomatoes", collection_ids=[])) == []
+    assert await rows.passages.search(like("tomatoes", collection_ids=[])) == []
 
 
 async def test_filters_are_applied_before_the_limit(rows: Rows) -> None:
@@ -153,7 +105,7 @@ async def test_filters_are_applied_before_the_limit(rows: Rows) -> None:
     )
 
     async def found(**given: object) -> list[str]:
-        return sorted(names(await rows.search.search(like("hiking Alps", limit=2, **given))))
+        return sorted(names(await rows.passages.search(like("hiking Alps", limit=2, **given))))
 
     assert await found(tags=["new"]) == ["both", "far"]
     assert await found(tags=["b", "missing"]) == ["both"]
@@ -162,7 +114,7 @@ async def test_filters_are_applied_before_the_limit(rows: Rows) -> None:
     assert await found(before=START) == ["near0"]
     assert await found(file_ids=["file-1"]) == ["far"]
     newest = PassageQuery(org="org-1", collection_ids=["archive-1"], limit=3)
-    assert names(await rows.search.search(newest)) == ["both", "far", "near9"]
+    assert names(await rows.passages.search(newest)) == ["both", "far", "near9"]
 
 
 async def test_vectors_of_two_models_are_never_compared(rows: Rows) -> None:
@@ -177,37 +129,34 @@ async def test_vectors_of_two_models_are_never_compared(rows: Rows) -> None:
         QueryVector("old/model", word_vector("hiking", 16)),
         QueryVector("new/model", word_vector("hiking", 32)),
     )
-    assert sorted(names(await rows.search.search(like("zzz", vectors=asked)))) == ["new", "old"]
+    assert sorted(names(await rows.passages.search(like("zzz", vectors=asked)))) == ["new", "old"]
     writes = RowWrites()
     vector = packed(word_vector("hiking Alps", 32))
     writes.patch(PASSAGES, {"id": "passage-old", **embedding_columns("new/model", vector)})
-    await rows.write(writes)
-    found = await rows.search.search(like("zzz", vectors=asked[1:]))
+    await rows.write("memory", writes)
+    found = await rows.passages.search(like("zzz", vectors=asked[1:]))
     assert names(found) == ["old", "new"]
 
 
 async def test_what_a_search_reads_of_each_row_stays_in_it_beside_a_long_vector(
-    rows: Rows,
+    database: Database,
 ) -> None:
     """The organisation and the model of each of a thousand passages, looked up elsewhere, took
     longer than to compare their vectors."""
-    if isinstance(rows, InMemory):
-        return
-    assert isinstance(rows, InPostgres)
+    rows = PostgresRows(database)
     chance = random.Random(5)
     long = [chance.gauss() for _ in range(1_536)]
     await put(rows, row("long", "Eve grows tomatoes. " * 400, tags=["new"], vector=long))
     columns = ["id", "org", "collection_id", "tags", "embedding_model", "embedding", "text"]
     elsewhere = ", ".join(f"pg_column_toast_chunk_id({one}) is not null" for one in columns)
-    [found] = await rows.database.fetch(f"select {elsewhere} from memory.passages")
+    [found] = await database.fetch(f"select {elsewhere} from memory.passages")
     assert [name for name, moved in zip(columns, found, strict=True) if moved] == ["text"]
 
 
 async def test_the_words_of_a_query_are_made_once_and_not_for_each_passage(
     postgres_server: PostgresServer,
 ) -> None:
-    url = postgres_server.create_database("words_once")
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database("words_once")
     async with open_pool(url) as pool, Database(pool).connection() as connection:
         statement, parameters = search_statement(like("hiking Alps"))
         places = {name: f"${number}" for number, name in enumerate(parameters, start=1)}
@@ -224,8 +173,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
     monkeypatch.setattr(hnsw_indexing, "SMALL_PASSAGES_MAX", 100)
     monkeypatch.setattr(passage_search, "FILTERED_MAX", 20)
     monkeypatch.setattr(passage_search, "SLOW_SECONDS", 0.0)
-    url = postgres_server.create_database("passage_graph")
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database("passage_graph")
     chance = random.Random(3)
 
     def vector() -> Vector:
@@ -248,7 +196,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
     async with open_pool(url) as pool:
         database = Database(pool)
         large = LargeCollections(database, ManualClock())
-        exact = InPostgres(database)
+        exact = PostgresRows(database)
         by_graph = PostgresPassageSearch(database, large)
         await put(exact, *some("1a", 150), *some("2a", 150), *some("1b", 50))
         both = ["archive-1a", "archive-1b", "archive-2a"]
@@ -256,7 +204,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
 
         async def compared(**given: object) -> None:
             asked = replace(query, vectors=(QueryVector(MODEL, vector()),), **given)  # type: ignore[arg-type]
-            right = names(await exact.search.search(asked))
+            right = names(await exact.passages.search(asked))
             found = names(await by_graph.search(asked))
             assert len(found) == len(right) > 0
             assert all(one.startswith("1") for one in found)
@@ -276,7 +224,7 @@ async def test_a_large_collection_is_searched_by_a_graph_and_finds_the_same(
             await compared(tags=["tenth"])
         deletion = RowWrites()
         deletion.delete(PASSAGES, "collection_id", "archive-1a")
-        await exact.write(deletion)
+        await exact.write("memory", deletion)
         await compared()
 
 
@@ -299,6 +247,6 @@ async def test_nobody_finds_what_another_has_by_a_thousand_random_queries(rows: 
         query = like(" ".join(chance.choices(words, k=2)), org=org, collection_ids=asked, limit=20)
         if chance.random() < 0.3:
             query = replace(query, vectors=())
-        found = {one.collection_id for one in await rows.search.search(query)}
+        found = {one.collection_id for one in await rows.passages.search(query)}
         assert found <= {one for owner, one in owners if owner == org and one in asked}
         assert found or archive not in asked or not query.vectors

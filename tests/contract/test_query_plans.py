@@ -16,7 +16,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
 from libs.eventstore.connection_pool import Database, open_pool
 from services.agent.adapters.archival_memory_queries import (
@@ -125,7 +124,6 @@ from tests.contract.plans import generic_plan, index_columns, reads_by_key, scan
 from tests.servers import PostgresServer
 
 NOW = datetime.now(UTC)
-PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
 SIZES = (0, 20, 2_000)
 UNCOUNTED = -2_000  # as many rows, which Postgres has not counted yet
 TABLES = {
@@ -495,8 +493,7 @@ async def explained(
     """A database with so many rows in each table, which Postgres has counted or not: one that
     never had a row it does not count."""
     rows, counted = abs(request.param), request.param > 0
-    url = postgres_server.create_database(f"plans_{rows}_{counted}".lower())
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database(f"plans_{rows}_{counted}".lower())
     with psycopg.connect(url, autocommit=True) as connection:
         for table, row in TABLES.items():
             values = row.format(org=ORG)
@@ -586,8 +583,7 @@ async def test_what_has_a_key_is_found_by_it(explained: Explained) -> None:
 async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
     postgres_server: PostgresServer,
 ) -> None:
-    url = postgres_server.create_database("plans_active_runs")
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database("plans_active_runs")
     row = TABLES["agent.runs"].format(org=ORG)
     with psycopg.connect(url, autocommit=True) as connection:
         for numbers, status in (("1, 100000", "completed"), ("100001, 100060", "running")):
@@ -608,8 +604,7 @@ async def test_runs_that_go_on_are_found_among_very_many_that_have_ended(
 async def test_words_are_looked_up_in_their_index_once_there_are_many_messages(
     postgres_server: PostgresServer,
 ) -> None:
-    url = postgres_server.create_database("plans_message_words")
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database("plans_message_words")
     row = TABLES["agent.messages"].format(org=ORG)
     with psycopg.connect(url, autocommit=True) as connection:
         for numbers, word in (("1, 3", "'rare'"), ("4, 20000", "'hello'")):
@@ -634,8 +629,7 @@ async def test_words_are_looked_up_in_their_index_once_there_are_many_messages(
 async def test_the_vectors_of_a_collection_are_read_where_they_lie_together(
     postgres_server: PostgresServer,
 ) -> None:
-    url = postgres_server.create_database("plans_passage_vectors")
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database("plans_passage_vectors")
     row = TABLES["memory.passages"].format(org=ORG)
     one = QueryVector("words", [1.0] + [0.0] * 767)
     near = PassageQuery(org=ORG, collection_ids=["archive-1"], vectors=(one,))

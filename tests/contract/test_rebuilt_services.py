@@ -14,7 +14,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from deploy.migrate import migrate_all
 from deploy.rebuild import owners, read_models
 from libs.contracts.agent.agents import AgentCreated, AgentRequested
 from libs.contracts.agent.approvals import ApprovalRequested
@@ -157,8 +156,7 @@ ODD: Any = {"large": 1e308, "exact": 10**20, "small": 1e-7, "text": "é\u2028\U0
 @pytest.fixture
 def url(postgres_server: PostgresServer) -> Iterator[str]:
     """A database of its own with all tables."""
-    url = postgres_server.create_database("rebuilt_services")
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database("rebuilt_services")
     yield url
     with psycopg.connect(url, autocommit=True) as connection:
         for service in names():

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import psycopg
 import pytest
 
-from deploy.migrate import migrate_all
 from libs.contracts.bus_messages import DEFAULT_ORG as ORG
-from libs.contracts.service_registry import database_role, names
-from libs.eventstore.connection_pool import Database, open_pool
+from libs.contracts.service_registry import database_role
+from libs.eventstore.connection_pool import Database
 from services.api.adapters.uploaded_file_store import (
     PART_BYTES,
     UploadAbandoned,
@@ -26,9 +23,7 @@ from services.memory.adapters.file_texts import PostgresFileTexts
 from services.memory.adapters.uploaded_files import PostgresUploadedFiles, UploadGone
 from services.memory.domain.text_segments import Segment
 from tests.contract.file_examples import FILE, FOLDER
-from tests.servers import PostgresServer
 
-PASSWORDS = dict.fromkeys(names(), "secret")
 LIMITS = UploadLimits(file_bytes_max=4 * PART_BYTES, org_bytes_max=6 * PART_BYTES)
 DATA = bytes(range(256)) * 2_000  # more than one part
 SHA256 = hashlib.sha256(DATA).hexdigest()
@@ -76,27 +71,16 @@ class Store:
         return await self.count("api.uploads"), await self.count("api.upload_parts")
 
 
-@pytest.fixture(scope="module")
-def url(postgres_server: PostgresServer) -> str:
-    url = postgres_server.create_database("uploaded_files")
-    migrate_all(url, PASSWORDS)
-    return url
-
-
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
-    async with open_pool(url) as pool:
-        yield (found := Store(Database(pool)))
-        for table in ("api.uploads", "api.upload_parts", "memory.files", "memory.file_texts"):
-            await found.database.fetch(f"delete from {table}")
+def store(database: Database) -> Store:
+    return Store(database)
 
 
-def test_what_clients_upload_is_read_by_the_memory_service_alone(url: str) -> None:
-    with psycopg.connect(url) as connection:
-        rows = connection.execute(
-            "select rolname from pg_roles where rolname like 'heeler\\_%' and"
-            " has_table_privilege(rolname, 'api.upload_part_view', 'select')"
-        ).fetchall()
+async def test_what_clients_upload_is_read_by_the_memory_service_alone(database: Database) -> None:
+    rows = await database.fetch(
+        "select rolname from pg_roles where rolname like 'heeler\\_%' and"
+        " has_table_privilege(rolname, 'api.upload_part_view', 'select')"
+    )
     assert {role for (role,) in rows} == {database_role("memory"), database_role("api")}
 
 

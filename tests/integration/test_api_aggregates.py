@@ -10,7 +10,6 @@ import nats
 import pytest
 from pydantic import BaseModel
 
-from deploy.migrate import migrate_all
 from libs.bus.jetstream import declare_streams
 from libs.bus.service_runner import Runtime, running
 from libs.bus.service_settings import ServiceSettings
@@ -24,12 +23,11 @@ from libs.contracts.bus_messages import (
     Context,
     Event,
 )
-from libs.contracts.service_registry import database_role, events_stream, names
+from libs.contracts.service_registry import database_role, events_stream
 from libs.eventstore.read_model_rows import RowWrites
 from libs.eventstore.unit_of_work import UnitOfWork
-from tests.servers import NatsServer, PostgresServer
+from tests.servers import SERVICE_PASSWORD, NatsServer, PostgresServer
 
-PASSWORD = "secret"
 SECONDS_MAX = 10.0
 
 
@@ -76,12 +74,11 @@ async def test_an_aggregate_of_the_api_is_stored_and_told_as_anybody_elses(
     messages: tuple[type[Command], type[Event]],
 ) -> None:
     issue_key, key_issued = messages
-    url = postgres_server.create_database("api_aggregates")
-    migrate_all(url, dict.fromkeys(names(), PASSWORD))
+    url = postgres_server.create_migrated_database("api_aggregates")
     await declare_streams(nats_server.url)
     address = url.rpartition("@")[2]
     settings = ServiceSettings(
-        f"postgresql://{database_role('api')}:{PASSWORD}@{address}",
+        f"postgresql://{database_role('api')}:{SERVICE_PASSWORD}@{address}",
         nats_server.server.url_of("api"),
     )
 

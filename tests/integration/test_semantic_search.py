@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 import snowballstemmer
 
-from deploy.migrate import migrate_all
 from libs.embeddings.bundled_model_config import DIMENSIONS, HANDLE
 from libs.embeddings.vector_encoding import packed
 from libs.eventstore.commit_statement import commit_statement
@@ -25,7 +24,6 @@ from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import PASSAGES
 from tests.servers import PostgresServer
 
-PASSWORDS = dict.fromkeys(("memory", "tools", "agent", "api"), "secret")
 HITS_MIN = 18  # of 20: hit@3 >= 0.9
 
 # A question, and the fact that answers it in other words.
@@ -99,8 +97,7 @@ def test_no_question_shares_a_word_with_its_answer() -> None:
 async def test_nine_of_ten_questions_find_their_answer_among_the_first_three(
     postgres_server: PostgresServer,
 ) -> None:
-    url = postgres_server.create_database("semantic_search")
-    migrate_all(url, PASSWORDS)
+    url = postgres_server.create_migrated_database("semantic_search")
     embedder = LocalEmbedder(HANDLE, DIMENSIONS, MiniLm)
     async with open_pool(url) as pool:
         database = Database(pool)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 
 import psycopg
@@ -19,7 +20,7 @@ from psycopg import sql
 from libs.bus import nats_clients_without_extras  # noqa: F401
 from libs.bus.jetstream import declare_streams
 from libs.contracts.service_registry import names
-from libs.eventstore.migrations import create_reader, migrate
+from libs.eventstore.migrations import EarlierHome, create_reader, migrate
 
 # A restore that died has left the database closed to the services.
 IS_CLOSED = "select datconnlimit = 0 from pg_database where datname = current_database()"
@@ -52,10 +53,13 @@ def migration_files(service: str) -> list[Path]:
 
 
 if __name__ == "__main__":
-    done = migrate_all(
-        os.environ["HEELER_ADMIN_DATABASE_URL"],
-        json.loads(os.environ["HEELER_SERVICE_PASSWORDS"]),
-    )
+    try:
+        done = migrate_all(
+            os.environ["HEELER_ADMIN_DATABASE_URL"],
+            json.loads(os.environ["HEELER_SERVICE_PASSWORDS"]),
+        )
+    except EarlierHome as problem:
+        sys.exit(str(problem))
     for name, files in done.items():
         print(f"{name}: {', '.join(files) or 'up to date'}")
     from deploy.rebuild import rebuild_asked  # which has the migrations from here

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,14 +12,8 @@ from psycopg import sql
 
 from libs.contracts.service_registry import database_role
 
-# The store's own tables in the order of their making; the services' come after them.
-STORE_FILES = (
-    "schema.sql",
-    "store_0002_dead_letters.sql",
-    "store_0003_json_as_it_came.sql",
-    "store_0004_snapshots_by_state.sql",
-    "store_0005_rebuilds.sql",
-)
+# The store's own tables come before those of the service.
+STORE_FILES = tuple(sorted(Path(__file__).parent.glob("store_*.sql")))
 MIGRATION_LOCK = 4_815_162_342
 
 GRANTS = """
@@ -46,12 +42,25 @@ set xid = '0', event_position = (select coalesce(max(position), 0) from {schema}
 RESTORED = "the order of a restored log"
 
 
+class EarlierHome(Exception):
+    """A schema was made by migrations that differ from those of this checkout."""
+
+    def __init__(self, service: str, file: str) -> None:
+        super().__init__(
+            f"The schema {service} of this database was made by another commit of Heeler: its"
+            f" migration {file} is not the one of this commit. Start it with that commit, where"
+            " `make dump` keeps a copy, or delete the data with `make wipe`."
+        )
+
+
 def migrate(
     connection: psycopg.Connection[object], service: str, password: str, files: Iterable[Path]
 ) -> list[str]:
     """Create or update the schema `service` and its role `heeler_<service>`.
 
-    Returns the names of what was applied now. Safe to run again and from several processes.
+    Returns the names of what was applied now. Safe to run again and from several processes. Raises
+    EarlierHome, and changes nothing, where a migration was applied in another form than its file
+    has now. Migrations that only a newer version knows are left alone.
     """
     applied: list[str] = []
     with connection.transaction():
@@ -59,17 +68,23 @@ def migrate(
         create_reader(connection, service, password)
         connection.execute(f"create schema if not exists {service}")
         connection.execute(
-            f"create table if not exists {service}.migrations"
-            " (name text primary key, applied_at timestamptz not null default now())"
+            f"create table if not exists {service}.migrations (name text primary key,"
+            " checksum text not null, applied_at timestamptz not null default now())"
         )
-        rows = connection.execute(f"select name from {service}.migrations").fetchall()
-        known = {row[0] for row in rows}  # type: ignore[index]
-        for file in (*map(Path(__file__).with_name, STORE_FILES), *sorted(files)):
-            if file.name in known:
+        texts = {file.name: file.read_text() for file in (*STORE_FILES, *sorted(files))}
+        known = applied_checksums(connection, service)
+        for name, checksum in known.items():
+            if checksum is None or (name in texts and checksum != checksum_of(texts[name])):
+                raise EarlierHome(service, name)
+        for name, text in texts.items():
+            if name in known:
                 continue
-            connection.execute(file.read_text().replace("{schema}", service).encode())
-            connection.execute(f"insert into {service}.migrations (name) values (%s)", [file.name])
-            applied.append(file.name)
+            connection.execute(text.replace("{schema}", service).encode())
+            connection.execute(
+                f"insert into {service}.migrations (name, checksum) values (%s, %s)",
+                [name, checksum_of(text)],
+            )
+            applied.append(name)
         if connection.execute(FROM_ANOTHER_CLUSTER.format(schema=service).encode()).fetchone() == (
             True,
         ):
@@ -78,6 +93,21 @@ def migrate(
         grants = GRANTS.format(schema=service, role=database_role(service))
         connection.execute(grants.encode())
     return applied
+
+
+def applied_checksums(
+    connection: psycopg.Connection[object], service: str
+) -> dict[str, str | None]:
+    """The migrations of a schema, each with its checksum; None where a commit before checksums
+    applied it."""
+    statement = f"select name, to_jsonb(m)->>'checksum' from {service}.migrations m order by name"
+    return dict(connection.execute(statement).fetchall())  # type: ignore[arg-type]
+
+
+def checksum_of(text: str) -> str:
+    """A checksum of the statements of a migration: comments and spaces do not count."""
+    words = re.sub(r"--.*", "", text).split()
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()
 
 
 def create_reader(connection: psycopg.Connection[object], service: str, password: str) -> None:

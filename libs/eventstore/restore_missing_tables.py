@@ -31,7 +31,7 @@ def restore_missing(
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
         connection.execute(f"create schema {aside}".encode())
-        for file in (*map(Path(__file__).with_name, STORE_FILES), *sorted(files)):
+        for file in (*STORE_FILES, *sorted(files)):
             connection.execute(file.read_text().replace("{schema}", aside).encode())
         present, made = relations(connection, service), relations(connection, aside)
         missing = {

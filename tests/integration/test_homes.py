@@ -7,16 +7,12 @@ import json
 import httpx
 import pytest
 
-from libs.eventstore.migrations import STORE_FILES
 from tests.homes import ANSWERS, FOLDER
 from tests.homes.restore import restore
 from tests.servers import HeelerInstance
 
-HOMES = sorted(folder.name for folder in FOLDER.iterdir())
-
-
-def test_the_home_of_the_first_release_is_among_them() -> None:
-    assert "e04abef" in HOMES
+# None before the first release: until then nothing brings an earlier home forward.
+HOMES = sorted(folder.name for folder in FOLDER.glob("*"))
 
 
 def in_one_order(document: str) -> str:
@@ -33,8 +29,6 @@ def test_a_recorded_home_starts_and_its_agents_answer_and_remember(name: str) ->
         heeler,
         httpx.Client(base_url=heeler.base_url, timeout=60) as web,
     ):
-        applied = {row[0] for row in heeler.psql("select name from agent.migrations")}
-        assert applied >= {*STORE_FILES}
         for path, answer in recorded.items():
             now = web.get(path).text
             # Fields may have another order: that of V1, where jsonb had its own. All else is so.

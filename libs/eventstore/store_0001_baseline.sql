@@ -1,0 +1,157 @@
+-- The event store of one service: events and their order, delivery to and from the bus, leases.
+-- A service writes only its own schema. Other services read the views that it publishes.
+
+-- Events ---------------------------------------------------------------------------------------
+
+-- Payloads are json, not jsonb, here and wherever a client's own JSON is stored: jsonb sorts keys
+-- and prints numbers in full, so 1e308 becomes 309 digits.
+create table {schema}.events (
+    position       bigint generated always as identity primary key,
+    xid            xid8 not null default pg_current_xact_id(),
+    aggregate_id   text not null,
+    version        int not null check (version > 0),
+    topic          text not null,
+    schema_version int not null,
+    org            text not null,
+    about          text not null,
+    payload        json not null,
+    metadata       jsonb not null,
+    occurred_at    timestamptz not null,
+    constraint events_version_key unique (aggregate_id, version)
+);
+create index events_log_order on {schema}.events (xid, position);
+comment on table {schema}.events is 'The truth. Services may insert and select, nothing else.';
+
+create table {schema}.log (
+    position       bigint primary key,
+    event_position bigint not null
+);
+comment on table {schema}.log is
+    'The dense, commit-safe order of the events, assigned by the relay after the commit.';
+
+create view {schema}.event_log as
+    select l.position, e.occurred_at, e.topic, e.about, e.aggregate_id, e.version, e.org,
+           e.payload, e.metadata, e.schema_version
+    from {schema}.log l join {schema}.events e on e.position = l.event_position;
+comment on view {schema}.event_log is
+    'The log for people and for other services: order by position.';
+grant select on {schema}.event_log to heeler_reader;
+
+create table {schema}.snapshots (
+    aggregate_id text primary key,
+    version      int not null,
+    state        json not null
+);
+comment on table {schema}.snapshots is
+    'Snapshots of releases before state_snapshots. Only their processes read and write it.';
+
+-- A snapshot is read only by code whose state has the same version (ADR 18). Each state version has
+-- a snapshot of its own, so processes of two releases do not overwrite each other's.
+create table {schema}.state_snapshots (
+    aggregate_id  text not null,
+    state_version text not null,
+    version       int not null,
+    org           text not null,
+    state         json not null,
+    constraint state_snapshots_key primary key (aggregate_id, state_version)
+);
+comment on table {schema}.state_snapshots is
+    'States as they were at a version. Rows may be deleted: states are then folded from the events.';
+
+-- The bus: what was published, handled and read ----------------------------------------------------
+
+create table {schema}.relay (
+    one            boolean primary key default true check (one),
+    xid            xid8 not null default '0',
+    event_position bigint not null default 0,
+    position       bigint not null default 0,
+    published      bigint not null default 0
+);
+insert into {schema}.relay default values;
+comment on table {schema}.relay is
+    'One row: the last event that the relay numbered, and the last position that it published.';
+
+create table {schema}.inbox (
+    message_id text constraint inbox_message_key primary key,
+    reply      text not null,
+    handled_at timestamptz not null default now()
+);
+create index inbox_age on {schema}.inbox using brin (handled_at);
+comment on table {schema}.inbox is 'Messages that were handled, each with its reply.';
+
+create table {schema}.positions (
+    upstream text primary key,
+    position bigint not null
+);
+comment on table {schema}.positions is
+    'The last position of each other service''s log that this service has projected.';
+
+-- Leases ---------------------------------------------------------------------------------------
+
+create sequence {schema}.epochs;
+create table {schema}.leases (
+    key        text primary key,
+    holder     text not null,
+    epoch      bigint not null default nextval('{schema}.epochs'),
+    expires_at timestamptz not null
+) with (fillfactor = 70);
+comment on table {schema}.leases is
+    'Which process works on what. A row exists as long as there is work; any process may take an
+expired lease. No two leases ever have the same epoch.';
+
+-- Failed messages --------------------------------------------------------------------------------
+
+create table {schema}.attempts (
+    message_id text primary key,
+    attempts   int not null,
+    first_at   timestamptz not null default now(),
+    last_at    timestamptz not null default now(),
+    free_at    timestamptz not null
+);
+comment on table {schema}.attempts is
+    'Failed attempts of messages. No process begins the next attempt before free_at: another works
+on the message, or a pause runs. A message that succeeds at its first attempt has no row.';
+
+create table {schema}.dead_letters (
+    id             text primary key,
+    org            text not null,
+    created_at     timestamptz not null,
+    service        text not null,
+    kind           text not null check (kind in ('command', 'event', 'run')),
+    name           text not null,
+    subject        text not null,
+    message_id     text not null,
+    payload        json,
+    payload_text   text,
+    context        jsonb not null,
+    attempts       int not null,
+    first_at       timestamptz not null,
+    last_at        timestamptz not null,
+    error_class    text not null,
+    error_text     text not null,
+    correlation_id text not null,
+    status         text not null check (status in ('parked', 'replaying', 'replayed')),
+    outcome        jsonb
+);
+create index dead_letters_page on {schema}.dead_letters (org, created_at, id);
+create index dead_letters_open on {schema}.dead_letters (org) where status <> 'replayed';
+comment on table {schema}.dead_letters is
+    'Messages that failed for good. payload is what was sent, payload_text what was not JSON.';
+
+create view {schema}.dead_letter_view as
+    select id, org, created_at, service, kind, name, subject, message_id, payload, payload_text,
+           context, attempts, first_at, last_at, error_class, error_text, correlation_id, status,
+           outcome
+    from {schema}.dead_letters;
+comment on view {schema}.dead_letter_view is 'Dead letters, for the api.';
+grant select on {schema}.dead_letter_view to heeler_reader;
+
+-- Read models -----------------------------------------------------------------------------------
+
+create table {schema}.rebuilds (
+    read_model text primary key,
+    asked_at   timestamptz not null default now()
+);
+comment on table {schema}.rebuilds is
+    'Read models to be rebuilt from the events: by deploy.migrate, or by make rebuild. A migration
+that adds a column that the events know inserts the name of its table here.';

@@ -1,0 +1,378 @@
+-- The agent service: agents, conversations, messages, runs, steps and models.
+--
+-- Indexes of lists have their organisation and their id under the collation "C", which only lists ask
+-- for: before a table is analyzed, Postgres would otherwise take such an index for the key of a row
+-- and read all that the organisation has. JSON that a client wrote has the type json and is served as
+-- it was sent.
+--
+-- The created_*_views list deleted items too: a list continues after an item that was deleted.
+
+-- A row of up to 8 kB, a page, stays whole here, in agents and in messages. Above 2 kB Postgres would
+-- compress its texts and move them out, which costs a sixth of the commit that creates an agent.
+alter table {schema}.events set (toast_tuple_target = 8160);
+
+-- Agents -----------------------------------------------------------------------------------------
+
+create table {schema}.agents (
+    id              text primary key,
+    org             text not null,
+    created_at      timestamptz not null,
+    updated_at      timestamptz not null,
+    name            text not null,
+    conversation_id text not null,
+    block_ids       text[] not null,
+    tags            text[] not null,
+    tools           jsonb not null,
+    doc             jsonb not null,
+    body            text not null,
+    hidden          boolean not null default false,
+    custom_tool_ids text[] not null default '{}',
+    secrets         jsonb
+) with (toast_tuple_target = 8160);
+-- Served as it is: compressing it and printing it from jsonb was half of what a list cost.
+alter table {schema}.agents alter column body set storage external;
+create index agents_page on {schema}.agents (org collate "C", created_at, id collate "C");
+create index agents_shown on {schema}.agents (org collate "C", created_at, id collate "C")
+    where not hidden;
+create index agents_name on {schema}.agents (org collate "C", name);
+create index agents_tags on {schema}.agents using gin (tags);
+create index agents_blocks on {schema}.agents using gin (block_ids);
+create index agents_custom_tools on {schema}.agents using gin (custom_tool_ids);
+comment on column {schema}.agents.body is
+    'Fields of the V1 agent that only its configuration changes, ready to serve: JSON without the
+braces.';
+comment on column {schema}.agents.doc is
+    'The other fields of the V1 agent: what is replaced in an answer, and what is searched by.';
+comment on column {schema}.agents.custom_tool_ids is
+    'The attached tools that clients made; their definitions are in the tools service.';
+comment on column {schema}.agents.secrets is
+    'Sealed environment variables of custom tools: [{"id", "key", "value"}], null for none.';
+
+create table {schema}.agent_tags (
+    agent_id text not null,
+    tag      text not null,
+    org      text not null,
+    primary key (agent_id, tag)
+);
+create index agent_tags_by_name on {schema}.agent_tags (org, tag collate "C");
+comment on table {schema}.agent_tags is 'Which tags exist, without a look at all agents.';
+
+create table {schema}.creations (
+    agent_id     text primary key,
+    org          text not null,
+    actor        text not null,
+    requested_at timestamptz not null
+);
+comment on table {schema}.creations is 'Agents whose blocks are being made; swept every 2 s.';
+
+create view {schema}.agent_view as
+    select id, org, created_at, updated_at, name, conversation_id, block_ids, tags, tools, doc,
+           body, hidden, custom_tool_ids, secrets
+    from {schema}.agents;
+
+create view {schema}.agent_tag_view as select agent_id, tag, org from {schema}.agent_tags;
+
+create view {schema}.created_agent_view as
+    select aggregate_id as id, org,
+           min(occurred_at) filter (where topic = 'agent.created') as created_at,
+           max((payload->'config'->>'updated_at')::timestamptz) as updated_at
+    from {schema}.events
+    where topic in ('agent.created', 'agent.updated')
+    group by aggregate_id, org;
+comment on view {schema}.created_agent_view is 'Agents that were ever created.';
+
+-- From events, so that an empty read model deletes nothing.
+create view {schema}.deleted_agent_view as
+    select aggregate_id as id, org, occurred_at as deleted_at
+    from {schema}.events
+    where topic = 'agent.deleted';
+comment on view {schema}.deleted_agent_view is 'Agents that were deleted.';
+
+grant select on {schema}.agent_view, {schema}.agent_tag_view, {schema}.created_agent_view,
+    {schema}.deleted_agent_view to heeler_reader;
+
+-- Conversations: those beside the one that each agent has from its creation ------------------------
+
+create table {schema}.conversations (
+    id              text primary key,
+    org             text not null,
+    agent_id        text not null,
+    created_at      timestamptz not null,
+    last_message_at timestamptz,
+    archived        boolean not null,
+    hidden          boolean not null,
+    isolated_blocks jsonb not null,
+    doc             jsonb not null
+);
+create index conversations_page on {schema}.conversations
+    (org collate "C", created_at, id collate "C");
+create index conversations_agent on {schema}.conversations (agent_id, created_at, id collate "C");
+comment on column {schema}.conversations.doc is 'The V1 conversation without its messages.';
+comment on column {schema}.conversations.isolated_blocks is
+    'The conversation''s own copy of a block of its agent, by the id of the agent''s block.';
+
+-- Conversations of a deleted agent are hidden at once and deleted a few at a time: all of them may be
+-- too much for one commit. A subquery for each row: a join would read an index from its beginning.
+create view {schema}.conversation_view as
+    select c.id, c.org, c.agent_id, c.created_at, c.last_message_at, c.archived, c.hidden,
+           c.isolated_blocks, c.doc
+    from {schema}.conversations c
+    where (select a.name from {schema}.agents a where a.id = c.agent_id) is not null;
+
+create view {schema}.created_conversation_view as
+    select aggregate_id as id, org, occurred_at as created_at
+    from {schema}.events
+    where topic = 'conversation.created';
+comment on view {schema}.created_conversation_view is 'Conversations that were ever created.';
+
+grant select on {schema}.conversation_view, {schema}.created_conversation_view to heeler_reader;
+
+-- Messages ---------------------------------------------------------------------------------------
+
+create table {schema}.messages (
+    id              text primary key,
+    org             text not null,
+    agent_id        text not null,
+    conversation_id text not null,
+    position        bigint not null,
+    run_id          text,
+    step_id         text,
+    role            text not null,
+    created_at      timestamptz not null,
+    sent            boolean not null,
+    in_context      boolean not null,
+    text            text not null,
+    docs            json not null,
+    number          bigint,
+    pieces          jsonb,
+    plain_docs      json,
+    recorded_at     timestamptz not null
+) with (toast_tuple_target = 8160);
+-- Not unique: that a position comes once is what the version of the event guarantees.
+create index messages_page on {schema}.messages (conversation_id, position);
+create index messages_run on {schema}.messages (run_id, position) where run_id is not null;
+create index messages_in_context on {schema}.messages (conversation_id, position)
+    where in_context;
+create index messages_recent on {schema}.messages
+    (org collate "C", created_at, conversation_id collate "C", position);
+-- The collation keeps Postgres from using this index where it should look up a conversation.
+create index messages_agent on {schema}.messages (agent_id collate "C", recorded_at);
+-- The words of a message, of a long one its beginning: Postgres refuses to index more than 1 MB. The
+-- list of pending entries is short, so that no commit sorts much. System prompts are not searched, as
+-- with V1: each has all of its agent's memory in it, and indexing it took a third of the commit that
+-- creates an agent.
+create index messages_words on {schema}.messages
+    using gin (to_tsvector('simple', left(text, 20000))) with (gin_pending_list_limit = 256)
+    where role <> 'system';
+comment on column {schema}.messages.docs is 'The V1 messages that this one is served as.';
+comment on column {schema}.messages.plain_docs is
+    'Of a summary that has a form of its own: the V1 messages for clients that do not want it.';
+comment on column {schema}.messages.number is
+    'The number of its first chunk in the run stream; null for what is not an answer.';
+comment on column {schema}.messages.pieces is
+    'Kinds and lengths of the chunks that it was streamed in; null if it was sent whole.';
+comment on column {schema}.messages.recorded_at is
+    'Orders the messages of an agent over all its conversations.';
+
+create view {schema}.message_view as
+    select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at,
+           sent, in_context, text, docs, number, pieces, plain_docs, recorded_at
+    from {schema}.messages;
+
+create view {schema}.message_text_view as
+    select id, org, agent_id, conversation_id, position, run_id, step_id, role, created_at, text,
+           coalesce(plain_docs, docs) as docs
+    from {schema}.messages;
+comment on view {schema}.message_text_view is 'Messages with the words that they are found by.';
+
+grant select on {schema}.message_view, {schema}.message_text_view to heeler_reader;
+
+-- Runs -------------------------------------------------------------------------------------------
+
+create table {schema}.runs (
+    id              text primary key,
+    org             text not null,
+    agent_id        text not null,
+    conversation_id text not null,
+    created_at      timestamptz not null,
+    status          text not null,
+    stop_reason     text,
+    background      boolean not null,
+    stream_tokens   boolean not null default false,
+    request_hash    text not null,
+    error           jsonb,
+    usage           jsonb,
+    doc             jsonb not null
+);
+create index runs_page on {schema}.runs (org collate "C", created_at, id collate "C");
+create index runs_active on {schema}.runs (org collate "C", created_at, id collate "C")
+    where status in ('created', 'running');
+create index runs_agent on {schema}.runs (agent_id, created_at, id collate "C");
+create index runs_conversation on {schema}.runs (conversation_id, created_at, id collate "C");
+create index events_run_accepted on {schema}.events (about) where topic = 'run.accepted';
+
+create view {schema}.run_view as
+    select id, org, agent_id, conversation_id, created_at, status, stop_reason, background,
+           request_hash, error, usage, doc, stream_tokens
+    from {schema}.runs;
+
+create view {schema}.created_run_view as
+    select about as id, org, (payload->'run'->>'created_at')::timestamptz as created_at
+    from {schema}.events
+    where topic = 'run.accepted';
+comment on view {schema}.created_run_view is 'Runs that were ever accepted.';
+
+grant select on {schema}.run_view, {schema}.created_run_view to heeler_reader;
+
+create table {schema}.called_runs (
+    run_id                 text primary key,
+    org                    text not null,
+    conversation_id        text not null,
+    caller_run_id          text not null,
+    caller_conversation_id text not null,
+    waits                  boolean not null,
+    callers                jsonb not null
+);
+create index called_runs_conversation on {schema}.called_runs (conversation_id);
+create index called_runs_caller on {schema}.called_runs (caller_conversation_id);
+comment on table {schema}.called_runs is
+    'Runs that one agent asked of another; callers led to the run, the last of them asked for it.';
+
+create table {schema}.callbacks (
+    run_id          text primary key,
+    org             text not null,
+    conversation_id text not null,
+    url             text not null,
+    attempts        int not null,
+    next_at         timestamptz not null
+);
+create index callbacks_due on {schema}.callbacks (next_at);
+create index callbacks_conversation on {schema}.callbacks (conversation_id);
+comment on table {schema}.callbacks is
+    'Callbacks of runs, from acceptance until the last attempt; swept every 2 s.';
+
+create table {schema}.approvals (
+    conversation_id text primary key,
+    org             text not null,
+    agent_id        text not null,
+    message_id      text not null,
+    requested_at    timestamptz not null
+);
+create index approvals_late on {schema}.approvals (requested_at);
+comment on table {schema}.approvals is
+    'Tool calls that wait for a client, one step of a conversation at a time; swept every 2 s.';
+
+create view {schema}.approval_view as
+    select conversation_id, org, agent_id, message_id, requested_at from {schema}.approvals;
+grant select on {schema}.approval_view to heeler_reader;
+
+create table {schema}.heartbeat_pauses (
+    conversation_id text primary key,
+    org             text not null,
+    agent_id        text not null,
+    minutes         int not null,
+    until           timestamptz not null
+);
+create index heartbeat_pauses_until on {schema}.heartbeat_pauses (until);
+comment on table {schema}.heartbeat_pauses is 'Conversations whose agents pause; swept every 2 s.';
+
+-- Steps ------------------------------------------------------------------------------------------
+
+-- What steps are found by. Everything else is read from the event at their position.
+create table {schema}.steps (
+    id              text primary key,
+    org             text not null,
+    agent_id        text,
+    conversation_id text not null,
+    run_id          text not null,
+    position        bigint not null,
+    created_at      timestamptz not null,
+    status          text not null,
+    model           text,
+    feedback        text,
+    tags            text[],
+    tid             text
+);
+create index steps_page on {schema}.steps (org collate "C", created_at, id collate "C");
+create index steps_agent on {schema}.steps (agent_id, created_at, id collate "C");
+create index steps_run on {schema}.steps (run_id, created_at, id collate "C");
+create index steps_conversation on {schema}.steps (conversation_id, position);
+create index steps_rated on {schema}.steps (org collate "C", created_at, id collate "C")
+    where feedback is not null;
+create index steps_tags on {schema}.steps using gin (tags) where tags is not null;
+comment on column {schema}.steps.position is
+    'The version of the event in which its model answered, or its run ended before that.';
+comment on column {schema}.steps.created_at is 'The time of that event.';
+
+create index events_tool_calls on {schema}.events (about, version)
+    where topic in ('tool_call.started', 'tool_calls.started', 'tool_call.finished',
+                    'tool_call.refused', 'tool_call.interrupted');
+create index events_traced_steps on {schema}.events
+    (split_part(metadata->>'traceparent', '-', 2))
+    where topic = 'model.replied' and metadata ? 'traceparent';
+
+create view {schema}.step_view as
+    select s.id, s.org, s.agent_id, s.conversation_id, s.run_id, s.position, s.created_at, s.status,
+           s.model, s.feedback, s.tags, s.tid, e.topic, e.payload, e.trace_id
+    from {schema}.steps s left join lateral (
+        -- `offset 0`: the plan looks up one event for each step that is wanted, and no other.
+        select topic, payload, split_part(metadata->>'traceparent', '-', 2) as trace_id
+        from {schema}.events
+        where aggregate_id = s.conversation_id and version = s.position offset 0
+    ) e on true;
+comment on view {schema}.step_view is 'Steps, each with the event that has its outcome.';
+
+create view {schema}.traced_step_view as
+    select payload->>'step_id' as id, org, split_part(metadata->>'traceparent', '-', 2) as trace_id
+    from {schema}.events
+    where topic = 'model.replied' and metadata ? 'traceparent';
+comment on view {schema}.traced_step_view is 'Steps by the trace in which they were made.';
+
+create view {schema}.tool_call_event_view as
+    select e.about as run_id, e.org, e.version as position, e.occurred_at,
+           case e.topic when 'tool_calls.started' then 'tool_call.started' else e.topic end as topic,
+           e.payload->>'step_id' as step_id,
+           coalesce(c.call->>'tool_call_id', e.payload->>'tool_call_id') as tool_call_id,
+           coalesce(c.call->>'tool', e.payload->>'tool') as tool, e.payload->>'status' as status
+    from {schema}.events e left join lateral json_array_elements(e.payload->'calls') c (call) on true
+    where e.topic in ('tool_call.started', 'tool_calls.started', 'tool_call.finished',
+                      'tool_call.refused', 'tool_call.interrupted');
+comment on view {schema}.tool_call_event_view is 'When tools were called, and when they answered.';
+
+grant select on {schema}.step_view, {schema}.traced_step_view, {schema}.tool_call_event_view
+    to heeler_reader;
+
+-- Models and prices ------------------------------------------------------------------------------
+
+-- A model that is not listed can be used by its name, but is not offered in lists.
+create table {schema}.models (
+    handle   text not null,
+    kind     text not null check (kind in ('llm', 'embedding')),
+    position int not null,
+    doc      jsonb not null,
+    listed   boolean not null default true,
+    primary key (kind, handle)
+);
+comment on table {schema}.models is 'What the configured providers offer; a cache of theirs.';
+
+create view {schema}.model_view as
+    select handle, kind, position, doc, listed from {schema}.models;
+
+create table {schema}.prices (
+    model        text not null,
+    since        timestamptz not null,
+    version      text not null,
+    input        numeric not null,
+    cached_input numeric not null,
+    cache_write  numeric not null,
+    output       numeric not null,
+    primary key (model, since)
+);
+comment on table {schema}.prices is
+    'US dollars for a million tokens, from a time on: a copy of the tables that the service reads.
+Costs of steps are computed when they are read.';
+
+create view {schema}.price_view as
+    select model, since, version, input, cached_input, cache_write, output from {schema}.prices;
+
+grant select on {schema}.model_view, {schema}.price_view to heeler_reader;

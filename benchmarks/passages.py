@@ -129,14 +129,16 @@ async def write(database: Database, vectors: Halves, archives: int) -> None:
             text = text_of(number)
             tags = [f"tenth-{number // archives % 10}", f"hundredth-{number // archives % 100}"]
             row = passage_row(
-                f"passage-{archives}-{number}",
-                ORG,
-                collection_id=f"archive-{archives}-{number % archives}",
+                {
+                    "organization_id": ORG,
+                    "archive_id": f"archive-{archives}-{number % archives}",
+                    "file_id": None,
+                    "tags": [*tags],
+                    "id": f"passage-{archives}-{number}",
+                    "text": text,
+                },
                 created_at=START + timedelta(seconds=number),
                 version=1,
-                text=text,
-                tags=tags,
-                doc={"id": f"passage-{archives}-{number}", "text": text, "tags": [*tags]},
                 embedding_model=HANDLE,
                 embedding=packed(vectors[number].tolist()),
             )

@@ -12,11 +12,11 @@ import asyncio
 import json
 import os
 import sys
-from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
+from deploy.rebuild import migration_files, rebuild_asked
 from libs.bus import nats_clients_without_extras  # noqa: F401
 from libs.bus.jetstream import declare_streams
 from libs.contracts.service_registry import names
@@ -24,7 +24,6 @@ from libs.eventstore.migrations import EarlierHome, create_reader, migrate
 
 # A restore that died has left the database closed to the services.
 IS_CLOSED = "select datconnlimit = 0 from pg_database where datname = current_database()"
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def migrate_all(url: str, passwords: dict[str, str]) -> dict[str, list[str]]:
@@ -47,11 +46,6 @@ def open_database(connection: psycopg.Connection[tuple[object, ...]]) -> None:
         connection.execute(sql.SQL("alter database {} connection limit -1").format(name))
 
 
-def migration_files(service: str) -> list[Path]:
-    """The migrations of a service, in the order of their making."""
-    return sorted((ROOT / "services" / service / "adapters" / "migrations").glob("*.sql"))
-
-
 if __name__ == "__main__":
     try:
         done = migrate_all(
@@ -62,8 +56,6 @@ if __name__ == "__main__":
         sys.exit(str(problem))
     for name, files in done.items():
         print(f"{name}: {', '.join(files) or 'up to date'}")
-    from deploy.rebuild import rebuild_asked  # which has the migrations from here
-
     rebuild_asked(os.environ["HEELER_ADMIN_DATABASE_URL"], print)
     if "HEELER_NATS_URL" in os.environ:
         for stream in asyncio.run(declare_streams(os.environ["HEELER_NATS_URL"])):

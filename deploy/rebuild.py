@@ -14,17 +14,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from deploy.migrate import migration_files
 from libs.contracts.service_registry import load_contracts, names
 from libs.eventstore.event_decoding import UnknownEvent
 from libs.eventstore.read_model_rebuild import SESSION_OPTIONS, Rebuild, RebuildFailed, Rebuilt
 from libs.eventstore.read_model_replay import ReadModels
 from libs.eventstore.restore_missing_tables import restore_missing
 
+ROOT = Path(__file__).resolve().parent.parent
 PROGRESS_SECONDS = 2.0
 # After a migration the services wait for their rebuild, but no longer than this.
 ASKED_SECONDS_MAX = 20.0
@@ -35,6 +36,11 @@ def read_models(service: str) -> ReadModels:
     load_contracts()
     projections = import_module(f"services.{service}.projections")
     return ReadModels(service, projections.project, projections.READ_MODELS)
+
+
+def migration_files(service: str) -> list[Path]:
+    """The migrations of a service, in the order of their making."""
+    return sorted((ROOT / "services" / service / "adapters" / "migrations").glob("*.sql"))
 
 
 def owners() -> list[str]:

@@ -8,34 +8,34 @@ What follows from the name alone: its subjects `<name>.command.>`, `<name>.event
 `<name>.delta.>`, its event stream `EVENTS_<NAME>`, its schema `<name>` in Postgres with its event
 log, inbox, leases and dead letters, its role `heeler_<name>`, its user of NATS, and the modules
 `services.<name>.app` (`wiring`), `services.<name>.projections` (`project`, and `READ_MODELS`, which
-a rebuild makes from the events) and `services.<name>.__main__`.
+a rebuild makes from the events) and `services.<name>.__main__`. Its messages are all that the
+modules of `libs/contracts/<name>/` define and, where no other service needs them,
+`services/<name>/contracts`; its aggregates are those of `services/<name>/domain`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import walk_packages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """What a service is to everybody else.
 
-    `contracts` are the modules with its messages: below `libs.contracts` or, where no other service
-    needs them, `services.<name>.contracts`. `aggregates` are the classes of its domain. `sends`
-    names the services whose commands it sends, `sends_only` single commands (`<service>.<topic>`)
-    of others, `follows` those whose events it hears, `hears` those whose deltas it is told,
-    `hears_only` deltas about some aggregates of others (`<service>.<aggregate>`).
+    `sends` names the services whose commands it sends, `sends_only` single commands of others
+    (`<service>.<topic>`), `follows` the services whose events it reads, `hears` the services whose
+    deltas it reads, `hears_only` deltas about some aggregates of others (`<service>.<aggregate>`).
     `environment` are patterns of the variables that it reads besides those that each service
-    reads. `events_bytes_max` bounds its event stream, which holds what Postgres has anyhow.
-    `connections_shared` is the size of its pool where one process is all services. Who
-    `serves_clients` sends commands to everybody, shows what runs publish, and collects metrics. Who
-    `lists_deltas` may see of what the stream still has any.
+    reads. `events_bytes_max` bounds its event stream; Postgres keeps all events anyhow.
+    `connections_shared` is the size of its pool where one process is all services. A service that
+    `serves_clients` sends commands to all services, shows what runs publish, and collects metrics.
+    A service that `lists_deltas` may ask what the stream of deltas still holds.
     """
 
     name: str
-    contracts: tuple[str, ...] = ()
-    aggregates: tuple[str, ...] = ()
     sends: tuple[str, ...] = ()
     sends_only: tuple[str, ...] = ()
     follows: tuple[str, ...] = ()
@@ -60,19 +60,6 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 SERVICES = (
     Service(
         name="memory",
-        contracts=(
-            "libs.contracts.memory.blocks",
-            "libs.contracts.memory.archives",
-            "libs.contracts.memory.reembedding",
-            "libs.contracts.memory.semantic_message_search",
-            "libs.contracts.memory.folders",
-            "libs.contracts.memory.files",
-            "libs.contracts.memory.agent_folders",
-        ),
-        aggregates=(
-            *("Block", "Archive", "Passage"),
-            *("Folder", "FolderName", "File", "FileName", "AgentFolders"),
-        ),
         sends=("memory",),
         # The tools for files go with an agent's last folder.
         sends_only=("agent.agent.attach_tool", "agent.agent.detach_tool"),
@@ -82,18 +69,6 @@ SERVICES = (
     ),
     Service(
         name="tools",
-        contracts=(
-            "libs.contracts.tools.tools",
-            "libs.contracts.tools.tool_runs",
-            "libs.contracts.tools.tool_permissions",
-            "libs.contracts.tools.mcp_servers",
-            "libs.contracts.tools.mcp_authorizations",
-            "libs.contracts.tools.sandbox_configs",
-        ),
-        aggregates=(
-            *("Tool", "ToolName", "ToolRun", "ToolPermissions"),
-            *("McpServer", "McpServerName", "McpAuthorization", "SandboxConfig"),
-        ),
         sends=("tools", "memory"),
         # An MCP server may ask the model of the agent that calls its tool.
         sends_only=("agent.completion.sample",),
@@ -108,25 +83,6 @@ SERVICES = (
     ),
     Service(
         name="agent",
-        contracts=(
-            "libs.contracts.agent.agents",
-            "libs.contracts.agent.agent_tools",
-            "libs.contracts.agent.agent_secrets",
-            "libs.contracts.agent.conversations",
-            "libs.contracts.agent.run_with_options",
-            "libs.contracts.agent.callbacks",
-            "libs.contracts.agent.called_runs",
-            "libs.contracts.agent.step_annotations",
-            "libs.contracts.agent.run_deletion",
-            "libs.contracts.agent.conversation_lifecycle",
-            "libs.contracts.agent.compaction",
-            "libs.contracts.agent.model_request_preview",
-            "libs.contracts.agent.heartbeat_pauses",
-            "libs.contracts.agent.approvals",
-            "libs.contracts.agent.one_off_completions",
-            "libs.contracts.agent.mcp_sampling",
-        ),
-        aggregates=("Agent", "Conversation"),
         sends=("agent", "memory", "tools"),
         follows=("agent", "memory", "tools"),
         hears=("agent", "tools"),
@@ -184,6 +140,9 @@ def load_contracts() -> None:
     """Import the messages of every service, so that all are registered. Safe to repeat."""
     import_module("libs.contracts.dead_letter_commands")
     import_module("libs.contracts.health_commands")
-    for service in SERVICES:
-        for module in service.contracts:
-            import_module(module)
+    for name in names():
+        for package in (f"libs.contracts.{name}", f"services.{name}.contracts"):
+            if find_spec(package):
+                path = getattr(import_module(package), "__path__", ())
+                for module in walk_packages(path, f"{package}."):
+                    import_module(module.name)

@@ -17,6 +17,7 @@ from services.memory.handlers.passage_search import PassageSearchHandlers
 from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import ARCHIVE_AGENTS, ARCHIVES, PASSAGES
 from tests.contract.read_models import START, USUAL, Rows, at
+from tests.unit.passage_search import passage_doc
 
 WORDS = [f"word{number}" for number in range(30)]
 # Whose agents have which archives: their own, one that two share, and of another organisation one
@@ -50,14 +51,9 @@ async def populate(rows: Rows, dice: Random) -> None:
                 written.upsert(
                     PASSAGES,
                     passage_row(
-                        name,
-                        org,
-                        collection_id=archive,
+                        passage_doc(name, text, archive, org=org, tags=dice.sample(WORDS[:5], 2)),
                         created_at=START,
                         version=1,
-                        text=text,
-                        tags=dice.sample(WORDS[:5], 2),
-                        doc={"id": name, "text": text},
                         embedding_model=MODEL,
                         embedding=packed(word_vector(text, 128)),
                     ),

@@ -31,6 +31,7 @@ from tests.clock_and_ids import ManualClock
 from tests.contract.plans import generic_plan
 from tests.contract.read_models import START, PostgresRows, Rows
 from tests.servers import PostgresServer
+from tests.unit.passage_search import passage_doc
 
 FACTS = ("Bob likes hiking in the Alps", "Eve grows tomatoes", "Ada plays the violin at night")
 
@@ -47,18 +48,13 @@ def row(
     vector: Vector | None = None,
     file_id: str | None = None,
 ) -> JsonObject:
+    doc = passage_doc(f"passage-{name}", text, collection, org=org, tags=tags, file_id=file_id)
     return passage_row(
-        f"passage-{name}",
-        org,
-        collection_id=collection,
+        doc | {"metadata": {"big": 1e308}},
         created_at=START + timedelta(days=day),
         version=1,
-        text=text,
-        tags=tags,
-        doc={"id": f"passage-{name}", "text": text, "metadata": {"big": 1e308}},
         embedding_model=model,
         embedding=packed(vector or word_vector(text, 128)),
-        file_id=file_id,
     )
 
 
@@ -86,7 +82,8 @@ async def test_the_nearest_come_first_as_clients_read_them(rows: Rows) -> None:
     found = await rows.passages.search(like("hiking Alps"))
     assert names(found) == ["0", *sorted(names(found)[1:], key=names(found).index)]
     assert len(found) == 3, "what is far is found too, behind"
-    assert found[0].doc == {"id": "passage-0", "text": FACTS[0], "metadata": {"big": 1e308}}
+    doc = passage_doc("passage-0", FACTS[0], "archive-1")
+    assert found[0].doc == doc | {"metadata": {"big": 1e308}}
     assert found[0].collection_id == "archive-1"
     assert found[0].score > found[1].score > found[2].score
     assert names(await rows.passages.search(like("hiking Alps", limit=1))) == ["0"]

@@ -18,12 +18,7 @@ from libs.contracts.service_registry import names
 from tests.servers import HeelerInstance
 
 ADDED = Path(__file__).resolve().parent / "added_service"
-DECLARATION = """    Service(
-        name="counter",
-        contracts=("services.counter.contracts",),
-        aggregates=("Counter",),
-    ),
-"""
+DECLARATION = '    Service(name="counter"),\n'
 LAST_DECLARATION = '    Service(\n        name="api",\n'
 # What somebody types who has only the copy: it finds the class by the declaration.
 COUNT_TWICE = """

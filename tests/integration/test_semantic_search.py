@@ -23,6 +23,7 @@ from services.memory.adapters.passage_search import (
 from services.memory.projections.passages import passage_row
 from services.memory.projections.tables import PASSAGES
 from tests.servers import PostgresServer
+from tests.unit.passage_search import passage_doc
 
 HITS_MIN = 18  # of 20: hit@3 >= 0.9
 
@@ -127,14 +128,9 @@ async def stored(embedder: LocalEmbedder) -> tuple[str, dict[str, object]]:
     texts = facts()
     for number, (text, vector) in enumerate(zip(texts, await embedder.embed(texts), strict=True)):
         row = passage_row(
-            f"passage-{number}",
-            "org-1",
-            collection_id="archive-1",
+            passage_doc(f"passage-{number}", text, "archive-1"),
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
             version=1,
-            text=text,
-            tags=[],
-            doc={"text": text},
             embedding_model=HANDLE,
             embedding=packed(vector),
         )

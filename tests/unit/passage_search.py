@@ -6,9 +6,11 @@ import json
 import math
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.memory.archives import FoundPassage
 from libs.embeddings.rank_fusion import FUSION_RANKS
 from libs.eventstore.in_memory_database import InMemoryDatabase
@@ -19,6 +21,26 @@ from services.memory.adapters.passage_search import (
 )
 
 WORD = re.compile(r"\w+")
+
+
+def passage_doc(
+    passage_id: str,
+    text: str,
+    archive_id: str,
+    *,
+    org: str = "org-1",
+    tags: Sequence[str] = (),
+    file_id: str | None = None,
+) -> JsonObject:
+    """A passage as clients read it, as far as searches look at it."""
+    return {
+        "organization_id": org,
+        "archive_id": archive_id,
+        "file_id": file_id,
+        "tags": [*tags],
+        "id": passage_id,
+        "text": text,
+    }
 
 
 class InMemoryPassageSearch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from libs.contracts.tools.base_tools.definition import TOOL_RETURN_CHARS_MAX
@@ -64,7 +65,7 @@ class PostgresCustomToolQueries:
         )
         found: list[list[CustomTool]] = [[] for _ in wanted]
         for n, *columns in rows:
-            found[n].append(custom_tool(*columns))
+            found[n].append(custom_tool(columns))
         return found
 
     async def custom_tools(self, org: str, tool_ids: list[str]) -> list[CustomTool]:
@@ -74,7 +75,7 @@ class PostgresCustomToolQueries:
     async def custom_tools_named(self, org: str, names: list[str]) -> list[CustomTool]:
         """The tools of these names that are there."""
         rows = await self.database.fetch(TOOLS_BY_NAME, {"org": org, "names": names})
-        return [custom_tool(*row) for row in rows]
+        return [custom_tool(row) for row in rows]
 
 
 async def with_custom_tools(
@@ -93,18 +94,9 @@ async def with_custom_tools(
     return now
 
 
-def custom_tool(
-    tool_id: str,
-    revision: int,
-    name: str,
-    tool_type: str,
-    schema: Any,
-    description: str | None,
-    parallel: bool | None,
-    needs_approval: bool | None,
-    chars_max: int | None,
-) -> CustomTool:
-    """A tool as its row says; the schema that a client gave may lack anything."""
+def custom_tool(row: Sequence[Any]) -> CustomTool:
+    """A tool as a row of `COLUMNS` says; the schema that a client gave may lack anything."""
+    tool_id, revision, name, tool_type, schema, description, parallel, needs_approval, most = row
     given = schema if isinstance(schema, dict) else {}
     parameters, described = given.get("parameters"), given.get("description")
     return CustomTool(
@@ -116,5 +108,5 @@ def custom_tool(
         parameters=parameters if isinstance(parameters, dict) else {},
         parallel=bool(parallel),
         needs_approval=needs_approval,
-        return_chars_max=TOOL_RETURN_CHARS_MAX if chars_max is None else max(chars_max, 1),
+        return_chars_max=TOOL_RETURN_CHARS_MAX if most is None else max(most, 1),
     )

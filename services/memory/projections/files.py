@@ -84,17 +84,11 @@ def write_chunks(event: FileChunksEmbedded, org: str, rows: RowWrites) -> None:
             "text": chunk.text,
         }
         row = passage_row(
-            chunk.id,
-            org,
-            collection_id=event.folder_id,
+            doc,
             created_at=at,
             version=event.originator_version,
-            text=chunk.text,
-            tags=None,
-            doc=doc,
             embedding_model=event.model,
             embedding=chunk.vector,
-            file_id=event.originator_id,
         )
         rows.upsert(PASSAGES, row)
 

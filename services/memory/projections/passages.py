@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from libs.contracts.bus_messages import Event, JsonObject
@@ -35,14 +34,9 @@ def project_passage(event: Event, org: str, rows: RowWrites) -> None:
                 "text": event.text,
             }
             row = passage_row(
-                event.originator_id,
-                org,
-                collection_id=event.archive_id,
+                doc,
                 created_at=created_at,
                 version=event.originator_version,
-                text=event.text,
-                tags=event.tags,
-                doc=doc,
                 embedding_model=event.embedding.model,
                 embedding=event.embedding.vector,
             )
@@ -52,33 +46,27 @@ def project_passage(event: Event, org: str, rows: RowWrites) -> None:
 
 
 def passage_row(
-    passage_id: str,
-    org: str,
+    doc: JsonObject,
     *,
-    collection_id: str,
     created_at: datetime,
     version: int,
-    text: str,
-    tags: Sequence[str] | None,
-    doc: JsonObject,
     embedding_model: str | None,
     embedding: str | None,
-    file_id: str | None = None,
 ) -> JsonObject:
-    """The row of a passage: `doc` as clients read it, without its vector, which comes packed, as in
-    events, or is None for what was never embedded. A chunk of a file belongs to the file."""
+    """The row of a passage that clients read as `doc`. Its vector comes packed, as in events, or is
+    None for what was never embedded. A chunk of a file belongs to the file and its folder."""
     fields = dict(doc)
     metadata = fields.pop("metadata", None)
     return {
-        "id": passage_id,
-        "org": org,
-        "collection_id": collection_id,
-        "owner_id": file_id or passage_id,
-        "file_id": file_id,
+        "id": doc["id"],
+        "org": doc["organization_id"],
+        "collection_id": doc["archive_id"] or doc["source_id"],
+        "owner_id": doc["file_id"] or doc["id"],
+        "file_id": doc["file_id"],
         "created_at": created_at.isoformat(),
         "version": version,
-        "text": text.replace("\x00", ""),
-        "tags": [*(tags or ())],
+        "text": str(doc["text"]).replace("\x00", ""),
+        "tags": doc["tags"] or [],
         "doc": fields,
         "metadata": metadata,
         **embedding_columns(embedding_model, embedding),

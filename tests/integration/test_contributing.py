@@ -1,0 +1,116 @@
+"""What CONTRIBUTING.md tells to do is enough: a copy of the project with just its edits works."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from libs.contracts.bus_messages import DEFAULT_ORG
+from tests.e2e.asking import MODEL, NOBODY, says
+from tests.integration.test_adding_a_service import ADDED
+from tests.scripted_model import ScriptedModelProcess
+from tests.servers import HeelerInstance
+from tests.walks import CHECKOUT, walks
+
+COUNTER = "counter-00000000-0000-4000-8000-000000000001"
+
+
+@pytest.fixture(scope="module")
+async def model() -> AsyncIterator[ScriptedModelProcess]:
+    async with ScriptedModelProcess() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project after all walks."""
+    copy = tmp_path_factory.mktemp("walks") / "project"
+    for name in ("libs", "services", "deploy"):
+        shutil.copytree(CHECKOUT / name, copy / name, ignore=shutil.ignore_patterns(".venv"))
+    shutil.copy(CHECKOUT / "pyproject.toml", copy)
+    (copy / ".venv").symlink_to(CHECKOUT / ".venv")
+    shutil.copytree(ADDED, copy / "services" / "counter")
+    for edits in walks().values():
+        for edit in edits:
+            edit.apply(copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def heeler(project: Path, model: ScriptedModelProcess) -> Iterator[HeelerInstance]:
+    env = {"OPENAI_API_BASE": model.base_url, "OPENAI_API_KEY": "any"}
+    with HeelerInstance(checkout=project, env=env) as instance:
+        yield instance
+
+
+@pytest.fixture(scope="module")
+def http(heeler: HeelerInstance) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=heeler.base_url, timeout=30) as client:
+        yield client
+
+
+def test_the_linter_and_the_import_rules_take_the_edits(project: Path) -> None:
+    ruff = project / ".venv" / "bin" / "ruff"
+    touched = {edit.path for edits in walks().values() for edit in edits}
+    for check in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
+        done = subprocess.run(
+            [ruff, *check, *sorted(touched)], cwd=project, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_a_field_of_agents_is_set_listed_filtered_by_changed_and_cleared(
+    http: httpx.Client,
+) -> None:
+    def create(**fields: str) -> str:
+        created = http.post("/v1/agents", json={"model": MODEL, **fields})
+        assert created.json()["nickname"] == fields.get("nickname"), created.text
+        return str(created.json()["id"])
+
+    def with_nickname(nickname: str) -> list[tuple[str, str]]:
+        listed = http.get("/v1/agents", params={"nickname": nickname}).json()
+        return [(agent["id"], agent["nickname"]) for agent in listed]
+
+    plain, ada = create(), create(nickname="Countess")
+    assert with_nickname("Countess") == [(ada, "Countess")]
+    assert http.patch(f"/v1/agents/{plain}", json={"nickname": "Plain"}).is_success
+    assert with_nickname("Plain") == [(plain, "Plain")]
+    assert http.patch(f"/v1/agents/{ada}", json={"nickname": None}).is_success
+    assert with_nickname("Countess") == []
+    assert http.get(f"/v1/agents/{ada}").json()["nickname"] is None
+    assert http.post("/v1/agents", json={"model": MODEL, "nickname": 7}).status_code == 422
+
+
+def test_a_built_in_tool_is_attached_by_name_and_called(http: httpx.Client) -> None:
+    agent = http.post("/v1/agents", json={"model": MODEL, "tools": ["roll_dice"]}).json()
+    assert "roll_dice" in [tool["name"] for tool in agent["tools"]]
+
+    text = 'CALL:roll_dice:{"sides": 1} SAY:done'
+    reply = http.post(f"/v1/agents/{agent['id']}/messages", json={"messages": says(text)})
+    returns = [
+        message["tool_return"]
+        for message in reply.json()["messages"]
+        if message["message_type"] == "tool_return_message"
+    ]
+    assert returns == ["1"]
+
+    taken = "def roll_dice() -> str:\n    '''Roll.'''\n    return '7'\n"
+    assert http.post("/v1/tools", json={"source_code": taken}).status_code == 409
+
+
+def test_a_resource_is_listed_filtered_and_retrieved(
+    heeler: HeelerInstance, http: httpx.Client
+) -> None:
+    heeler.psql(f"insert into counter.counters values ('{COUNTER}', '{DEFAULT_ORG}', 2)")
+    counter = {"id": COUNTER, "total": 2}
+
+    assert http.get("/v1/counters").json() == [counter]
+    assert http.get("/v1/counters", params={"total": 3}).json() == []
+    assert http.get(f"/v1/counters/{COUNTER}").json() == counter
+    assert http.get(f"/v1/counters/counter-{NOBODY}").status_code == 404
+    assert "/v1/counters/{counter_id}" in http.get("/openapi.json").json()["paths"]

@@ -48,11 +48,11 @@ from services.agent.adapters.tool_router import ToolRouter
 from services.agent.adapters.tool_telemetry import ObservedTools
 from services.agent.adapters.tools_service_client import ToolsServiceClient
 from services.agent.engine.callbacks import CallbackSender
-from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.orphaned_chunks import OrphanedChunks
+from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 from services.agent.policies.delete_conversations import ORPHANING_EVENTS, DeleteConversations
 from services.agent.policies.detach_deleted_blocks import BLOCK_GIVING_EVENTS, detach_deleted_blocks
 from services.agent.policies.detach_deleted_tools import TOOL_GIVING_EVENTS, detach_deleted_tools
@@ -105,7 +105,7 @@ async def wire(
 
     seconds = deadlines.tool_seconds_max
     engine = RunEngine(
-        EngineDependencies(
+        EnginePorts(
             repository=service.repository,
             models=catalogue,
             tools=ObservedTools(
@@ -126,9 +126,7 @@ async def wire(
     await policies.look()
     published = PublishedPrices(runtime.database, prices)
     await published.sweep()
-    ports = HandlerDependencies(
-        service.repository, catalogue, queries, bus, engine, clock, ids, guard
-    )
+    ports = HandlerPorts(service.repository, catalogue, queries, bus, engine, clock, ids, guard)
     handlers = Handlers(ports)
     blocks = detach_deleted_blocks(bus, queries, clock, ids)
     tools = detach_deleted_tools(bus, queries, clock, ids)

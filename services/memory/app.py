@@ -27,11 +27,7 @@ from services.memory.adapters.uploaded_files import PostgresUploadedFiles
 from services.memory.engine.file_processing import FileProcessing, FileProcessingPorts
 from services.memory.engine.message_embedding import MessageEmbedding
 from services.memory.handlers import Handlers
-from services.memory.handlers.dependencies import (
-    FolderDependencies,
-    HandlerDependencies,
-    MessageDependencies,
-)
+from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
 from services.memory.settings import EmbeddingSettings
 
@@ -58,7 +54,7 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         leads=lambda: leadership.epoch is not None,
     )
     processing = file_processing(runtime, embedders, attached)
-    ports = HandlerDependencies(
+    ports = HandlerPorts(
         clock=runtime.clock,
         attached=attached,
         past_block_versions=PostgresPastBlockVersions(runtime.database),
@@ -66,11 +62,10 @@ async def wire(runtime: Runtime, *, settings: EmbeddingSettings) -> Callable[[],
         passages=PostgresPassageSearch(runtime.database, large),
         embedders=embedders,
         locks=runtime.service.locks,
-        folders=FolderDependencies(
-            queries=PostgresFolderQueries(runtime.database),
-            file_added=processing.file_added,
-        ),
-        messages=MessageDependencies(vectors, messages.catch_up),
+        folders=PostgresFolderQueries(runtime.database),
+        file_added=processing.file_added,
+        message_vectors=vectors,
+        embed_messages=messages.catch_up,
     )
     handlers = Handlers(ports)
     await runtime.service.handle(observed(handlers.table()))

@@ -7,7 +7,6 @@ from typing import Any
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.folder_queries import Chunk
-from services.memory.handlers.dependencies import FolderDependencies
 
 
 class InMemoryFolderQueries:
@@ -65,8 +64,3 @@ class InMemoryFolderQueries:
 
 def not_processed(file_id: str, work: UnitOfWork) -> None:
     """Nobody processes files here."""
-
-
-def folder_ports(database: InMemoryDatabase) -> FolderDependencies:
-    """What the handlers of folders and files need."""
-    return FolderDependencies(InMemoryFolderQueries(database), not_processed)

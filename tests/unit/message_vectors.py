@@ -11,7 +11,6 @@ from libs.embeddings.ports import Embedders, Vector
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.memory.adapters.message_vectors import Backlog, MessageScope, NearestQuery
 from services.memory.engine.message_embedding import MessageEmbedding
-from services.memory.handlers.dependencies import MessageDependencies
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -103,11 +102,8 @@ class InMemoryMessageVectors:
         return False
 
 
-def message_ports(
+def message_embedding(
     vectors: InMemoryMessageVectors, embedders: Embedders, clock: Any
-) -> tuple[MessageDependencies, MessageEmbedding]:
-    """What the handlers need to search messages, and what embeds them."""
-    embedding = MessageEmbedding(
-        vectors=vectors, embedders=embedders, clock=clock, leads=lambda: True
-    )
-    return MessageDependencies(vectors, embedding.catch_up), embedding
+) -> MessageEmbedding:
+    """What embeds the messages of these vectors."""
+    return MessageEmbedding(vectors=vectors, embedders=embedders, clock=clock, leads=lambda: True)

@@ -24,7 +24,7 @@ from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionCo
 from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.engine.dependencies import EngineDependencies
+from services.agent.engine.ports import EnginePorts
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Poster(Protocol):
 class CallbackSender:
     """Sends what is due."""
 
-    def __init__(self, ports: EngineDependencies, poster: Poster) -> None:
+    def __init__(self, ports: EnginePorts, poster: Poster) -> None:
         self.ports = ports
         self.poster = poster
 

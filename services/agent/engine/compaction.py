@@ -62,9 +62,9 @@ from services.agent.domain.prompts.summary_transcripts import (
     transcript,
 )
 from services.agent.domain.runs.step_results import Failure
-from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.model_step import StepRequest
+from services.agent.engine.ports import EnginePorts
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class Compactor:
 
     def __init__(
         self,
-        ports: EngineDependencies,
+        ports: EnginePorts,
         leased: LeasedConversation,
         held: Callable[[Coroutine[Any, Any, Summarised]], Awaitable[Summarised | None]],
         number: Callable[[ActiveRun], int],

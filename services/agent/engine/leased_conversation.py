@@ -19,7 +19,7 @@ from services.agent.domain.agents.agent import Agent, AgentDesign
 from services.agent.domain.agents.configuration_overrides import design_of_run, within_window
 from services.agent.domain.conversations.active_run import ActiveRun
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.engine.dependencies import EngineDependencies
+from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_stream import RunStreamPublisher
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class LeasedConversation:
 
     def __init__(
         self,
-        ports: EngineDependencies,
+        ports: EnginePorts,
         fence: Fence,
         context: Context,
         publisher: RunStreamPublisher,

@@ -49,9 +49,9 @@ from services.agent.engine.attempt_limits import (
     gave_up,
 )
 from services.agent.engine.compaction import Compactor
-from services.agent.engine.dependencies import EngineDependencies, Scheduler
 from services.agent.engine.leased_conversation import LeasedConversation
 from services.agent.engine.model_step import ModelStep, StepRequest, step_request
+from services.agent.engine.ports import EnginePorts, Scheduler
 from services.agent.engine.run_deadline import RunDeadline
 from services.agent.engine.run_stream import RunStreamPublisher
 from services.agent.engine.tool_execution import ToolExecution
@@ -74,7 +74,7 @@ class RunAttempt:
 
     def __init__(
         self,
-        ports: EngineDependencies,
+        ports: EnginePorts,
         scheduler: Scheduler,
         fence: Fence,
         context: Context,

@@ -22,8 +22,8 @@ from services.agent.adapters.memory_queries import seen_memory
 from services.agent.adapters.tool_permissions import with_forbidden
 from services.agent.domain.agents.agent import AgentDesign
 from services.agent.domain.conversations.conversation import Conversation
-from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.model_step import StepRequest, step_request
+from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_attempt import PreparedStep, RunAttempt
 from services.agent.engine.run_stream import RunStreamPublisher
 
@@ -37,7 +37,7 @@ LEFT_MAX = 1_000
 class RunEngine:
     """The runs that this process answers: an attempt for each conversation with a run."""
 
-    def __init__(self, ports: EngineDependencies) -> None:
+    def __init__(self, ports: EnginePorts) -> None:
         self.ports = ports
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.attempts: dict[str, RunAttempt] = {}

@@ -11,14 +11,14 @@ from services.agent.domain.runs import tool_calls
 from services.agent.domain.runs.agent_loop import rules_of
 from services.agent.domain.runs.run_actions import RunTools
 from services.agent.domain.runs.step_results import ToolResult
-from services.agent.engine.dependencies import EngineDependencies
 from services.agent.engine.leased_conversation import LeasedConversation
+from services.agent.engine.ports import EnginePorts
 
 
 class ToolExecution:
     """The calls that one attempt has under way: those of one step of one run."""
 
-    def __init__(self, ports: EngineDependencies, leased: LeasedConversation) -> None:
+    def __init__(self, ports: EnginePorts, leased: LeasedConversation) -> None:
         self.ports = ports
         self.leased = leased
         self.run_id = ""

@@ -14,13 +14,13 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.agents.agent import Agent, missing
 from services.agent.domain.agents.agent_tools import attach, detach
 from services.agent.domain.tools.custom_tools import custom_ids
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 
 
 class AgentToolHandlers:
     """Gives agents tools, takes them away, and calls them."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

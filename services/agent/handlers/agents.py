@@ -44,7 +44,7 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import first_version, system_prompt
 from services.agent.domain.tools.custom_tools import CustomTool
 from services.agent.handlers.conversations import delete
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ DELETED_WITH_AGENT_MAX = 32
 class AgentHandlers:
     """Makes agents, changes them and deletes them."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
         self.unfinished_since: dict[str, float] = {}  # when each creation was first seen
 

@@ -17,8 +17,8 @@ from services.agent.domain.agents.agent import Agent
 from services.agent.domain.conversations.approval_resolution import expire
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.required_tool_approvals import with_approval
-from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
+from services.agent.handlers.ports import HandlerPorts
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ EXPIRED_AT_ONCE_MAX = 64
 class ApprovalHandlers:
     """Has calls wait for the client, but not for ever."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
         self.deadlines = MonotonicDeadlines[WaitingApproval](ports.clock, APPROVALS_SEEN_MAX)
 

@@ -26,13 +26,13 @@ from services.agent.domain.prompts.compaction import cannot_clear, clear
 from services.agent.domain.runs.tool_rules import rules_in_force
 from services.agent.engine.model_step import step_request
 from services.agent.handlers.conversations import PREVIEW_BYTES_MAX, compiled
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 
 
 class ContextHandlers:
     """Clears what models are shown."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

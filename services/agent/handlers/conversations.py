@@ -38,7 +38,7 @@ from services.agent.domain.conversations.conversation_lifecycle import (
 )
 from services.agent.domain.conversations.conversation_state import SystemPrompt
 from services.agent.domain.prompts.model_context import recompiled_prompt
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 
 PREVIEW_BYTES_MAX = 4 << 20
 
@@ -46,7 +46,7 @@ PREVIEW_BYTES_MAX = 4 << 20
 class ConversationHandlers:
     """Makes conversations, forks them, changes them and deletes them."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -255,7 +255,7 @@ class ConversationHandlers:
 
 
 async def begin(
-    conversation: Conversation, design: AgentDesign, ports: HandlerDependencies, work: UnitOfWork
+    conversation: Conversation, design: AgentDesign, ports: HandlerPorts, work: UnitOfWork
 ) -> None:
     """Give a new conversation its system message."""
     prompt = await compiled(conversation, design, ports, work)
@@ -265,7 +265,7 @@ async def begin(
 
 
 async def compiled(
-    conversation: Conversation, design: AgentDesign, ports: HandlerDependencies, work: UnitOfWork
+    conversation: Conversation, design: AgentDesign, ports: HandlerPorts, work: UnitOfWork
 ) -> SystemPrompt:
     """The system message of a conversation of an agent as it would be made now."""
     inside = design_in(conversation.state, design)
@@ -295,7 +295,7 @@ def copy_of(block: BlockState, conversation_id: str, actor: str) -> BlockState:
     )
 
 
-def delete(conversation: Conversation, ports: HandlerDependencies, work: UnitOfWork) -> None:
+def delete(conversation: Conversation, ports: HandlerPorts, work: UnitOfWork) -> None:
     """Have a conversation stop existing, and let go of its run, if one is under way here."""
     unended = conversation.state.unended
     conversation.delete(at=ports.clock.now())

@@ -14,8 +14,8 @@ from services.agent.domain.agents.configuration_overrides import design_in
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.runs import heartbeat_pauses
 from services.agent.domain.runs.tool_rules import rules_in_force
-from services.agent.handlers.dependencies import HandlerDependencies
 from services.agent.handlers.monotonic_deadlines import MonotonicDeadlines
+from services.agent.handlers.ports import HandlerPorts
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ RESUMED_AT_ONCE_MAX = 64
 class PauseHandlers:
     """Starts the run that follows a pause."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
         self.ends = MonotonicDeadlines[PausedConversation](ports.clock, PAUSES_SEEN_MAX)
         # When each of those that are over could not go on, of late.

@@ -21,13 +21,13 @@ from services.agent.domain.runs.one_off_completions import (
     without_agent,
 )
 from services.agent.engine.one_off_completions import SAMPLING_SHARE, Completions, Question
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 
 
 class CompletionHandlers:
     """Takes questions."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
         engine = ports.engine.ports
         self.completions = Completions(

@@ -36,7 +36,7 @@ from services.agent.domain.runs.run_accepted_events import Terms
 from services.agent.domain.runs.run_deletion import delete_run
 from services.agent.domain.runs.tool_rule_names import name_clients_tools
 from services.agent.domain.runs.tool_rules import rules_in_force
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 
 RETRY_MEANS_SAME_SECONDS = 600
 
@@ -44,7 +44,7 @@ RETRY_MEANS_SAME_SECONDS = 600
 class RunHandlers:
     """Starts runs, ends them before their time, and forgets those that have ended."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

@@ -11,13 +11,13 @@ from libs.contracts.letta.error_bodies import not_found
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.conversations.step_annotations import annotate_step
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 
 
 class StepHandlers:
     """Keeps what is said of steps."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:

@@ -17,13 +17,13 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.agent_folders import AgentFolders
 from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing
-from services.memory.handlers.dependencies import HandlerDependencies
+from services.memory.handlers.ports import HandlerPorts
 
 
 class AgentFoldersHandlers:
     """What becomes of the folders that an agent sees, when the memory service is told so."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -52,7 +52,7 @@ class AgentFoldersHandlers:
         if refused:
             return refused
         if new and command.files_max > 0:
-            queries, most = self.ports.folders.queries, command.files_max
+            queries, most = self.ports.folders, command.files_max
             ids = await queries.readable_files(org, folder.id, most)
             agent.show(command.agent_id, folder.id, ids, files_max=most, at=at)
         return Accepted()

@@ -17,8 +17,8 @@ from libs.contracts.memory.archives import (
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.archive import Archive, missing_agent, too_many_archives
 from services.memory.domain.passage import Passage
-from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import embedder_of
+from services.memory.handlers.ports import HandlerPorts
 
 PASSAGES_REMOVED_AT_ONCE = 200
 ATTACHED_MAX = 100
@@ -27,7 +27,7 @@ ATTACHED_MAX = 100
 class ArchiveHandlers:
     """What becomes of an archive when the memory service is told so."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock
         self.archives = ports.archives
         self.embedders = ports.embedders

@@ -18,13 +18,13 @@ from libs.contracts.memory.blocks import (
 )
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.domain.block import Block, no_version, taken
-from services.memory.handlers.dependencies import HandlerDependencies
+from services.memory.handlers.ports import HandlerPorts
 
 
 class BlockHandlers:
     """What becomes of a block when the memory service is told so."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock
         self.attached = ports.attached
         self.past_block_versions = ports.past_block_versions

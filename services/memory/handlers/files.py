@@ -19,14 +19,14 @@ from services.memory.domain.file import (
 from services.memory.domain.folder import Folder
 from services.memory.domain.folder import missing as missing_folder
 from services.memory.domain.name_reservations import FileName
-from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.folders import deleted_file
+from services.memory.handlers.ports import HandlerPorts
 
 
 class FileHandlers:
     """What becomes of a file when the memory service is told so."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -40,9 +40,7 @@ class FileHandlers:
         folder = loaded.present
         if folder is None:
             return missing_folder(command.folder_id)
-        full = no_room_for_file(
-            await self.ports.folders.queries.files_of(org, folder.id), folder.name
-        )
+        full = no_room_for_file(await self.ports.folders.files_of(org, folder.id), folder.name)
         if full:
             return full
         guard = await self.guard(command.name, folder.id, work)
@@ -61,7 +59,7 @@ class FileHandlers:
         await work.hold(self.ports.locks.hold(command.file_id))
         file = await work.load_new(File, command.file_id)
         refused = file.add(command, folder, name, at=self.ports.clock.now())
-        self.ports.folders.file_added(file.id, work)
+        self.ports.file_added(file.id, work)
         return refused or Accepted(result={"file_id": file.id, "skipped": False})
 
     async def comes_late(self, command: AddFile, guard: FileName, work: UnitOfWork) -> bool:
@@ -79,7 +77,7 @@ class FileHandlers:
             await deleted_file(guard.owner_id, folder_id, work, self.ports)
         if guard.take(command.name, command.file_id, at=at):
             return command.name
-        first = await self.ports.folders.queries.same_name(org, folder_id, command.name)
+        first = await self.ports.folders.same_name(org, folder_id, command.name)
         for number in range(max(first, 1), first + SAME_NAME_MAX):
             name = with_suffix(command.name, number)
             if (await self.guard(name, folder_id, work)).take(name, command.file_id, at=at):

@@ -15,14 +15,14 @@ from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing, no_room_for_folder, taken
 from services.memory.domain.folder_embedding import folder_config
 from services.memory.domain.name_reservations import FileName, FolderName
-from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import answering, embedder_of
+from services.memory.handlers.ports import HandlerPorts
 
 
 class FolderHandlers:
     """What becomes of a folder when the memory service is told so."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.ports = ports
 
     def table(self) -> Mapping[type[Command], Handler]:
@@ -36,7 +36,7 @@ class FolderHandlers:
     async def create_folder(self, command: CreateFolder, work: UnitOfWork) -> Accepted | Rejected:
         """Make a folder."""
         org, at = work.context.org, self.ports.clock.now()
-        full = no_room_for_folder(await self.ports.folders.queries.folders_of(org))
+        full = no_room_for_folder(await self.ports.folders.folders_of(org))
         if full:
             return full
         config = self.embedding_config(command, org)
@@ -128,7 +128,7 @@ class FolderHandlers:
 
 
 async def deleted_file(
-    file_id: str, folder_id: str, work: UnitOfWork, ports: HandlerDependencies
+    file_id: str, folder_id: str, work: UnitOfWork, ports: HandlerPorts
 ) -> Rejected | None:
     """Remove a file and let others have its name. The folder's lock is held: who deletes a file, or
     takes a name, comes with a message about the folder."""

@@ -24,8 +24,8 @@ from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.archive_queries import COLLECTIONS_MAX, Collection
 from services.memory.adapters.passage_search import PassageQuery, QueryVector
 from services.memory.domain.archive import missing_agent
-from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import not_embedded
+from services.memory.handlers.ports import HandlerPorts
 
 QUERY_CHARS_MAX = 100_000
 REPLY_BYTES_MAX = 4 << 20
@@ -39,7 +39,7 @@ type Space = tuple[str, int]
 class PassageSearchHandlers:
     """Answers searches."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.archives = ports.archives
         self.embedders = ports.embedders
         self.passages = ports.passages

@@ -29,8 +29,8 @@ from services.memory.domain.archive import (
     too_many_archives,
 )
 from services.memory.domain.passage import Passage, missing_passage, unfit_passages
-from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import not_embedded
+from services.memory.handlers.ports import HandlerPorts
 
 PASSAGES_PER_ARCHIVE_MAX = 1_000_000
 
@@ -48,7 +48,7 @@ class Place:
 class PassageHandlers:
     """What becomes of passages when the memory service is told so."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock
         self.archives = ports.archives
         self.embedders = ports.embedders

@@ -23,8 +23,8 @@ from services.memory.domain.file import File
 from services.memory.domain.folder import Folder, missing
 from services.memory.domain.passage import Passage
 from services.memory.domain.reembedding import change_embedding, embed_passage, end_reembedding
-from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import answering, not_embedded
+from services.memory.handlers.ports import HandlerPorts
 
 PASSAGES_REEMBEDDED_AT_ONCE = 100
 
@@ -32,10 +32,10 @@ PASSAGES_REEMBEDDED_AT_ONCE = 100
 class ReembeddingHandlers:
     """What becomes of an archive that gets another model."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.clock = ports.clock
         self.archives = ports.archives
-        self.folders = ports.folders.queries
+        self.folders = ports.folders
         self.embedders = ports.embedders
         self.locks = ports.locks
 

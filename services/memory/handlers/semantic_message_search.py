@@ -10,8 +10,8 @@ from libs.contracts.memory.semantic_message_search import MESSAGES_FOUND_MAX, Ne
 from libs.embeddings.ports import EmbeddingFailed
 from libs.eventstore.unit_of_work import UnitOfWork
 from services.memory.adapters.message_vectors import MessageScope, NearestQuery
-from services.memory.handlers.dependencies import HandlerDependencies
 from services.memory.handlers.embedding_errors import not_embedded
+from services.memory.handlers.ports import HandlerPorts
 
 QUERY_CHARS_MAX = 10_000
 # Texts that are about different things have 0.1, one in thirty such pairs more than this; questions
@@ -24,9 +24,10 @@ SIMILARITY_MIN = 0.25
 class MessageSearchHandlers:
     """Answers searches."""
 
-    def __init__(self, ports: HandlerDependencies) -> None:
+    def __init__(self, ports: HandlerPorts) -> None:
         self.embedders = ports.embedders
-        self.messages = ports.messages
+        self.vectors = ports.message_vectors
+        self.embed_messages = ports.embed_messages
 
     def table(self) -> Mapping[type[Command], Handler]:
         """Which command goes where."""
@@ -45,7 +46,7 @@ class MessageSearchHandlers:
             [vector] = await embedder.embed([command.query])
         except EmbeddingFailed as failed:
             return not_embedded(failed)
-        await self.messages.catch_up(scope)
+        await self.embed_messages(scope)
         query = NearestQuery(
             scope=scope,
             model=embedder.model,
@@ -58,7 +59,7 @@ class MessageSearchHandlers:
             similarity_min=SIMILARITY_MIN,
             limit=command.limit,
         )
-        found = await self.messages.vectors.nearest(query)
+        found = await self.vectors.nearest(query)
         shown: list[Json] = [{"id": one, "similarity": similarity} for one, similarity in found]
         return Accepted(result={"messages": shown})
 

@@ -47,22 +47,22 @@ from services.agent.domain.conversations.conversation import Conversation
 from services.agent.domain.prompts.model_context import ModelRequest, system_prompt
 from services.agent.domain.runs.step_results import ModelReply, ToolResult
 from services.agent.domain.tools.custom_tools import CustomTool
-from services.agent.engine.dependencies import EngineDependencies
+from services.agent.engine.ports import EnginePorts
 from services.agent.engine.run_scheduling import RunEngine
 from services.agent.handlers import Handlers
-from services.agent.handlers.dependencies import HandlerDependencies
+from services.agent.handlers.ports import HandlerPorts
 from services.memory import projections as memory_projections
 from services.memory.handlers import Handlers as MemoryHandlers
-from services.memory.handlers.dependencies import HandlerDependencies as MemoryPorts
+from services.memory.handlers.ports import HandlerPorts as MemoryPorts
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.examples import AGENT, CONFIG, EMBEDDING, LLM, RUN_CONFIG, message
 from tests.scripted_model import messages_validator, validator
 from tests.unit.agent.in_memory_queries import InMemoryQueries
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.folders import folder_ports
+from tests.unit.folders import InMemoryFolderQueries, not_processed
 from tests.unit.given import NOW
-from tests.unit.message_vectors import InMemoryMessageVectors, message_ports
+from tests.unit.message_vectors import InMemoryMessageVectors, message_embedding
 from tests.unit.passage_search import InMemoryPassageSearch
 from tests.unit.past_block_versions import InMemoryPastBlockVersions
 
@@ -154,7 +154,7 @@ class Process:
             self.bus, world.queries, world.clock, policies=lambda: world.policies
         )
         self.drivers = RunEngine(
-            EngineDependencies(
+            EnginePorts(
                 repository=self.repository,
                 models=model,
                 tools=self.tools,
@@ -167,7 +167,7 @@ class Process:
                 policies=lambda: world.policies,
             )
         )
-        ports = HandlerDependencies(
+        ports = HandlerPorts(
             self.repository, model, world.queries, self.bus, self.drivers, world.clock, world.ids
         )
         self.handlers = Handlers(ports)
@@ -250,6 +250,7 @@ class World:
         store = InMemoryEventStore(self.database, "memory", "memory-1")
         repository = Repository(store, "memory", memory_projections.project)
         attached = InMemoryAgentAttachments(self.database)
+        vectors = InMemoryMessageVectors(self.database)
         ports = MemoryPorts(
             clock=self.clock,
             attached=attached,
@@ -258,10 +259,10 @@ class World:
             passages=InMemoryPassageSearch(self.database),
             embedders=OneEmbedder(),
             locks=AggregateLocks(),
-            folders=folder_ports(self.database),
-            messages=message_ports(
-                InMemoryMessageVectors(self.database), OneEmbedder(), self.clock
-            )[0],
+            folders=InMemoryFolderQueries(self.database),
+            file_added=not_processed,
+            message_vectors=vectors,
+            embed_messages=message_embedding(vectors, OneEmbedder(), self.clock).catch_up,
         )
         shell = CommandDispatcher(repository, MemoryHandlers(ports).table())
         await InMemoryBus(self.network).serve("memory", shell.answer)

@@ -34,7 +34,6 @@ from services.memory.engine.file_processing import (
     FileProcessingPorts,
 )
 from services.memory.handlers.agent_folders import AgentFoldersHandlers
-from services.memory.handlers.dependencies import FolderDependencies
 from services.memory.handlers.files import FileHandlers
 from services.memory.handlers.folders import FolderHandlers
 from services.memory.handlers.reembedding import ReembeddingHandlers
@@ -136,7 +135,8 @@ class World:
         ports.archives = InMemoryArchiveQueries(self.database)
         ports.attached = InMemoryAgentAttachments(self.database)
         ports.locks = AggregateLocks()
-        ports.folders = FolderDependencies(queries, not_processed)
+        ports.folders = queries
+        ports.file_added = not_processed
         handlers = {
             **FolderHandlers(ports).table(),
             **FileHandlers(ports).table(),

@@ -23,16 +23,16 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from services.memory.handlers import Handlers
-from services.memory.handlers.dependencies import HandlerDependencies
+from services.memory.handlers.ports import HandlerPorts
 from services.memory.policies import Policies
 from services.memory.projections import project
 from tests.clock_and_ids import CountingIds, ManualClock
 from tests.contract.examples import AGENT, BLOCK, CAUSE, HUMAN, SHARED_BLOCK
 from tests.unit.agent_attachments import InMemoryAgentAttachments
 from tests.unit.archives import InMemoryArchiveQueries
-from tests.unit.folders import folder_ports
+from tests.unit.folders import InMemoryFolderQueries, not_processed
 from tests.unit.given import fact
-from tests.unit.message_vectors import InMemoryMessageVectors, message_ports
+from tests.unit.message_vectors import InMemoryMessageVectors, message_embedding
 from tests.unit.passage_search import InMemoryPassageSearch
 from tests.unit.past_block_versions import InMemoryPastBlockVersions
 
@@ -51,8 +51,8 @@ class Memory:
         self.archives = InMemoryArchiveQueries(self.database)
         self.vectors = InMemoryMessageVectors(self.database)
         embedders = embedders or OneEmbedder()
-        messages, self.message_embedding = message_ports(self.vectors, embedders, self.clock)
-        ports = HandlerDependencies(
+        self.message_embedding = message_embedding(self.vectors, embedders, self.clock)
+        ports = HandlerPorts(
             clock=self.clock,
             attached=InMemoryAgentAttachments(self.database),
             past_block_versions=InMemoryPastBlockVersions(self.database),
@@ -60,8 +60,10 @@ class Memory:
             passages=InMemoryPassageSearch(self.database),
             embedders=embedders,
             locks=AggregateLocks(),
-            folders=folder_ports(self.database),
-            messages=messages,
+            folders=InMemoryFolderQueries(self.database),
+            file_added=not_processed,
+            message_vectors=self.vectors,
+            embed_messages=self.message_embedding.catch_up,
         )
         handlers = Handlers(ports)
         self.shell = CommandDispatcher(self.repository, handlers.table())

@@ -33,7 +33,7 @@ class Handles(Protocol):
 
 
 @dataclass(slots=True)
-class HandlerDependencies:
+class HandlerPorts:
     """What a handler may use."""
 
     repository: Repository

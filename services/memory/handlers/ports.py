@@ -18,27 +18,10 @@ from services.memory.adapters.passage_search import PassageSearch
 from services.memory.adapters.past_block_versions import PastBlockVersions
 
 
-@dataclass(slots=True)
-class FolderDependencies:
-    """What the handlers of folders and files may use besides; `file_added` has a file processed
-    after the commit."""
-
-    queries: FolderQueries
-    file_added: Callable[[str, UnitOfWork], None]
-
-
-@dataclass(slots=True)
-class MessageDependencies:
-    """What the search for messages may use: `catch_up` has what is new of them embedded, as far as
-    that is quick."""
-
-    vectors: MessageVectors
-    catch_up: Callable[[MessageScope], Awaitable[None]]
-
-
-@dataclass(slots=True)
-class HandlerDependencies:
-    """What a handler may use."""
+@dataclass(slots=True, kw_only=True)
+class HandlerPorts:
+    """What a handler may use. `file_added` has a file processed after the commit; `embed_messages`
+    embeds the new messages of a scope, as far as that is quick."""
 
     clock: Clock
     attached: AgentAttachments
@@ -47,8 +30,10 @@ class HandlerDependencies:
     passages: PassageSearch
     embedders: Embedders
     locks: AggregateLocks
-    folders: FolderDependencies
-    messages: MessageDependencies
+    folders: FolderQueries
+    file_added: Callable[[str, UnitOfWork], None]
+    message_vectors: MessageVectors
+    embed_messages: Callable[[MessageScope], Awaitable[None]]
     counts: PassageCounts = field(init=False)
 
     def __post_init__(self) -> None:

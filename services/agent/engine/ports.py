@@ -20,7 +20,7 @@ from services.agent.settings import Deadlines
 
 
 @dataclass(slots=True, kw_only=True)
-class EngineDependencies:
+class EnginePorts:
     """Shared by all attempts of a process. `committed` is called after each commit."""
 
     repository: Repository

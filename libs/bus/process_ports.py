@@ -1,0 +1,26 @@
+"""What handlers, the engine and policies of one process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from libs.bus.aggregate_locks import AggregateLocks
+from libs.bus.ports import Bus, Clock, Ids
+from libs.eventstore.unit_of_work import Repository
+
+
+@dataclass(slots=True, kw_only=True)
+class ProcessPorts:
+    """The ports that each service process has; a room that needs more adds fields to them.
+
+    `committed` wakes the relay: call it after each commit. `locks` are those under which commands
+    about the same aggregates are handled.
+    """
+
+    repository: Repository
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    committed: Callable[[], None]
+    locks: AggregateLocks = field(default_factory=AggregateLocks)

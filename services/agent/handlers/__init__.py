@@ -22,6 +22,7 @@ class Handlers:
     """The handlers of all commands to this service."""
 
     def __init__(self, ports: HandlerPorts) -> None:
+        self.ports = ports
         self.agents = AgentHandlers(ports)
         self.agent_tools = AgentToolHandlers(ports)
         self.conversations = ConversationHandlers(ports)

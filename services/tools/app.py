@@ -177,9 +177,9 @@ async def wire(
     )
     await mcp.listen()
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
-    await bus.hear_events("tools", ToolRunStopped.topic, runs.stopped_somewhere)
-    service.sweepers += [runs.sweep, policies.look]
-    service.lease_watchers.append(runs.leases_held)
+    await bus.hear_events("tools", ToolRunStopped.topic, runs.cancelled_somewhere)
+    runs.join(service)
+    service.sweepers.append(policies.look)
     deleted = PostgresDeletedAgents(runtime.database)
     cleanup = WorkspaceCleanup(workspaces.present, sessions.remove, deleted, clock)
     await bus.hear_events("agent", AgentDeleted.topic, cleanup.agent_deleted)

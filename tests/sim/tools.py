@@ -24,10 +24,10 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.sql_view_cache import CachedView
 from libs.eventstore.unit_of_work import Repository
+from libs.work.work_lease import DueWork
 from services.tools import projections
 from services.tools.adapters.mcp.ports import McpFailed, McpOutcome, McpServerConfig, Sampler
 from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
-from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import MCP
 from services.tools.domain.tool import Tool
@@ -141,8 +141,8 @@ class SimToolRunQueries:
         self.client = client
         self.schema = client.server.database.schema("tools")
 
-    async def orphaned_runs(self) -> list[OrphanedRun]:
-        def execute() -> list[OrphanedRun]:
+    async def orphaned_runs(self) -> list[DueWork]:
+        def execute() -> list[DueWork]:
             now = self.client.server.database.clock()
             leases = self.schema.leases
             over = [key for key, one in leases.items() if one.expires_at < now]
@@ -150,7 +150,7 @@ class SimToolRunQueries:
             orgs = {row["id"]: row["org"] for row in rows}
             alone = [r["id"] for r in rows if r["status"] == "running" and r["id"] not in leases]
             gone = [key for key in over if key.startswith("tool_run-")]
-            return [OrphanedRun(one, orgs.get(one, "")) for one in [*gone, *alone]]
+            return [DueWork(one, orgs.get(one, "")) for one in [*gone, *alone]]
 
         return await self.client.ask(execute)
 
@@ -220,9 +220,9 @@ async def wire(runtime: Runtime) -> Callable[[], Awaitable[None]]:
         {**ToolHandlers(clock, Counted(), service.locks).table(), **handlers.table()}
     )
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
-    await bus.hear_events("tools", ToolRunStopped.topic, runs.stopped_somewhere)
-    service.sweepers += [runs.sweep, policies.look]
-    service.lease_watchers.append(runs.leases_held)
+    await bus.hear_events("tools", ToolRunStopped.topic, runs.cancelled_somewhere)
+    runs.join(service)
+    service.sweepers.append(policies.look)
     return runs.drain
 
 

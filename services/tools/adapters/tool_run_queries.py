@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from libs.eventstore.connection_pool import Database
+from libs.work.work_lease import DueWork
 
 SWEPT_MAX = 100
 MAYBE_ORPHANED = (
@@ -24,18 +24,10 @@ union all
  limit %(limit)s)"""
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanedRun:
-    """A call, and whose it is."""
-
-    id: str
-    org: str
-
-
 class ToolRunQueries(Protocol):
     """What the engine reads of calls."""
 
-    async def orphaned_runs(self) -> list[OrphanedRun]:
+    async def orphaned_runs(self) -> list[DueWork]:
         """Calls that have not ended and have no live lease, and what died processes left of
         others."""
         ...
@@ -55,13 +47,13 @@ class PostgresToolRunQueries:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def orphaned_runs(self) -> list[OrphanedRun]:
+    async def orphaned_runs(self) -> list[DueWork]:
         """Calls that have not ended and have no live lease, and what died processes left of
         others."""
         if not await self.database.any_row(*MAYBE_ORPHANED):
             return []
         rows = await self.database.fetch(ORPHANED_RUNS, {"limit": SWEPT_MAX})
-        return [OrphanedRun(*row) for row in rows]
+        return [DueWork(*row) for row in rows]
 
     async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:
         """Those of these calls of these organisations that were stopped."""

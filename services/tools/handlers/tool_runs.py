@@ -23,7 +23,7 @@ from services.tools.domain.tool_definition import completed
 from services.tools.domain.tool_name_reservation import impersonation
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runner_protocol import refusal
-from services.tools.engine.tool_runs import BegunRun, ToolRuns
+from services.tools.engine.tool_runs import ToolRuns
 
 
 class ToolRunHandlers:
@@ -60,12 +60,12 @@ class ToolRunHandlers:
             # Only a process that is being stopped is worth another try.
             code = UNAVAILABLE if self.runs.stopping else UNPROCESSABLE
             return Rejected(code=code, reason=why)
+        if self.runs.stopping:
+            return Rejected(code=UNAVAILABLE, reason="This process is being stopped: try again")
         refused = call.begin(command, tool, at=self.clock.now())
         if refused:
             return refused
-        run = BegunRun(tool, command, work.context)
-        work.take_lease = call.id
-        work.after_commit.append(lambda epoch: self.runs.begin(run, epoch))
+        self.runs.begin_call(tool, command, work)
         return Accepted()
 
     def forbidden(self, command: RunTool, tool: ToolState, org: str) -> str:
@@ -94,5 +94,5 @@ class ToolRunHandlers:
         """End a call; the process that makes it is told."""
         call = await work.load(ToolRun, command.tool_run_id)
         call.stop(at=self.clock.now())
-        work.after_commit.append(lambda _: self.runs.stopped(command.tool_run_id))
+        work.after_commit.append(lambda _: self.runs.cancel(command.tool_run_id))
         return Accepted()

@@ -24,6 +24,7 @@ from libs.encryption.sealer import Sealer, new_key
 from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
+from libs.work.work_lease import DueWork
 from services.tools import projections
 from services.tools.adapters.mcp.ports import (
     McpFailed,
@@ -38,7 +39,6 @@ from services.tools.adapters.mcp.ports import (
     Sampler,
 )
 from services.tools.adapters.mcp_server_queries import DueDiscovery
-from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.engine.mcp_authorizations import McpAuthorizations
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_listings import McpListings
@@ -193,7 +193,7 @@ class Queries:
         rows = self.schema.rows("mcp_servers")
         return [row["id"] for row in rows if row["declared"] and row["org"] == org]
 
-    async def orphaned_runs(self) -> list[OrphanedRun]:
+    async def orphaned_runs(self) -> list[DueWork]:
         return []
 
     async def stopped_runs(self, orgs: list[str], tool_run_ids: list[str]) -> list[str]:

@@ -40,12 +40,11 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoreUnavailable
 from libs.eventstore.unit_of_work import Repository
+from libs.work.work_lease import DueWork
 from services.tools import projections
 from services.tools.adapters.sandbox_config_queries import NoSandboxConfigs
-from services.tools.adapters.tool_run_queries import OrphanedRun
 from services.tools.domain.tool import Tool
 from services.tools.domain.tool_run import printed, text_of
-from services.tools.engine import tool_runs
 from services.tools.engine.agent_state_injection import AgentStates
 from services.tools.engine.custom_tool_runner import CustomToolRunner, in_order, result_of
 from services.tools.engine.environment_variables import Variables
@@ -106,11 +105,11 @@ class Queries:
         self.schema = database.schema("tools")
         self.database = database
 
-    async def orphaned_runs(self) -> list[OrphanedRun]:
+    async def orphaned_runs(self) -> list[DueWork]:
         now = self.database.clock()
         held = {key for key, lease in self.schema.leases.items() if lease.expires_at >= now}
         return [
-            OrphanedRun(row["id"], row["org"])
+            DueWork(row["id"], row["org"])
             for row in self.schema.rows("tool_runs")
             if row["status"] == "running" and row["id"] not in held
         ]
@@ -201,6 +200,13 @@ class Process:
             IncomingCommand(name, command.model_dump_json().encode(), context)
         )
 
+    async def sweep(self) -> None:
+        """One sweep, and all that it begins."""
+        begun_before = set(self.runs.tasks)
+        await self.runs.sweep()
+        begun = [task for lease, task in self.runs.tasks.items() if lease not in begun_before]
+        await asyncio.gather(*begun)
+
     async def idle(self) -> None:
         await wait_for("the end of all calls", lambda: not self.runs.tasks)
 
@@ -222,7 +228,7 @@ def call(**fields: object) -> RunTool:
 
 @pytest.fixture
 def a_short_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool_runs, "DRAIN_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(ToolRuns, "drain_seconds_max", 0.05)
 
 
 @pytest.fixture
@@ -288,11 +294,11 @@ async def test_it_is_durable_that_a_call_was_begun_before_its_code_runs(world: W
 async def test_a_call_whose_process_died_is_lost_and_never_made_again(world: World) -> None:
     dead, other = Process(world, "tools-1", FakeSandbox(for_ever)), Process(world, "tools-2")
     await dead.tell(call())
-    await other.runs.sweep()
+    await other.sweep()
     assert world.row()["status"] == "running"
 
     world.clock.seconds += 11
-    await other.runs.sweep()
+    await other.sweep()
 
     assert world.story() == ["tool_run.begun", "tool_run.lost"]
     assert world.row()["status"] == "lost"
@@ -315,11 +321,11 @@ async def test_a_lost_call_that_cannot_be_ended_now_is_ended_later(
 
     with monkeypatch.context() as patch:
         patch.setattr(other.repository, "load", away)
-        await other.runs.sweep()
+        await other.sweep()
     assert world.row()["status"] == "running"
     assert other.store.held == {}
     world.clock.seconds += 11
-    await other.runs.sweep()
+    await other.sweep()
 
     assert world.story() == ["tool_run.begun", "tool_run.lost"]
     await dead.runs.drain()
@@ -340,7 +346,7 @@ async def test_r27_a_call_that_kills_its_process_is_lost_at_once_and_costs_no_ot
     await healthy.idle()
     world.clock.seconds += 11  # the processes are gone, and their leases run out
     for _ in range(3):
-        await healthy.runs.sweep()
+        await healthy.sweep()
     await healthy.tell(call(tool_run_id="tool_run-2"), "m-2")
     await healthy.idle()
 
@@ -369,7 +375,7 @@ async def test_a_late_result_of_a_lost_call_changes_nothing(world: World) -> Non
     slow, other = Process(world, "tools-1", FakeSandbox(frozen)), Process(world, "tools-2")
     await slow.tell(call())
     world.clock.seconds += 11
-    await other.runs.sweep()
+    await other.sweep()
     thawed.set()
     await slow.idle()
 
@@ -395,7 +401,7 @@ async def test_a_stopped_call_is_killed_where_it_runs(world: World) -> None:
 
     reply = await other.tell(StopToolRun(tool_run_id=CALL), "m-2")
     assert isinstance(reply, Accepted)
-    process.runs.stopped_somewhere()
+    process.runs.cancelled_somewhere()
     await process.idle()
 
     assert process.sandbox.killed == 1

@@ -1,0 +1,272 @@
+"""Do long work under leases: each piece by one process at a time, and none is forgotten.
+
+That a piece of work is wanted is an event before anybody begins it. The process that commits the
+event takes the lease in the same commit and begins at once; if it dies, is too busy or is being
+stopped, the sweeper of some process finds the work in a read model and begins it. What an attempt
+decides is committed under its lease, so an attempt that has lost it changes nothing.
+
+A new kind of work says what is due, and what one attempt does:
+
+    class Exports(LeasedWork[DueWork]):
+        '''The exports that this process makes.'''
+
+        name = "export"
+        ports: ExportPorts  # with the fields of WorkPorts
+
+        def __init__(self, ports: ExportPorts) -> None:
+            super().__init__(ports, FairSemaphore(4, of_organisation_max=2))
+
+        async def due(self) -> Sequence[DueWork]:
+            return await self.ports.queries.due_exports()
+
+        async def attempt(self, lease: WorkLease[DueWork]) -> None:
+            archive = await self.ports.archives.made(lease.work.org, lease.work.id)
+
+            async def complete(unit: UnitOfWork) -> None:
+                export = await unit.load(Export, lease.work.id)
+                export.complete(archive, at=self.ports.clock.now())
+
+            await lease.record(complete)
+
+The handler of the command calls `exports.begin_after_commit(DueWork(export.id, org), work)`, the
+wiring calls `exports.join(service)`, and `exports.drain()` when the process ends. How often an
+attempt may fail, and when the next is due, belongs to the aggregate: record that too. An attempt
+that records nothing is made again by the next sweep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from libs.bus.fair_semaphore import FairSemaphore, NoPlace
+from libs.bus.service_host import Service
+from libs.bus.unknown_version_delays import LEFT_ALONE_SECONDS, log_once
+from libs.contracts.bus_messages import Context, NewerVersion
+from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.work_lease import Work, WorkLease, WorkPorts
+
+log = logging.getLogger(__name__)
+
+GIVE_BACK_SECONDS_MAX = 5.0
+LEFT_MAX = 1_000
+
+type Attempt[W: Work] = Callable[[WorkLease[W]], Awaitable[None]]
+
+
+class LeasedWork[W: Work](ABC):
+    """The works of one kind that this process does.
+
+    `places` bounds how many it does at once, for each organisation and altogether; without it there
+    is no bound. A process that ends lets its attempts go on for `drain_seconds_max` before it
+    cancels them.
+    """
+
+    name = "work"
+    drain_seconds_max = 0.0
+
+    def __init__(self, ports: WorkPorts, places: FairSemaphore | None = None) -> None:
+        self.ports = ports
+        self.places = places
+        self.tasks: dict[WorkLease[W], asyncio.Task[None]] = {}
+        self.asides: set[asyncio.Task[None]] = set()
+        self.missing: set[WorkLease[W]] = set()
+        self.left_until: dict[str, float] = {}  # works that only newer processes can read
+        self.beginning = asyncio.Lock()
+        self.stopping = False
+        self.cancelled_unseen = False
+        self.looking = False
+        self.following = False
+
+    # What is special about a kind of work
+
+    @abstractmethod
+    async def due(self) -> Sequence[W]:
+        """The works that are to be done now and that nobody holds a lease for, as many as there
+        may be places for, those of each organisation by turns."""
+
+    @abstractmethod
+    async def attempt(self, lease: WorkLease[W]) -> None:
+        """Do a work that a sweep has found, and record what came of it. May be cancelled at any
+        time."""
+
+    async def find_cancelled(self, orgs: list[str], ids: list[str]) -> Sequence[str]:
+        """Return which of these works of these organisations are recorded as cancelled."""
+        return ()
+
+    # What is the same for all
+
+    def join(self, service: Service) -> None:
+        """Sweep, and watch the leases, as long as the service runs."""
+        service.sweepers.append(self.sweep)
+        service.lease_watchers.append(self.leases_held)
+
+    def has_room(self, org: str) -> bool:
+        """Whether one more work of an organisation can be begun now."""
+        return not self.stopping and (not self.places or self.places.has_place(org))
+
+    def is_under_way(self, work_id: str) -> bool:
+        """Whether an attempt at a work is being made in this process."""
+        return any(
+            lease.work.id == work_id and not task.done() for lease, task in self.tasks.items()
+        )
+
+    def begin_after_commit(
+        self, work: W, unit: UnitOfWork, attempt: Attempt[W] | None = None
+    ) -> None:
+        """Have a commit take the lease of a work, and begin it then, if there is room for it now; a
+        sweeper begins it otherwise."""
+        if self.has_room(work.org):
+            unit.take_lease = work.id
+            unit.after_commit.append(
+                lambda epoch: self.begin(work, epoch, attempt, context=unit.context)
+            )
+
+    def begin(
+        self,
+        work: W,
+        epoch: int | None,
+        attempt: Attempt[W] | None = None,
+        *,
+        context: Context | None = None,
+    ) -> None:
+        """Begin an attempt at a work whose lease was just taken: `attempt`, or that of a sweep.
+        Without an epoch the lease was not free, and its holder sees to the work."""
+        if epoch is None:
+            return
+        cause = context or Context(self.ports.ids.new("sweep"), org=work.org)
+        lease = WorkLease(work, Fence(work.id, epoch), self.ports, cause)
+        if self.stopping:  # the commit took longer than the drain
+            self.aside(lease.give_back())
+            return
+        task = asyncio.create_task(self.run(lease, attempt or self.attempt))
+        self.tasks[lease] = task
+        task.add_done_callback(lambda _: self.forget(lease))
+
+    def forget(self, lease: WorkLease[W]) -> None:
+        """An attempt is over. If it took its work further, begin at once what waits for its
+        place."""
+        del self.tasks[lease]
+        if not lease.is_released:  # it was cancelled before it began
+            self.aside(lease.give_back())
+        if self.places and lease.has_recorded and not self.following and not self.stopping:
+            self.following = True
+            self.aside(self.begin_next())
+
+    async def run(self, lease: WorkLease[W], attempt: Attempt[W]) -> None:
+        """Make one attempt, as soon as there is a place for it, and give its lease back. A process
+        edge: a bug is logged here, once, and the work is left to a later sweep."""
+        try:
+            async with self.place(lease.work.org):
+                await attempt(lease)
+        except NoPlace as full:
+            log.info("the %s %s begins later: %s", self.name, lease.work.id, full)
+        except NewerVersion as unknown:
+            log_once(unknown)
+            self.leave(lease.work.id)
+        except (StaleLease, VersionConflict):
+            log.info("the %s %s goes on elsewhere", self.name, lease.work.id)
+        except StoreUnavailable as outage:
+            log.warning("the %s %s is not recorded: %s", self.name, lease.work.id, outage)
+        except Exception:
+            log.exception("the %s %s is not recorded", self.name, lease.work.id)
+        finally:
+            await lease.give_back()
+
+    def place(self, org: str) -> AbstractAsyncContextManager[None]:
+        """Wait for a place of an organisation, and hold it. Raises NoPlace."""
+        return self.places.hold(org) if self.places else contextlib.nullcontext()
+
+    async def sweep(self) -> None:
+        """Begin the works that are due and that nobody does, as far as there is room."""
+        async with self.beginning:
+            await self.begin_due()
+
+    async def begin_due(self) -> None:
+        """Begin what is due, alone: two that look at the same time would find the same."""
+        if self.stopping or (self.places and not self.places.free):
+            return
+        for work in await self.due():
+            if self.may_begin(work):
+                self.begin(work, await self.ports.repository.store.take_lease(work.id))
+                await asyncio.sleep(0)  # it takes its place before the next is looked at
+
+    def may_begin(self, work: W) -> bool:
+        """Whether a work that is due can be begun here now."""
+        is_left = self.left_until.get(work.id, 0.0) > self.ports.clock.monotonic()
+        return not is_left and self.has_room(work.org) and not self.is_under_way(work.id)
+
+    async def begin_next(self) -> None:
+        """Begin what is due; what cannot be begun now, the next sweep begins."""
+        with contextlib.suppress(StoreUnavailable):
+            async with self.beginning:
+                self.following = False
+                await self.begin_due()
+
+    def leave(self, work_id: str) -> None:
+        """Leave a work to newer processes: this one does not try it again for a while."""
+        self.left_until.pop(work_id, None)
+        if len(self.left_until) >= LEFT_MAX:
+            del self.left_until[next(iter(self.left_until))]
+        self.left_until[work_id] = self.ports.clock.monotonic() + LEFT_ALONE_SECONDS
+
+    def cancel(self, work_id: str) -> None:
+        """Cancel the attempt at a work, if it is made here: it is recorded that nobody wants it."""
+        for lease, task in self.tasks.items():
+            if lease.work.id == work_id:
+                task.cancel()
+
+    def cancelled_somewhere(self) -> None:
+        """Look whether a work that is done here was cancelled in another process. However many are
+        cancelled during the look, one more look follows."""
+        self.cancelled_unseen = True
+        if self.tasks and not self.looking:
+            self.looking = True
+            self.aside(self.cancel_cancelled())
+
+    async def cancel_cancelled(self) -> None:
+        """Cancel the attempts at works that were cancelled in another process. If the store is
+        away, their next commit finds out."""
+        try:
+            while self.cancelled_unseen:
+                self.cancelled_unseen = False
+                works = [lease.work for lease in self.tasks]
+                orgs, ids = sorted({work.org for work in works}), [work.id for work in works]
+                with contextlib.suppress(StoreUnavailable):
+                    for work_id in await self.find_cancelled(orgs, ids):
+                        self.cancel(work_id)
+        finally:
+            self.looking = False
+
+    def leases_held(self, held: set[str]) -> None:
+        """Cancel the attempts whose leases are not among those that this process holds. A lease
+        that is missing for the first time may have just been given back by its last commit."""
+        missing = {lease for lease in self.tasks if lease.work.id not in held}
+        for lease in missing & self.missing:
+            self.tasks[lease].cancel()
+        self.missing = missing
+
+    def aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.create_task(work)
+        self.asides.add(task)
+        task.add_done_callback(self.asides.discard)
+
+    async def drain(self) -> None:
+        """Begin nothing more, let the attempts end for a moment, then cancel them. All leases are
+        given back, so that other processes go on at once."""
+        self.stopping = True
+        if self.tasks and self.drain_seconds_max:
+            await asyncio.wait(self.tasks.values(), timeout=self.drain_seconds_max)
+        ending = list(self.tasks.values())
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        if self.asides:
+            await asyncio.wait(self.asides, timeout=GIVE_BACK_SECONDS_MAX)

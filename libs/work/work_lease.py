@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from libs.bus.aggregate_locks import AggregateLocks
@@ -44,15 +44,16 @@ class DueWork:
     org: str
 
 
-class WorkPorts(Protocol):
+@dataclass(slots=True, kw_only=True)
+class WorkPorts:
     """What the engine needs of a process. `committed` is called after each commit; `locks` are
     those that commands about the same aggregates are handled under."""
 
     repository: Repository
     clock: Clock
     ids: Ids
-    locks: AggregateLocks
     committed: Callable[[], None]
+    locks: AggregateLocks = field(default_factory=AggregateLocks)
 
 
 class WorkLease[W: Work]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic_core import to_json
 
-from libs.bus.aggregate_locks import AggregateLocks
 from libs.bus.fair_semaphore import WAIT_SECONDS_MAX
-from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.ports import Bus
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.tool_runs import (
@@ -25,9 +24,9 @@ from libs.contracts.tools.tool_runs import (
     ToolRunResult,
     tool_run_deltas,
 )
-from libs.eventstore.unit_of_work import Repository, UnitOfWork
+from libs.eventstore.unit_of_work import UnitOfWork
 from libs.work.leased_work import LeasedWork
-from libs.work.work_lease import DueWork, WorkLease
+from libs.work.work_lease import DueWork, WorkLease, WorkPorts
 from services.tools.adapters.tool_run_queries import ToolRunQueries
 from services.tools.domain.tool_run import ToolRun
 from services.tools.engine.tool_runner_protocol import ToolRunners
@@ -40,18 +39,12 @@ GRACE_SECONDS = 5.0
 
 
 @dataclass(slots=True, kw_only=True)
-class ToolRunPorts:
-    """What the calls of a process need. `committed` is called after each commit; `locks` are those
-    that the commands about calls are handled under."""
+class ToolRunPorts(WorkPorts):
+    """What the calls of a process need."""
 
-    repository: Repository
     runners: ToolRunners
     queries: ToolRunQueries
     bus: Bus
-    clock: Clock
-    ids: Ids
-    committed: Callable[[], None]
-    locks: AggregateLocks = field(default_factory=AggregateLocks)
 
 
 class ToolRuns(LeasedWork[DueWork]):

@@ -9,10 +9,6 @@ from libs.contracts.bus_messages import Command, JsonObject, delta_subject
 
 SERVICE = "agent"
 
-# How often whoever waits is told that the model is still asked, and after which silence nobody is.
-KEEP_ALIVE_SECONDS = 2.0
-SILENCE_SECONDS_MAX = 10.0
-
 
 class GenerateCompletion(Command):
     """Ask the model of an agent, or another one, a single question.

@@ -31,8 +31,6 @@ KIND = "mcp_server"  # the prefix of the ids
 # How many tools one server may bring, and how large their definitions may be together, as JSON.
 TOOLS_MAX = 256
 TOOLS_BYTES_MAX = 4 << 20
-# After which silence whoever waits for a list of tools looks for themselves.
-SILENCE_SECONDS_MAX = 1.0
 LISTING_SECONDS_MAX = 60.0
 
 type MaybeSealed = Sealed | Literal[""]

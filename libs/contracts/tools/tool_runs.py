@@ -18,9 +18,7 @@ from libs.contracts.storable_text import StorableText
 
 SERVICE = "tools"
 
-# How often whoever waits is told that a tool still runs, and after which silence they read its row.
 KEEP_ALIVE_SECONDS = 2.0
-SILENCE_SECONDS_MAX = 5.0
 # How much of a call's arguments stays in the history, as JSON; and of what a tool printed.
 ARGUMENTS_KEPT_CHARS_MAX = 10_000
 PRINTED_CHARS_MAX = 50_000

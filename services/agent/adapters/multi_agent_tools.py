@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, Field
-from pydantic_core import from_json
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.agent.called_runs import CallingRun, StartCalledRun
@@ -22,6 +21,7 @@ from libs.contracts.letta.message_requests import MAX_STEPS_DEFAULT
 from libs.contracts.letta.runs import RunConfig
 from libs.eventstore import failpoints
 from libs.eventstore.ports import StoreUnavailable
+from libs.work.progress import Progress, ProgressMessage, follow
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.domain.runs.agent_call_deadlocks import given_up, waits_of
@@ -165,20 +165,11 @@ class MultiAgentTools:
 
     async def asked(self, sent: Sent) -> Answer:
         """Have the run begun, and follow it to its end."""
-        ended = asyncio.Event()
-
-        def hear(_: str, payload: bytes) -> None:
-            if not from_json(payload).keys().isdisjoint(("end", "look")):
-                ended.set()
-
         org = sent.calling.context.org
         subject = delta_subject("agent", "run", "progress", org, sent.run_id)
-        subscription = await self.bus.subscribe_deltas(subject, hear)
-        try:
+        async with follow(self.bus, subject, wanted=is_worth_a_look) as progress:
             refused = await self.begin(sent)
-            return Answer([], refused.reason) if refused else await self.end(sent, ended)
-        finally:
-            await subscription.end()
+            return Answer([], refused.reason) if refused else await self.end(sent, progress)
 
     async def begin(self, sent: Sent) -> Rejected | None:
         """Have the run begun, once there is room for it; returns why not, if it cannot be."""
@@ -219,11 +210,10 @@ class MultiAgentTools:
             callers=sent.callers,
         )
 
-    async def end(self, sent: Sent, ended: asyncio.Event) -> Answer:
+    async def end(self, sent: Sent, progress: Progress) -> Answer:
         """What came of the run. While it is in line it may turn out that all wait for all."""
         org, look = sent.calling.context.org, LOOK_SECONDS
         while True:
-            ended.clear()
             run = await self.queries.called_run(org, sent.run_id)
             if run is None:
                 return Answer([], f"Agent {sent.agent_id} does not exist any more")
@@ -237,11 +227,7 @@ class MultiAgentTools:
                 why = "waits for an answer that waits for yours, so your message was withdrawn"
                 return Answer([], f"Agent {sent.agent_id} {why}")
             look = LOOK_SECONDS if run.status == "created" else min(2 * look, LOOK_SECONDS_MAX)
-            try:
-                async with asyncio.timeout(look):
-                    await ended.wait()
-            except TimeoutError:
-                pass
+            await progress.next(look)
 
     async def said(self, sent: Sent) -> list[str]:
         """What the other agent said in the run. Raises StoreUnavailable."""
@@ -270,6 +256,11 @@ class MultiAgentTools:
         else:
             what = "is still at work on its answer, which nobody waits for any more"
         return Answer([], f"Agent {sent.agent_id} did not answer within {seconds:.0f} s: it {what}")
+
+
+def is_worth_a_look(delta: ProgressMessage) -> bool:
+    """Whether the row of a run may say something new after a delta."""
+    return not delta.keys().isdisjoint(("end", "look"))
 
 
 def shown(agent_id: str, answer: Answer) -> dict[str, Any]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
-from pydantic_core import from_json
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.agent.conversations import ToolStatus
@@ -20,13 +18,13 @@ from libs.contracts.tools.tool_runs import (
     RUNNABLE_TYPES,
     SEARCH_SECRETS,
     SEARCHES,
-    SILENCE_SECONDS_MAX,
     InnerTool,
     RunTool,
     StopToolRun,
     ToolRunResult,
     tool_run_deltas,
 )
+from libs.work.progress import ProgressMessage, follow
 from services.agent.adapters.tool_owner_port import Calling, Runner, error
 from services.agent.adapters.tool_run_queries import ToolRunQueries
 from services.agent.domain.agents.agent import AgentDesign
@@ -42,6 +40,8 @@ INNER_TOOLS_MAX = 200
 # The sandbox stops a tool a little before nobody waits for it any more, and says so.
 SANDBOX_PART_OF_DEADLINE = 0.9
 
+LOST = {"status": "error", "text": INTERRUPTED}
+
 _ARGUMENTS = TypeAdapter(dict[str, JsonValue])
 
 
@@ -55,13 +55,11 @@ class ToolsServiceClient:
         clock: Clock,
         *,
         seconds_max: float = TOOL_SECONDS_MAX,
-        silence_seconds: float = SILENCE_SECONDS_MAX,
     ) -> None:
         self.bus = bus
         self.queries = queries
         self.clock = clock
         self.seconds_max = seconds_max
-        self.silence_seconds = silence_seconds
         self.stops: set[asyncio.Task[None]] = set()
 
     def runner(self, tool: HeldTool) -> Runner | None:
@@ -89,21 +87,17 @@ class ToolsServiceClient:
             block_ids=calling.design.block_ids if may_see_blocks(tool) else [],
         )
         context = calling.context.caused(command.tool_run_id)
-        heard: asyncio.Queue[bytes] = asyncio.Queue()
-        subscription = await self.bus.subscribe_deltas(
-            tool_run_deltas(org, command.tool_run_id),
-            lambda _, payload: heard.put_nowait(payload),
-        )
-        try:
-            refused = await self.begin(command, context)
-            if refused is not None:
-                return error(refused.reason)
-            return await self.result(org, command.tool_run_id, heard)
-        except asyncio.CancelledError:
-            self.stop_later(command.tool_run_id, context)
-            raise
-        finally:
-            await subscription.end()
+        look = partial(self.look, org, command.tool_run_id)
+        async with follow(self.bus, tool_run_deltas(org, command.tool_run_id)) as progress:
+            try:
+                refused = await self.begin(command, context)
+                if refused is not None:
+                    return error(refused.reason)
+                end = await progress.end(look)
+            except asyncio.CancelledError:
+                self.stop_later(command.tool_run_id, context)
+                raise
+        return tool_result(ToolRunResult.model_validate(end["result"]))
 
     async def begin(self, command: RunTool, context: Context) -> Rejected | None:
         """Have a call begun, once there is room for it; returns why not, if it cannot be."""
@@ -115,20 +109,12 @@ class ToolsServiceClient:
                 return reply
             await self.clock.sleep(BUSY_RETRY_SECONDS)
 
-    async def result(self, org: str, tool_run_id: str, heard: asyncio.Queue[bytes]) -> ToolResult:
-        """What came of a call: as it is told, or, where nobody tells, as its row says."""
-        while True:
-            told: dict[str, Any] = {}
-            try:
-                async with asyncio.timeout(self.silence_seconds):
-                    told = from_json(await heard.get())
-            except TimeoutError:
-                seen = await self.queries.tool_run(org, tool_run_id)
-                if seen is None or (seen.result is None and not seen.alive):
-                    return error(INTERRUPTED)
-                told = {"result": seen.result} if seen.result else {}
-            if "result" in told:
-                return tool_result(ToolRunResult.model_validate(told["result"]))
+    async def look(self, org: str, tool_run_id: str) -> ProgressMessage | None:
+        """Read the end of a call from its row; one that nobody makes any more has failed."""
+        seen = await self.queries.tool_run(org, tool_run_id)
+        if seen is not None and seen.result:
+            return {"result": seen.result}
+        return None if seen is not None and seen.alive else {"result": LOST}
 
     def stop_later(self, tool_run_id: str, context: Context) -> None:
         """Have a call stopped, without anybody waiting for that."""

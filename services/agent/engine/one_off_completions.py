@@ -14,12 +14,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pydantic_core import to_json
-
 from libs.bus.bounded_command_queue import busy, decrement
 from libs.bus.ports import Bus, Clock
-from libs.contracts.agent.one_off_completions import KEEP_ALIVE_SECONDS
 from libs.contracts.bus_messages import JsonObject, Rejected
+from libs.work.progress import heartbeats, publish_progress
 from services.agent.adapters.models.ports import ModelFailed, Models
 from services.agent.domain.prompts.model_context import ModelRequest
 from services.agent.domain.runs.step_results import Failure, ModelReply
@@ -93,7 +91,8 @@ class Completions:
         refused = self.full(question)
         if refused is not None:
             told: JsonObject = {"problem": {"message": refused.reason, "busy": True}}
-            self.keep(asyncio.create_task(self.tell(question.subject, told)))
+            telling = publish_progress(self.bus, question.subject, told)
+            self.keep(asyncio.create_task(telling))
             return
         self.of_agent[asker] += 1
         self.of_organisation[org] += 1
@@ -116,19 +115,17 @@ class Completions:
     async def answer(self, question: Question) -> None:
         """Ask, and tell what came of it. A process edge: a bug is logged here, once."""
         subject = question.subject
-        alive = asyncio.create_task(self.keep_alive(subject))
         try:
-            told = await self.asked(question)
+            async with heartbeats(self.bus, self.clock, subject):
+                told = await self.asked(question)
         except asyncio.CancelledError:
             with suppress(Exception):
-                await self.tell(subject, LOST)
+                await publish_progress(self.bus, subject, LOST)
             raise
         except Exception:
             log.exception("%s failed", question.id)
             told = problem(Failure("internal_error", "An unknown error occurred"))
-        finally:
-            alive.cancel()
-        await self.tell(subject, told)
+        await publish_progress(self.bus, subject, told)
 
     async def asked(self, question: Question) -> JsonObject:
         """What the asker is told in the end."""
@@ -151,16 +148,6 @@ class Completions:
             f"The model took longer than {self.seconds_max:g} seconds to answer, which is the"
             " longest that this server lets one answer take (HEELER_STEP_SECONDS_MAX)",
         )
-
-    async def keep_alive(self, subject: str) -> None:
-        """Tell the asker that there is something to wait for, until it is told more."""
-        while True:
-            await self.tell(subject, {})
-            await self.clock.sleep(KEEP_ALIVE_SECONDS)
-
-    async def tell(self, subject: str, told: JsonObject) -> None:
-        """Tell whoever waits."""
-        await self.bus.publish_delta(subject, to_json(told))
 
     async def drain(self) -> None:
         """Let the models get on for a moment, then give up what they have not answered."""

@@ -3,9 +3,14 @@ its turn."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 from services.api.http.authentication import OPEN_PATHS, check
 from services.api.http.callers import CALLER, Authenticator, org_of
-from services.api.http.per_path_concurrency_limits import TURN, ConcurrencyLimits
+from services.api.http.error_responses import Problem
+from services.api.http.per_path_concurrency_limits import HUNG_UP, TURN, ConcurrencyLimits
 from services.api.http.request_parsing import AnyRequest
 from services.api.http.streamed_request_bodies import is_streamed
 
@@ -37,3 +42,17 @@ async def hung_up(request: AnyRequest) -> None:
     """Return when the client is gone."""
     await request.body()
     await request.receive()
+
+
+async def unless_hung_up[Result](request: AnyRequest, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of some work; cancel it and raise the 499 once the client is gone."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(hung_up(request))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Problem(HUNG_UP, {"detail": "The client hung up"})
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()

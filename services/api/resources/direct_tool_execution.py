@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 from litestar import Response, post
 from pydantic_core import from_json, to_json
@@ -17,23 +18,23 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE
 from libs.contracts.tools.tool_runs import (
     RUNNABLE_TYPES,
-    SILENCE_SECONDS_MAX,
     RunTool,
     StopToolRun,
     ToolRunResult,
     tool_run_deltas,
 )
+from libs.work.progress import ProgressMessage, follow
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.read_model_responses import document_of, raw
+from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, context_of, valid_id
 from services.api.http.secret_sealing import sealed_values
 from services.api.openapi.operation import returns
 from services.api.resources.agents import AGENTS, SEALED_SECRETS, TOOLS
-from services.api.resources.one_off_completions import until_silence
 
 RUN_SECONDS_MAX = 60.0
 NULL = "null"  # what V1 calls a message that is not stored, and a call that no model made
@@ -154,35 +155,24 @@ def status_of(result: ToolRunResult) -> str:
 async def outcome(request: AnyRequest, command: RunTool) -> ToolRunResult:
     """What came of a tool: as it is told, or as its row says. Who hangs up has it stopped."""
     api = api_of(request)
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    subscription = await api.bus.subscribe_deltas(
-        tool_run_deltas(org_of(request), command.tool_run_id),
-        lambda _, payload: heard.put_nowait(payload),
-    )
-    try:
+    async with follow(api.bus, tool_run_deltas(org_of(request), command.tool_run_id)) as progress:
         await api.send(request, command, message_id=command.tool_run_id, keyed=False)
         end_turn(request.scope["state"])  # a tool may take long
         try:
-            return await result_of(request, command.tool_run_id, heard)
+            waiting = progress.end(partial(end_in_row, request, command.tool_run_id))
+            end = await unless_hung_up(request, waiting)
         except (Problem, asyncio.CancelledError):
             await stop(request, command.tool_run_id)
             raise
-    finally:
-        await subscription.end()
+    return ToolRunResult.model_validate(end["result"])
 
 
-async def result_of(
-    request: AnyRequest, tool_run_id: str, heard: asyncio.Queue[bytes]
-) -> ToolRunResult:
-    """The result of a run that was begun. Raises the 499 for a client that has gone."""
-    while True:
-        async for told in until_silence(request, heard, seconds=SILENCE_SECONDS_MAX):
-            if "result" in told:
-                return ToolRunResult.model_validate(told["result"])
-        row = await api_of(request).reads.one(TOOL_RUNS, org_of(request), tool_run_id)
-        seen = from_json(row) if row else {"result": None, "alive": False}
-        if seen["result"] or not seen["alive"]:
-            return ToolRunResult.model_validate(seen["result"] or LOST)
+async def end_in_row(request: AnyRequest, tool_run_id: str) -> ProgressMessage | None:
+    """The end of a run as its row has it, and None while a process is at work."""
+    row = await api_of(request).reads.one(TOOL_RUNS, org_of(request), tool_run_id)
+    seen = from_json(row) if row else {"result": None, "alive": False}
+    ended = seen["result"] or not seen["alive"]
+    return {"result": seen["result"] or LOST} if ended else None
 
 
 async def stop(request: AnyRequest, tool_run_id: str) -> None:

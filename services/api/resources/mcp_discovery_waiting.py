@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from pydantic_core import from_json
@@ -13,21 +12,21 @@ from libs.contracts.bus_messages import Command, JsonObject
 from libs.contracts.letta import error_bodies
 from libs.contracts.tools.mcp_servers import (
     LISTING_SECONDS_MAX,
-    SILENCE_SECONDS_MAX,
     AskMcpServer,
     ListMcpTools,
     RefreshMcpServer,
     mcp_listing_deltas,
     mcp_server_deltas,
 )
+from libs.work.progress import LOOK_SECONDS, Progress, follow
 from services.api.adapters.resource_query_builder import Resource
 from services.api.http.callers import org_of
 from services.api.http.error_responses import Problem
 from services.api.http.handler_dependencies import api_of
 from services.api.http.per_path_concurrency_limits import end_turn
 from services.api.http.read_model_responses import document_of
+from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest
-from services.api.resources.one_off_completions import until_silence
 
 MCP_SERVERS = Resource(kind="mcp_server", view="tools.mcp_server_view", document="v.document")
 DISCOVERY = "v.discovery"
@@ -35,31 +34,18 @@ KNOWN = "json_build_object('tools', v.tools, 'discovery', v.discovery, 'name', v
 # How long a list of tools is held back while the first discovery of them goes on.
 FIRST_DISCOVERY_SECONDS_MAX = 10.0
 
-type Heard = asyncio.Queue[bytes]
-
-
-@asynccontextmanager
-async def listening(request: AnyRequest, subject: str) -> AsyncIterator[Heard]:
-    """What is told on a subject from now on."""
-    heard: Heard = asyncio.Queue()
-    subscription = await api_of(request).bus.subscribe_deltas(
-        subject, lambda _, payload: heard.put_nowait(payload)
-    )
-    try:
-        yield heard
-    finally:
-        await subscription.end()
-
 
 async def refreshed(
     request: AnyRequest, server_id: str, accepted: list[str] | None = None
 ) -> dict[str, Any]:
     """The report of a discovery that is made now. Raises the answer that its failure is."""
     command = RefreshMcpServer(server_id=server_id, accepted=accepted or [])
-    async with listening(request, mcp_server_deltas(org_of(request), server_id)) as heard:
+    async with follow(
+        api_of(request).bus, mcp_server_deltas(org_of(request), server_id)
+    ) as progress:
         reply = await api_of(request).send(request, command)
         number = int(str(reply.result["number"]))
-        seen = await settled(request, server_id, heard, number, LISTING_SECONDS_MAX)
+        seen = await settled(request, server_id, progress, number, LISTING_SECONDS_MAX)
     if seen["discovery"]["status"] == "ready":
         return dict(seen["discovery"]["report"])
     raise unavailable(seen["name"], seen["discovery"])
@@ -72,7 +58,7 @@ def unavailable(name: str, discovery: dict[str, Any]) -> Problem:
 
 
 async def settled(
-    request: AnyRequest, server_id: str, heard: Heard, number: int, seconds: float
+    request: AnyRequest, server_id: str, progress: Progress, number: int, seconds: float
 ) -> dict[str, Any]:
     """What is known of the tools of a server, as soon as a discovery of this number or a later one
     is over, or time is up. Raises the 404 of a server that is not there."""
@@ -84,11 +70,10 @@ async def settled(
             await document_of(request, MCP_SERVERS, server_id, document=KNOWN)
         )
         over = seen["discovery"]["number"] >= number and seen["discovery"]["status"] != "pending"
-        if over or clock.monotonic() >= until:
+        left = until - clock.monotonic()
+        if over or left <= 0:
             return seen
-        async with aclosing(until_silence(request, heard, seconds=SILENCE_SECONDS_MAX)) as told:
-            async for _ in told:
-                break
+        await unless_hung_up(request, progress.next(min(left, LOOK_SECONDS)))
 
 
 async def known_tools(request: AnyRequest, server_id: str) -> dict[str, str]:
@@ -96,8 +81,10 @@ async def known_tools(request: AnyRequest, server_id: str) -> dict[str, str]:
     waited for, for a while. Raises the 404 of a server that is not there."""
     seen = from_json(await document_of(request, MCP_SERVERS, server_id, document=KNOWN))
     if seen["discovery"]["status"] == "pending" and not seen["tools"]:
-        async with listening(request, mcp_server_deltas(org_of(request), server_id)) as heard:
-            seen = await settled(request, server_id, heard, 0, FIRST_DISCOVERY_SECONDS_MAX)
+        async with follow(
+            api_of(request).bus, mcp_server_deltas(org_of(request), server_id)
+        ) as progress:
+            seen = await settled(request, server_id, progress, 0, FIRST_DISCOVERY_SECONDS_MAX)
     return dict(seen["tools"])
 
 
@@ -128,17 +115,16 @@ async def tellings(
 ) -> AsyncGenerator[dict[str, Any]]:
     """All that is told until a server answers: events for a person, then the answer. Raises
     McpServerFailed."""
-    async with listening(request, mcp_listing_deltas(org_of(request), command.listing_id)) as heard:
+    subject = mcp_listing_deltas(org_of(request), command.listing_id)
+    async with follow(api_of(request).bus, subject, wanted=bool) as progress:
         await send_listing(request, command)
         end_turn(request.scope["state"])
-        async with aclosing(until_silence(request, heard, seconds=LISTING_SECONDS_MAX)) as answers:
-            async for answer in answers:
-                if "failed" in answer:
-                    raise McpServerFailed(answer["failed"]["kind"], answer["failed"]["words"])
-                if answer:  # else it only says that somebody is at work
-                    yield dict(answer)
-                if answer and "event" not in answer:
-                    return
+        while answer := await unless_hung_up(request, progress.next(LISTING_SECONDS_MAX)):
+            if "failed" in answer:
+                raise McpServerFailed(answer["failed"]["kind"], answer["failed"]["words"])
+            yield answer
+            if "event" not in answer:
+                return
     raise McpServerFailed("timeout", f"no answer within {LISTING_SECONDS_MAX:g} seconds")
 
 

@@ -8,9 +8,8 @@ from typing import Any
 from litestar import Response, post
 
 from services.api.adapters.mcp_endpoint_protocol import HttpAnswer, McpEndpoint
-from services.api.http.error_responses import Problem
-from services.api.http.per_path_concurrency_limits import HUNG_UP, end_turn
-from services.api.http.request_admission import hung_up
+from services.api.http.per_path_concurrency_limits import end_turn
+from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest
 from services.api.openapi.operation import returns
 
@@ -22,16 +21,8 @@ async def mcp(request: AnyRequest) -> Response[bytes]:
     """Answer one request of an MCP client; the tools are those of `tools/list`."""
     end_turn(request.scope["state"])  # the requests that a tool makes have turns of their own
     server: McpEndpoint[Any] = request.app.state.mcp_endpoint
-    call = asyncio.ensure_future(server.answer(request.scope, replayed(await request.body())))
-    gone = asyncio.ensure_future(hung_up(request))
-    try:
-        await asyncio.wait([call, gone], return_when=asyncio.FIRST_COMPLETED)
-        if not call.done():
-            raise Problem(HUNG_UP, {"detail": "The client is gone"})
-        return response(call.result())
-    finally:
-        for one in (call, gone):
-            one.cancel()
+    call = server.answer(request.scope, replayed(await request.body()))
+    return response(await unless_hung_up(request, call))
 
 
 def replayed(body: bytes) -> Any:

@@ -262,8 +262,7 @@ def attempt(request: AnyRequest, name: str, command: ListMcpTools) -> Stream:
             async with aclosing(tellings(request, command)) as told:
                 async for one in told:
                     if "event" in one:
-                        kind = one.pop("event")
-                        yield event(kind, **one)
+                        yield sent_event(one)
                     elif "tools" in one:
                         yield event("success", tools=[offered_tool(tool) for tool in one["tools"]])
         except McpServerFailed as failed:
@@ -281,4 +280,9 @@ def attempt(request: AnyRequest, name: str, command: ListMcpTools) -> Stream:
 
 def event(kind: str, **fields: Any) -> bytes:
     """One event of such a stream."""
-    return b"data: %b\n\n" % to_json({"event": kind, **fields})
+    return sent_event({"event": kind, **fields})
+
+
+def sent_event(fields: dict[str, Any]) -> bytes:
+    """An event with these fields, as a stream sends it."""
+    return b"data: %b\n\n" % to_json(fields)

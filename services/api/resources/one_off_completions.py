@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 from litestar import Response, post
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from libs.contracts.agent.one_off_completions import (
-    SILENCE_SECONDS_MAX,
     AskModel,
     GenerateCompletion,
     completion_deltas,
 )
 from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta import all_request_bodies
+from libs.work.progress import follow
 from services.api.http.callers import org_of
 from services.api.http.error_responses import RETRY_AFTER_SECONDS, Problem
 from services.api.http.handler_dependencies import api_of
-from services.api.http.per_path_concurrency_limits import HUNG_UP, TOO_MANY, UNAVAILABLE, end_turn
+from services.api.http.per_path_concurrency_limits import TOO_MANY, UNAVAILABLE, end_turn
 from services.api.http.read_model_responses import raw
-from services.api.http.request_admission import hung_up
+from services.api.http.request_admission import unless_hung_up
 from services.api.http.request_parsing import AnyRequest, body_of, valid_id
 from services.api.openapi.operation import returns
 
@@ -55,53 +53,18 @@ async def generate_completion(request: AnyRequest, agent_id: str) -> Response[by
 async def completion(request: AnyRequest, command: GenerateCompletion | AskModel) -> JsonObject:
     """What the model said; raises the answer that its failure is."""
     api = api_of(request)
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    subscription = await api.bus.subscribe_deltas(
-        completion_deltas(org_of(request), command.completion_id),
-        lambda _, payload: heard.put_nowait(payload),
-    )
-    try:
+    async with follow(
+        api.bus, completion_deltas(org_of(request), command.completion_id)
+    ) as progress:
         await api.send(request, command, message_id=command.completion_id, keyed=False)
         end_turn(request.scope["state"])  # a model may take long
-        return await answer(request, heard)
-    finally:
-        await subscription.end()
-
-
-async def answer(request: AnyRequest, heard: asyncio.Queue[bytes]) -> JsonObject:
-    """What the model said; raises the answer that its failure is."""
-    async for told in until_silence(request, heard):
-        if "completion" in told:
-            return dict(told["completion"])
-        if "problem" in told:
-            raise failed(told["problem"])
-    detail = "The answer got lost on its way: try again"
-    raise Problem(UNAVAILABLE, {"detail": detail}, {"Retry-After": RETRY_AFTER_SECONDS})
-
-
-async def until_silence(
-    request: AnyRequest, heard: asyncio.Queue[bytes], *, seconds: float = SILENCE_SECONDS_MAX
-) -> AsyncGenerator[dict[str, Any]]:
-    """What is told, until nothing is any more. Raises the 499 for a client that has gone."""
-    leaving = asyncio.ensure_future(hung_up(request))
-    hearing = asyncio.ensure_future(heard.get())
-    try:
-        while True:
-            await asyncio.wait(
-                [hearing, leaving],
-                timeout=seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if hearing.done():
-                yield from_json(hearing.result())
-                hearing = asyncio.ensure_future(heard.get())
-                continue
-            if leaving.done():
-                raise Problem(HUNG_UP, {"detail": "The client hung up"})
-            return
-    finally:
-        leaving.cancel()
-        hearing.cancel()
+        end = await unless_hung_up(request, progress.end_or_silence())
+    if end is None:
+        detail = "The answer got lost on its way: try again"
+        raise Problem(UNAVAILABLE, {"detail": detail}, {"Retry-After": RETRY_AFTER_SECONDS})
+    if "problem" in end:
+        raise failed(end["problem"])
+    return dict(end["completion"])
 
 
 def failed(problem: dict[str, Any]) -> Problem:

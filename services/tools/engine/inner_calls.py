@@ -6,16 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, replace
-from typing import Any
-
-from pydantic_core import from_json
+from functools import partial
 
 from libs.bus.ports import Bus, BusUnavailable, Clock
 from libs.contracts.agent.tool_rule_evaluation import ToolRules, refusal_of
 from libs.contracts.bus_messages import Context, JsonObject, Rejected
 from libs.contracts.deterministic_ids import derived_id
 from libs.contracts.tools.tool_runs import (
-    SILENCE_SECONDS_MAX,
     InnerTool,
     RunTool,
     StopToolRun,
@@ -23,6 +20,7 @@ from libs.contracts.tools.tool_runs import (
     tool_run_deltas,
 )
 from libs.eventstore.ports import StoreUnavailable
+from libs.work.progress import ProgressMessage, follow
 from services.tools.adapters.tool_run_queries import ToolRunQueries
 
 # Of one program. What a call makes is never a program that calls tools again.
@@ -36,7 +34,6 @@ class InnerCallPorts:
     bus: Bus
     queries: ToolRunQueries
     clock: Clock
-    silence_seconds: float = SILENCE_SECONDS_MAX
 
 
 class InnerCalls:
@@ -102,36 +99,24 @@ class InnerCalls:
             block_ids=outer.block_ids,
         )
         context = Context(command.tool_run_id, org=self.org)
-        heard: asyncio.Queue[bytes] = asyncio.Queue()
-        subscription = await self.ports.bus.subscribe_deltas(
-            tool_run_deltas(self.org, command.tool_run_id),
-            lambda _, payload: heard.put_nowait(payload),
-        )
-        try:
-            reply = await self.ports.bus.request(command, context)
-            if isinstance(reply, Rejected):
-                return failed(reply.reason)
-            return await self.ended(command.tool_run_id, heard)
-        except asyncio.CancelledError:
-            await asyncio.shield(self.stop(command.tool_run_id, context))
-            raise
-        finally:
-            await subscription.end()
-
-    async def ended(self, tool_run_id: str, heard: asyncio.Queue[bytes]) -> ToolRunResult:
-        """The result of a call: as it is told, or, where nobody tells, as its row says."""
-        while True:
-            told: dict[str, Any] = {}
+        subject = tool_run_deltas(self.org, command.tool_run_id)
+        async with follow(self.ports.bus, subject) as progress:
             try:
-                async with asyncio.timeout(self.ports.silence_seconds):
-                    told = from_json(await heard.get())
-            except TimeoutError:
-                row = await self.ports.queries.run_result(self.org, tool_run_id)
-                if row is None:
-                    return failed("The call was lost, and may or may not have worked")
-                told = row
-            if told.get("result"):
-                return ToolRunResult.model_validate(told["result"])
+                reply = await self.ports.bus.request(command, context)
+                if isinstance(reply, Rejected):
+                    return failed(reply.reason)
+                end = await progress.end(partial(self.look, command.tool_run_id))
+            except asyncio.CancelledError:
+                await asyncio.shield(self.stop(command.tool_run_id, context))
+                raise
+        return ToolRunResult.model_validate(end["result"])
+
+    async def look(self, tool_run_id: str) -> ProgressMessage | None:
+        """Read the end of a call from its row; one that nobody makes any more has failed."""
+        row = await self.ports.queries.run_result(self.org, tool_run_id)
+        if row is None:
+            return {"result": failed("The call was lost, and may or may not have worked")}
+        return row if row["result"] else None
 
     async def stop(self, tool_run_id: str, context: Context) -> None:
         """Have a call stopped; if nobody can be told, its deadline stops it."""

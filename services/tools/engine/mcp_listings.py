@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_json, to_jsonable_python
@@ -12,6 +13,7 @@ from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.contracts.bus_messages import Context, JsonObject
 from libs.contracts.storable_text import storable
 from libs.contracts.tools.mcp_servers import TOOLS_BYTES_MAX, AskMcpServer, mcp_listing_deltas
+from libs.work.progress import publish_progress
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_server import McpServer
 from services.tools.domain.mcp_tool import (
@@ -68,10 +70,7 @@ class McpListings:
     ) -> None:
         """Tell whoever waits what a server offers, or why that is not known."""
         subject = mcp_listing_deltas(context.org, listing_id)
-
-        async def tell(told: JsonObject) -> None:
-            await self.ports.bus.publish_delta(subject, to_json(told))
-
+        tell = partial(publish_progress, self.ports.bus, subject)
         try:
             async with self.places.hold(context.org):
                 if asked is not None:

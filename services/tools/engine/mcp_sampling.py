@@ -6,22 +6,19 @@ of the call, with the tokens that the answer took, before the server is answered
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import from_json
-
 from libs.bus.fair_semaphore import FairSemaphore, NoPlace
 from libs.bus.ports import Bus, BusUnavailable, Clock, Ids
 from libs.contracts.agent.mcp_sampling import SampledMessage, SampleModel, sampling_deltas
-from libs.contracts.agent.one_off_completions import SILENCE_SECONDS_MAX
 from libs.contracts.bus_messages import BUSY, Context, JsonObject, Rejected
 from libs.contracts.tools.tool_runs import RunTool, SamplingUsage
 from libs.eventstore.ports import StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import Repository
+from libs.work.progress import follow
 from services.tools.adapters.mcp.ports import SamplingAnswer, SamplingRefused, SamplingRequest
 from services.tools.domain.tool_run import ToolRun
 
@@ -64,7 +61,6 @@ class SamplingPorts:
     ids: Ids
     committed: Callable[[], None]
     tokens_max: int
-    silence_seconds: float = SILENCE_SECONDS_MAX
     places: FairSemaphore = field(default_factory=places)
 
 
@@ -163,42 +159,22 @@ class CallSampling:
 
     async def told(self, question: SampleModel) -> dict[str, Any] | None:
         """The answer, and None where there is no room for the question. Raises NoAnswer."""
-        heard: asyncio.Queue[bytes] = asyncio.Queue()
-        subscription = await self.ports.bus.subscribe_deltas(
-            sampling_deltas(self.org, question.completion_id),
-            lambda _, payload: heard.put_nowait(payload),
-        )
+        caused_by = self.command.tool_run_id
+        context = Context(question.completion_id, org=self.org, causation_id=caused_by)
+        subject = sampling_deltas(self.org, question.completion_id)
         try:
-            caused_by = self.command.tool_run_id
-            context = Context(question.completion_id, org=self.org, causation_id=caused_by)
-            reply = await self.ports.bus.request(question, context)
-            if isinstance(reply, Rejected):
-                if reply.code == BUSY:
-                    return None
-                raise NoAnswer("The model of the agent cannot be asked", reply.reason)
-            return await self.ended(heard)
+            async with follow(self.ports.bus, subject) as progress:
+                reply = await self.ports.bus.request(question, context)
+                if isinstance(reply, Rejected):
+                    if reply.code == BUSY:
+                        return None
+                    raise NoAnswer("The model of the agent cannot be asked", reply.reason)
+                end = await progress.end_or_silence()
         except BusUnavailable:
             raise NoAnswer(LOST) from None
-        finally:
-            await subscription.end()
-
-    async def ended(self, heard: asyncio.Queue[bytes]) -> dict[str, Any] | None:
-        """What is told in the end. Raises NoAnswer, also where nothing is told any more."""
-        while True:
-            try:
-                async with asyncio.timeout(self.ports.silence_seconds):
-                    told: dict[str, Any] = from_json(await heard.get())
-            except TimeoutError:
-                raise NoAnswer(LOST) from None
-            if "completion" in told:
-                return dict(told["completion"])
-            if problem := told.get("problem"):
-                if problem.get("busy"):
-                    return None
-                # What a provider says is not for a foreign server: it may name accounts and keys.
-                kind = problem.get("error_type") or "lost"
-                words = f"The model of the agent gave no answer ({kind})"
-                raise NoAnswer(words, f"{problem['message']} {problem.get('detail') or ''}".strip())
+        if end is None:
+            raise NoAnswer(LOST)
+        return completion_in(end)
 
     def use(self, *, requests: int = 0, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
         """Count what was used."""
@@ -228,3 +204,16 @@ class CallSampling:
                 continue
             ports.committed()
             return
+
+
+def completion_in(end: dict[str, Any]) -> dict[str, Any] | None:
+    """The answer in the message that ends a question, and None where there was no room for it.
+    Raises NoAnswer."""
+    if "completion" in end:
+        return dict(end["completion"])
+    problem = end["problem"]
+    if problem.get("busy"):
+        return None
+    # What a provider says is not for a foreign server: it may name accounts and keys.
+    words = f"The model of the agent gave no answer ({problem.get('error_type') or 'lost'})"
+    raise NoAnswer(words, f"{problem['message']} {problem.get('detail') or ''}".strip())

@@ -19,6 +19,7 @@ from libs.contracts.tools.base_tools.catalogue import CATALOGUE
 from libs.contracts.tools.base_tools.definition import tool_id
 from libs.contracts.tools.tool_runs import RunTool, tool_run_deltas
 from libs.telemetry import metrics
+from libs.work import progress
 from services.agent.adapters.tool_run_queries import ToolRunProgress
 from services.agent.adapters.tool_telemetry import label_of
 from services.agent.adapters.tools_service_client import (
@@ -326,12 +327,14 @@ class TestCalling:
         assert result_of_call(world)["tool_return"] == "4"
         assert len(tools.asked) == 1
 
-    async def test_a_result_that_was_told_to_nobody_is_read(self, world: World) -> None:
+    async def test_a_result_that_was_told_to_nobody_is_read(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         tools = ToolsService(world)
         await tools.start()
         await world.agent(custom=[DICE])
         process = world.process("agent-1", rolls(), words())
-        custom_tools(process).silence_seconds = 0.01
+        monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
         run_id = "run-1"
         world.queries.every_tool_run = ToolRunProgress(FOUR, alive=False)
         await process.say(run_id)
@@ -339,12 +342,14 @@ class TestCalling:
 
         assert result_of_call(world)["tool_return"] == "4"
 
-    async def test_a_call_whose_process_died_may_or_may_not_have_worked(self, world: World) -> None:
+    async def test_a_call_whose_process_died_may_or_may_not_have_worked(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         tools = ToolsService(world)
         await tools.start()
         await world.agent(custom=[DICE])
         process = world.process("agent-1", rolls(), words())
-        custom_tools(process).silence_seconds = 0.01
+        monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
         world.queries.every_tool_run = ToolRunProgress(None, alive=False)
         await process.say("run-1")
         await process.idle()

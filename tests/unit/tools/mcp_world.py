@@ -212,7 +212,6 @@ class McpWorld:
         self.sealer = Sealer([new_key()])
         self.connections = InMemoryMcpConnections()
         self.asked = 0
-        self.silence_seconds = 20.0
 
     def server(self, server_id: str = SERVER) -> dict[str, Any]:
         """The row of a server."""
@@ -261,7 +260,6 @@ class McpProcess:
                 ids=world.ids,
                 committed=lambda: None,
                 tokens_max=TOKENS_MAX,
-                silence_seconds=world.silence_seconds,
             )
         )
         runs = ToolRuns(

@@ -17,6 +17,7 @@ from libs.contracts.letta.tools import ToolState
 from libs.contracts.tools.base_tools.catalogue import CATALOGUE, base_tool_state
 from libs.contracts.tools.base_tools.definition import tool_id
 from libs.contracts.tools.tool_runs import CALLS_TOOLS, InnerTool, RunTool, StopToolRun
+from libs.work import progress
 from services.tools.engine.builtin_runner import BuiltinCall
 from services.tools.engine.inner_calls import CALLS_MAX, InnerCallPorts, InnerCalls
 from services.tools.engine.run_code_with_tools import RunCodeWithToolsTool
@@ -24,6 +25,11 @@ from services.tools.sandbox.ports import Outcome, Program
 from tests.clock_and_ids import ManualClock
 
 FOUR = {"result": {"status": "success", "text": "4"}}
+
+
+@pytest.fixture(autouse=True)
+def looks_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.01)
 
 
 class Subscription:
@@ -86,7 +92,7 @@ OUTER = RunTool(
 
 def inner(bus: FakeBus, *rows: dict[str, Any] | None) -> tuple[InnerCalls, ManualClock]:
     clock = ManualClock()
-    ports = InnerCallPorts(bus=bus, queries=Rows(*rows), clock=clock, silence_seconds=0.01)  # type: ignore[arg-type]
+    ports = InnerCallPorts(bus=bus, queries=Rows(*rows), clock=clock)  # type: ignore[arg-type]
     return InnerCalls(ports, OUTER, "org-1"), clock
 
 

@@ -14,6 +14,7 @@ from libs.bus.ports import IncomingCommand
 from libs.contracts.agent.mcp_sampling import SampleModel, sampling_deltas
 from libs.contracts.bus_messages import BUSY, NOT_FOUND, Accepted, JsonObject, Rejected
 from libs.contracts.tools.mcp_servers import CreateMcpServer
+from libs.work import progress
 from services.tools.adapters.mcp.ports import (
     McpOutcome,
     McpTool,
@@ -184,9 +185,11 @@ async def test_an_agent_that_is_gone_has_no_model() -> None:
     assert recorded(world)[0]["reason"] == gone.reason
 
 
-async def test_an_agent_service_that_dies_costs_the_answer_and_not_the_call() -> None:
+async def test_an_agent_service_that_dies_costs_the_answer_and_not_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = McpWorld()
-    world.silence_seconds = 0.05
+    monkeypatch.setattr(progress, "GIVE_UP_SECONDS", 0.05)
     result, _ = await called(world, one, {})
     assert (result["status"], result["text"].startswith("failed: The server")) == ("success", True)
     assert recorded(world)[0]["outcome"] == "failed"

@@ -258,6 +258,7 @@ class McpServers:
             clock=runtime.clock,
             ids=runtime.ids,
             committed=runtime.service.relay.notification.notify,
+            locks=runtime.service.locks,
         )
         authorizations = McpAuthorizations(self.ports)
         connections.keep_renewed(authorizations.renewed)
@@ -272,7 +273,8 @@ class McpServers:
             await self.runtime.bus.hear_events(
                 "tools", changed.topic, self.ports.sessions.changed_somewhere
             )
-        self.runtime.service.sweepers += [self.declared.apply, self.discoveries.sweep]
+        self.runtime.service.sweepers.append(self.declared.apply)
+        self.discoveries.join(self.runtime.service)
 
     async def drain(self) -> None:
         """End what goes on, and all sessions."""

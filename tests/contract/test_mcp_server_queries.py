@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from libs.eventstore.connection_pool import Database
-from services.tools.adapters.mcp_server_queries import DueDiscovery, PostgresMcpServerQueries
+from libs.work.work_lease import DueWork
+from services.tools.adapters.mcp_server_queries import PostgresMcpServerQueries
 
 ADDED = """
 insert into tools.mcp_servers
@@ -23,6 +24,6 @@ async def test_organisations_come_by_turns_and_who_is_asked_already_does_not(
     await database.fetch(ADDED, ["later-0", "org-3", "0", -60])
     await database.fetch(LEASED, ["greedy-0"])
     due = PostgresMcpServerQueries(database).due_discoveries
-    first, second = DueDiscovery("greedy-1", "org-1"), DueDiscovery("modest-0", "org-2")
+    first, second = DueWork("greedy-1", "org-1"), DueWork("modest-0", "org-2")
     assert await due(3, 2) == [first, second]
     assert [one.id for one in await due(3, 10)] == ["greedy-1", "modest-0", "greedy-2", "greedy-3"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from libs.eventstore.connection_pool import Database
+from libs.work.work_lease import DueWork
 
 # The first of each organisation come before the second of any.
 DUE_DISCOVERIES = """
@@ -24,18 +24,10 @@ where s.org = any(%s)"""
 DECLARED = 'select s.id from tools.mcp_servers s where s.org collate "C" = %(org)s and s.declared'
 
 
-@dataclass(frozen=True, slots=True)
-class DueDiscovery:
-    """A server whose tools are to be discovered, and whose it is."""
-
-    id: str
-    org: str
-
-
 class McpServerQueries(Protocol):
     """What the engine reads of MCP servers."""
 
-    async def due_discoveries(self, of_org: int, limit: int) -> list[DueDiscovery]:
+    async def due_discoveries(self, of_org: int, limit: int) -> list[DueWork]:
         """Servers whose tools are to be discovered now, and nobody does, the longest first."""
         ...
 
@@ -54,12 +46,12 @@ class PostgresMcpServerQueries:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def due_discoveries(self, of_org: int, limit: int) -> list[DueDiscovery]:
+    async def due_discoveries(self, of_org: int, limit: int) -> list[DueWork]:
         """Servers whose tools are to be discovered now, and nobody does, the longest first."""
         if not await self.database.any_row("tools.mcp_servers where due_at <= now()"):
             return []
         rows = await self.database.fetch(DUE_DISCOVERIES, {"of_org": of_org, "limit": limit})
-        return [DueDiscovery(*row) for row in rows]
+        return [DueWork(*row) for row in rows]
 
     async def versions(self, orgs: list[str], server_ids: list[str]) -> dict[str, int]:
         """The versions of those of these servers of these organisations that are there."""

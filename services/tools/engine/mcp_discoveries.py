@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from libs.bus.fair_semaphore import FairSemaphore, NoPlace
-from libs.bus.ports import Bus, Clock, Ids
-from libs.bus.unknown_version_delays import log_once
-from libs.contracts.bus_messages import Context, NewerVersion
+from libs.bus.fair_semaphore import FairSemaphore
+from libs.bus.ports import Bus
+from libs.contracts.bus_messages import Context
 from libs.contracts.storable_text import storable
 from libs.contracts.tools.mcp_servers import mcp_server_deltas
 from libs.encryption.sealer import CannotOpen, Sealer
-from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
-from libs.eventstore.unit_of_work import Repository
+from libs.eventstore.ports import StoreUnavailable, VersionConflict
+from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.leased_work import LeasedWork
+from libs.work.work_lease import HANDLED_BY_ENGINE, DueWork, WorkLease, WorkPorts
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.adapters.mcp_server_queries import McpServerQueries
 from services.tools.domain.mcp_server import McpServer, McpServerState
@@ -36,171 +37,111 @@ log = logging.getLogger(__name__)
 DISCOVERIES_AT_ONCE_MAX = 32
 ORGANISATION_DISCOVERIES_AT_ONCE_MAX = 24
 DISCOVERY_SECONDS_MAX = 60.0
-STORE_RETRY_SECONDS = 1.0
-CONFLICT_RETRIES_MAX = 20
 REASON_CHARS_MAX = 2_000
-OF_THE_STORE = (NewerVersion, StaleLease, VersionConflict, StoreUnavailable)
 
 
 @dataclass(slots=True, kw_only=True)
-class McpPorts:
-    """What a process needs for its MCP servers. `committed` is called after each commit."""
+class McpPorts(WorkPorts):
+    """What a process needs for its MCP servers."""
 
-    repository: Repository
     sessions: McpSessions
     sealer: Sealer
     queries: McpServerQueries
     bus: Bus
-    clock: Clock
-    ids: Ids
-    committed: Callable[[], None]
 
 
-class McpDiscoveries:
+class McpDiscoveries(LeasedWork[DueWork]):
     """The discoveries that this process makes."""
 
+    name = "discovery"
+    ports: McpPorts
+
     def __init__(self, ports: McpPorts) -> None:
-        self.ports = ports
-        self.tasks: dict[str, asyncio.Task[None]] = {}
-        self.places = FairSemaphore(
+        places = FairSemaphore(
             DISCOVERIES_AT_ONCE_MAX,
             of_organisation_max=ORGANISATION_DISCOVERIES_AT_ONCE_MAX,
             users="discoveries",
             thing="place",
         )
-        self.stopping = False
+        super().__init__(ports, places)
 
-    def has_room(self, org: str) -> bool:
-        """Whether one more can be made for an organisation now."""
-        return not self.stopping and self.places.has_place(org)
-
-    def begin(self, server_id: str, org: str, epoch: int | None) -> None:
-        """Discover the tools of a server, with its lease."""
-        if epoch is None:  # somebody else has it, and looks at its end whether more is wanted
-            return
-        task = asyncio.create_task(self.run(server_id, org, Fence(server_id, epoch)))
-        self.tasks[server_id] = task
-        task.add_done_callback(lambda ended: self.forget(server_id, ended))
-
-    def forget(self, server_id: str, ended: asyncio.Task[None]) -> None:
-        """A discovery is over; the next one of its server may have begun."""
-        if self.tasks.get(server_id) is ended:
-            del self.tasks[server_id]
-
-    async def sweep(self) -> None:
-        """Begin what is due and nobody makes."""
-        if self.stopping or not self.places.free:
-            return
-        for due in await self.ports.queries.due_discoveries(
+    async def due(self) -> Sequence[DueWork]:
+        """The servers whose tools are to be discovered now, and that nobody asks."""
+        return await self.ports.queries.due_discoveries(
             ORGANISATION_DISCOVERIES_AT_ONCE_MAX, DISCOVERIES_AT_ONCE_MAX
-        ):
-            if due.id in self.tasks or not self.has_room(due.org):
-                continue
-            epoch = await self.ports.repository.store.take_lease(due.id)
-            self.begin(due.id, due.org, epoch)
-            await asyncio.sleep(0)  # it takes its place before the next is looked at
+        )
 
-    async def run(self, server_id: str, org: str, fence: Fence) -> None:
-        """Discover until nothing more is wanted. Where more have begun at the same time than there
-        are places, this one waits for its own."""
+    async def attempt(self, lease: WorkLease[DueWork]) -> None:
+        """Ask a server for its tools and record its answer, until nothing more is wanted of it."""
         try:
-            async with self.places.hold(org):
-                while await self.discovered_anew(server_id, org, fence):
-                    pass
-        except NoPlace as full:
-            log.info("the discovery of %s begins later: %s", server_id, full)
-        except NewerVersion as unknown:
-            log_once(unknown)
-        except (StaleLease, VersionConflict):
-            log.info("the discovery of %s goes on elsewhere", server_id)
-        except StoreUnavailable as outage:
-            log.warning("the discovery of %s is not recorded: %s", server_id, outage)
+            while await self.discover(lease):
+                pass
         finally:
-            with contextlib.suppress(StoreUnavailable):
-                await self.ports.repository.store.release_lease(fence)
-            await self.ports.bus.publish_delta(mcp_server_deltas(org, server_id), b"{}")
+            subject = mcp_server_deltas(lease.work.org, lease.work.id)
+            await self.ports.bus.publish_delta(subject, b"{}")
 
-    async def discovered_anew(self, server_id: str, org: str, fence: Fence) -> bool:
-        """Ask a server, and record what came of it; returns whether it has to be asked again,
-        since something else is wanted of it by now. A process edge: a bug is logged here, once, and
-        the discovery has failed."""
-        work = self.ports.repository.work(Context(self.ports.ids.new("discovery"), org=org))
-        state = (await work.load(McpServer, server_id)).present
+    async def discover(self, lease: WorkLease[DueWork]) -> bool:
+        """Ask a server once, and record its answer; returns whether it has to be asked again, since
+        something else is wanted of it by now. A process edge: a bug is logged here, once, and the
+        discovery has failed."""
+        server_id = lease.work.id
+        state = (await lease.unit().load(McpServer, server_id)).present
         if state is None:
             return False
         wanted = (state.number, state.version)
         offered: list[OfferedTool] | McpFailed
         try:
-            offered = await self.offered(server_id, org, state)
+            config = config_of(self.ports.sealer, server_id, lease.work.org, state)
+            offered = await listed(self.ports.sessions, config)
         except McpFailed as failed:
             offered = failed
         except Exception:
             log.exception("%s cannot be asked for its tools", server_id)
             offered = McpFailed("protocol", "it could not be asked: the log says why")
         try:
-            return await self.record(server_id, org, fence, wanted, offered)
-        except OF_THE_STORE:
+            return await self.record(lease, wanted, offered)
+        except HANDLED_BY_ENGINE:
             raise
         except Exception:
             # What one server says must not be asked for again and again, without a pause or an end.
             log.exception("the tools of %s cannot be taken over", server_id)
             failure = McpFailed("protocol", "what it offers cannot be stored: the log says why")
-            return await self.record(server_id, org, fence, wanted, failure)
-
-    async def offered(self, server_id: str, org: str, state: McpServerState) -> list[OfferedTool]:
-        """The tools that a server offers. Raises McpFailed."""
-        config = config_of(self.ports.sealer, server_id, org, state)
-        return await listed(self.ports.sessions, config)
+            return await self.record(lease, wanted, failure)
 
     async def record(
         self,
-        server_id: str,
-        org: str,
-        fence: Fence,
+        lease: WorkLease[DueWork],
         wanted: tuple[int, int],
         offered: list[OfferedTool] | McpFailed,
     ) -> bool:
-        """Make it durable what came of a discovery, unless something else is wanted by now, of
-        which it returns whether that is so."""
-        for _ in range(CONFLICT_RETRIES_MAX):
-            work = self.ports.repository.work(Context(self.ports.ids.new("discovery"), org=org))
-            server = await work.load(McpServer, server_id)
-            state = server.present
+        """Record what a server answered, unless something else is wanted of it by now; returns
+        whether that is so."""
+
+        async def decide(unit: UnitOfWork) -> bool:
+            server = await unit.load(McpServer, lease.work.id)
+            state, at = server.present, self.ports.clock.now()
             if state is None:
                 return False
             if (state.number, state.version) != wanted:
                 return True
-            at = self.ports.clock.now()
             if isinstance(offered, McpFailed):
-                words = storable(offered.words)[:REASON_CHARS_MAX]
-                server.failed(offered.kind, words, at=at)
+                server.failed(offered.kind, storable(offered.words)[:REASON_CHARS_MAX], at=at)
             else:
-                await registered(work, server, offered, at=at)
-            try:
-                await work.commit(fence=fence, release_lease=True)
-            except VersionConflict:
-                continue
-            self.ports.committed()
+                await registered(unit, server, offered, at=at)
             return False
-        raise VersionConflict(server_id)
+
+        return await lease.record(decide, release=lambda is_outdated: not is_outdated)
 
     async def server_answers(self, server_id: str, org: str) -> None:
         """Discover the tools of a server once more that answers again, if that was given up."""
-        work = self.ports.repository.work(Context(self.ports.ids.new("answers"), org=org))
+        unit = self.ports.repository.work(Context(self.ports.ids.new("answers"), org=org))
         with contextlib.suppress(StoreUnavailable, VersionConflict):
-            server = await work.load(McpServer, server_id)
+            server = await unit.load(McpServer, server_id)
             if server.given_up and self.has_room(org):
                 server.request_discovery([], at=self.ports.clock.now())
-                work.take_lease = server_id
-                self.begin(server_id, org, await work.commit())
+                self.begin_after_commit(DueWork(server_id, org), unit)
+                await unit.commit()
                 self.ports.committed()
-
-    async def drain(self) -> None:
-        """Give all up: another process begins them anew."""
-        self.stopping = True
-        for task in list(self.tasks.values()):
-            task.cancel()
-        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
 
 
 def config_of(sealer: Sealer, server_id: str, org: str, state: McpServerState) -> McpServerConfig:

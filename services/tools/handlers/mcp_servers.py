@@ -29,6 +29,7 @@ from libs.contracts.tools.mcp_servers import (
 )
 from libs.encryption.sealer import CannotOpen
 from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.work_lease import DueWork
 from services.tools.adapters.mcp.ports import McpFailed, McpServerConfig
 from services.tools.domain.mcp_authorization import McpAuthorization
 from services.tools.domain.mcp_server import (
@@ -261,10 +262,7 @@ class McpServerHandlers:
     def discover(self, server_id: str, work: UnitOfWork) -> None:
         """Begin to discover when the decision is durable, if there is room; the sweeper does it
         otherwise."""
-        org = work.context.org
-        if self.discoveries.has_room(org):
-            work.take_lease = server_id
-            work.after_commit.append(lambda epoch: self.discoveries.begin(server_id, org, epoch))
+        self.discoveries.begin_after_commit(DueWork(server_id, work.context.org), work)
 
     def end_session(self, server_id: str, work: UnitOfWork) -> None:
         """End the session with a server when the decision is durable."""

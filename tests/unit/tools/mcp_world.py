@@ -38,7 +38,6 @@ from services.tools.adapters.mcp.ports import (
     McpTool,
     Sampler,
 )
-from services.tools.adapters.mcp_server_queries import DueDiscovery
 from services.tools.engine.mcp_authorizations import McpAuthorizations
 from services.tools.engine.mcp_discoveries import McpDiscoveries, McpPorts
 from services.tools.engine.mcp_listings import McpListings
@@ -167,7 +166,7 @@ class Queries:
         now = self.world.clock.monotonic()
         return {key for key, lease in self.schema.leases.items() if lease.expires_at >= now}
 
-    async def due_discoveries(self, of_org: int, limit: int) -> list[DueDiscovery]:
+    async def due_discoveries(self, of_org: int, limit: int) -> list[DueWork]:
         now, held = self.world.clock.now().isoformat(), self.held()
         due = [
             row
@@ -175,10 +174,10 @@ class Queries:
             if row["due_at"] and row["due_at"] <= now and row["id"] not in held
         ]
         places: Counter[str] = Counter()
-        ranked: list[tuple[int, DueDiscovery]] = []
+        ranked: list[tuple[int, DueWork]] = []
         for row in sorted(due, key=lambda row: (row["due_at"], row["id"])):
             places[row["org"]] += 1
-            ranked.append((places[row["org"]], DueDiscovery(row["id"], row["org"])))
+            ranked.append((places[row["org"]], DueWork(row["id"], row["org"])))
         ranked.sort(key=lambda one: one[0])
         return [found for place, found in ranked if place <= of_org][:limit]
 

@@ -10,6 +10,7 @@ import pytest
 from libs.contracts.bus_messages import BUSY, Accepted, Rejected
 from libs.contracts.tools.mcp_servers import DeleteMcpServer, ListMcpTools, RefreshMcpServer
 from libs.eventstore.ports import StoreUnavailable
+from libs.work.work_lease import DueWork
 from services.tools.engine.mcp_discoveries import (
     DISCOVERIES_AT_ONCE_MAX,
     ORGANISATION_DISCOVERIES_AT_ONCE_MAX,
@@ -111,7 +112,7 @@ async def test_what_begins_at_the_same_time_does_not_exceed_the_places(
     process.discoveries.stopping = False
     for number, server_id in enumerate(servers):
         epoch = await process.store.take_lease(server_id)
-        process.discoveries.begin(server_id, f"org-{number % 4}", epoch)
+        process.discoveries.begin(DueWork(server_id, f"org-{number % 4}"), epoch)
     await wait_for("all places", lambda: slow.waiting == DISCOVERIES_AT_ONCE_MAX)
     slow.gate.set()
     await process.idle()
@@ -128,7 +129,7 @@ async def test_a_process_that_begins_what_waits_serves_each_organisation_in_turn
     await busy.tell(create(world, "other", OTHER_SERVER), OTHER_ORG)
     await free.discoveries.sweep()
     await wait_for("its places", lambda: slow.waiting == ORGANISATION_DISCOVERIES_AT_ONCE_MAX + 1)
-    assert OTHER_SERVER in free.discoveries.tasks, "though it was the last to be added"
+    assert free.discoveries.is_under_way(OTHER_SERVER), "though it was the last to be added"
     await free.discoveries.drain()
 
 
@@ -167,7 +168,7 @@ async def test_the_end_of_a_discovery_does_not_hide_the_next_one_of_its_server(
     slow.broken = None
     await process.tell(create(world))
     await told.wait()  # it is recorded, and its lease is free
-    first = process.discoveries.tasks[SERVER]
+    [first] = process.discoveries.tasks.values()
     slow.broken = slow.wait
     await process.tell(RefreshMcpServer(server_id=SERVER))
     await wait_for("the next question", lambda: slow.waiting)
@@ -175,7 +176,7 @@ async def test_the_end_of_a_discovery_does_not_hide_the_next_one_of_its_server(
     await first
     await asyncio.sleep(0)
 
-    assert SERVER in process.discoveries.tasks, "the second is still made"
+    assert process.discoveries.is_under_way(SERVER), "the second is still made"
     await process.discoveries.drain()
     assert slow.waiting == 0, "and known to who ends it"
 

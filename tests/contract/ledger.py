@@ -20,7 +20,7 @@ from libs.contracts.bus_messages import (
 from libs.contracts.dead_letter_commands import DISCARD, REPLAY, DeadLetterCommand
 from libs.eventstore.ports import NewEvent
 from libs.eventstore.read_model_rows import RowWrites, Table
-from libs.eventstore.unit_of_work import UnitOfWork
+from libs.eventstore.unit_of_work import Repository, UnitOfWork
 
 SERVICE = "ledger"
 AT = datetime(2026, 5, 17, 12, 30, 15, 123456, UTC)
@@ -159,3 +159,12 @@ class DiscardFollowerLetter(DeadLetterCommand):
 
     service: ClassVar[str] = "follower"
     topic: ClassVar[str] = DISCARD
+
+
+async def bring(repository: Repository, cents: int, message_id: str = "m") -> Account:
+    """Deposit into account `a` as one decision."""
+    work = repository.work(context(message_id))
+    account = await work.load(Account, "a")
+    account.deposit(cents)
+    await work.commit()
+    return account

@@ -11,30 +11,11 @@ import pytest
 from libs.contracts.bus_messages import PARKED, Accepted, Rejected
 from libs.eventstore.failed_messages.ports import DeadLetter, DeadLetterStore, park
 from libs.eventstore.ports import Commit, DuplicateMessage, InboxEntry, Move, StaleLease
-from tests.contract.ledger import AT
+from tests.contract.dead_letter_examples import LETTER
 from tests.contract.worlds import World
 
 REFUSED = Rejected(code=PARKED, reason="put aside").model_dump_json()
 DONE = Accepted(result={"cents": 5}).model_dump_json()
-LETTER = DeadLetter(
-    id="letter-1",
-    org="org-1",
-    created_at=AT,
-    service="ledger",
-    kind="command",
-    name="ledger.money.deposit",
-    subject="ledger.command.money.deposit.org-1.a",
-    message_id="m1",
-    payload={"account_id": "a", "cents": 5, "nested": [None, 1.5, "ä"]},
-    payload_text=None,
-    context={"message_id": "m1", "org": "org-1", "actor": "user-1"},
-    attempts=4,
-    first_at=AT,
-    last_at=AT,
-    error_class="ZeroDivisionError",
-    error_text="Traceback ...",
-    correlation_id="for-m1",
-)
 
 
 def parking(letter: DeadLetter = LETTER) -> Commit:

@@ -31,6 +31,7 @@ from tests.contract.ledger import (
     Account,
     Balance,
     MoneyDeposited,
+    bring,
     context,
     deposited,
     opened,
@@ -133,15 +134,6 @@ async def test_a_follower_reads_the_topics_it_wants_and_how_far_it_has_seen(worl
 
 
 # Aggregates
-
-
-async def bring(repository: Repository, cents: int, message_id: str = "m") -> Account:
-    """Deposit into account `a` as one decision."""
-    work = repository.work(context(message_id))
-    account = await work.load(Account, "a")
-    account.deposit(cents)
-    await work.commit()
-    return account
 
 
 async def test_a_decision_stores_events_rows_and_who_asked(world: World) -> None:

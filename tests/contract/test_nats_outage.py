@@ -23,7 +23,7 @@ from libs.contracts.service_registry import events_stream
 from libs.contracts.stream_definitions import COMMANDS_STREAM, TOKENS_STREAM
 from tests.chosen import new_nats
 from tests.contract.ledger import Deposit, context
-from tests.contract.test_relay_and_consumer import Follower
+from tests.contract.ledger_follower import Follower
 from tests.contract.wires import Ledger, NatsWires, nats_wires
 from tests.servers import NatsServer
 from tests.waiting import in_time, wait_for

@@ -28,7 +28,7 @@ from tests.contract.ledger import (
     opened,
     project,
 )
-from tests.contract.test_poison import Poisoned
+from tests.contract.poisoned_ledger import Poisoned
 from tests.contract.wires import Wires
 from tests.waiting import wait_for
 

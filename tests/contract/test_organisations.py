@@ -9,8 +9,7 @@ import pytest
 from libs.bus.ports import IncomingCommand
 from libs.contracts.bus_messages import CONFLICT, NOT_FOUND, Accepted, Rejected
 from libs.eventstore.unit_of_work import Repository, TakenElsewhere, UnitOfWork
-from tests.contract.ledger import Account, Deposit, context, project
-from tests.contract.test_log_and_history import bring
+from tests.contract.ledger import Account, Deposit, bring, context, project
 from tests.contract.wires import Ledger
 from tests.contract.worlds import World
 

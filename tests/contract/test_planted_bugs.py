@@ -6,8 +6,6 @@ there is planted here into the statements of the real one, and a test of the con
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,23 +15,9 @@ from libs.eventstore import commit_statement, postgres
 from libs.eventstore.ports import Commit, InboxEntry
 from tests.contract import test_eventstore as contract
 from tests.contract import test_postgres_store as store_tests
+from tests.contract.planted_bugs import Planted, without
 from tests.contract.worlds import PostgresWorld
 from tests.sim.mutants import MUTANTS
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """A bug of the simulator's list, as it looks in Postgres, and the test that finds it."""
-
-    found_by: Callable[[Any], Awaitable[None]]
-    patches: list[tuple[Any, str, Any]] = field(default_factory=list)
-    schema: str = ""
-
-
-def without(text: str, part: str, instead: str = "") -> str:
-    """A statement that lacks a part."""
-    assert part in text
-    return text.replace(part, instead)
 
 
 def forgetful(commits: list[Commit]) -> list[Commit]:

@@ -21,7 +21,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.ports import History
 from tests.contract import test_log_and_history as history_tests
 from tests.contract import test_older_processes as version_tests
-from tests.contract.test_planted_bugs import without
+from tests.contract.planted_bugs import without
 from tests.contract.wires import Wires
 from tests.contract.worlds import World
 

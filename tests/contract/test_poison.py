@@ -13,13 +13,10 @@ import pytest
 
 from libs.bus import command_retries, retry_policy
 from libs.bus import event_consumer as consumers
-from libs.bus.clock_and_ids import SystemClock
-from libs.bus.command_dispatcher import Handler
 from libs.bus.command_retries import DEATHS_MAX
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import Bus, BusUnavailable, IncomingCommand, outgoing
 from libs.bus.retry_policy import ATTEMPTS_MAX
-from libs.bus.service_host import Service
 from libs.contracts.bus_messages import (
     NOT_FOUND,
     PARKED,
@@ -30,7 +27,6 @@ from libs.contracts.bus_messages import (
     Rejected,
 )
 from libs.eventstore.failed_messages.ports import DeadLetter
-from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import StoreRefused, StoreUnavailable, VersionConflict
 from libs.eventstore.unit_of_work import UnitOfWork
 from tests.contract.ledger import (
@@ -40,7 +36,8 @@ from tests.contract.ledger import (
     context,
     deposit,
 )
-from tests.contract.wires import Ledger, Wires, nats_wires
+from tests.contract.poisoned_ledger import Poisoned
+from tests.contract.wires import Wires, nats_wires
 from tests.waiting import in_time, wait_for
 
 
@@ -64,24 +61,6 @@ class Fault:
             self.attempts.append(work.context.message_id)
             raise self.bug()
         return await deposit(command, work)
-
-
-class Poisoned(Ledger):
-    """The ledger as a whole service, with its retries."""
-
-    def __init__(self, handler: Handler, database: InMemoryDatabase | None = None) -> None:
-        super().__init__(handler, database)
-        self.handler = handler
-
-    async def serve(self, bus: Bus) -> None:
-        self.service = Service("ledger", self.repository, bus, SystemClock())
-        await self.service.handle({Deposit: self.handler})
-
-    def letters(self) -> list[Any]:
-        return self.database.schema("ledger").rows("dead_letters")
-
-    def counted(self) -> list[Any]:
-        return self.database.schema("ledger").rows("attempts")
 
 
 async def parked(client: Bus, command: Command, message_id: str = "m1") -> str:

@@ -20,7 +20,7 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.unit_of_work import Repository
 from tests.contract.ledger import MoneyDeposited, ReplayFollowerLetter, context, project
-from tests.contract.test_relay_and_consumer import Follower, money, positions
+from tests.contract.ledger_follower import Follower, money, positions
 from tests.contract.wires import HOLDERS, Ledger
 from tests.waiting import wait_for
 

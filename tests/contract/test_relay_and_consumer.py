@@ -14,7 +14,6 @@ from libs.bus import event_consumer as consumers
 from libs.bus import relay as relays
 from libs.bus.background_loops import forever
 from libs.bus.clock_and_ids import SystemClock
-from libs.bus.event_consumer import EventConsumer
 from libs.bus.in_memory import InMemoryBus, InMemoryNetwork
 from libs.bus.ports import Ring
 from libs.bus.relay import Relay
@@ -23,7 +22,8 @@ from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import LEASE_SECONDS, Commit, StoredEvent, StoreUnavailable
 from libs.telemetry.metrics import REGISTRY
-from tests.contract.ledger import AT, Deposit, MoneyDeposited, context, deposit, deposited, opened
+from tests.contract.ledger import AT, Deposit, context, deposit, deposited, opened
+from tests.contract.ledger_follower import Follower, money, positions
 from tests.contract.wires import Ledger, Wires, nats_wires
 from tests.servers import NatsServer
 from tests.waiting import wait_for
@@ -48,34 +48,6 @@ async def turning(*turns: ActiveRun) -> AsyncIterator[list[asyncio.Task[None]]]:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-
-
-def money(account_id: str, version: int, cents: int) -> Commit:
-    payload = f'{{"cents":{cents},"currency":"EUR"}}'
-    return Commit([deposited(account_id, version, payload, 3)])
-
-
-class Follower:
-    """A consumer of the ledger's deposits, and what it was told."""
-
-    def __init__(self, database: InMemoryDatabase, wires_bus: object, holder: str = "f") -> None:
-        self.told: list[tuple[int, str]] = []
-        self.contexts: list[Context] = []
-        self.store = InMemoryEventStore(database, "follower", holder)
-        reactions = {MoneyDeposited: self.react}
-        self.consumer = EventConsumer(
-            "follower",
-            self.store,
-            wires_bus,  # type: ignore[arg-type]
-            "ledger",
-            reactions,
-            SystemClock(),
-        )
-
-    async def react(self, event: Event, cause: Context) -> None:
-        assert isinstance(event, MoneyDeposited)
-        self.told.append((event.cents, event.originator_id))
-        self.contexts.append(cause)
 
 
 # The relay
@@ -367,10 +339,6 @@ async def test_a_new_consumer_is_told_what_happened_before_it(wires: Wires) -> N
             await wait_for("the rest told", lambda: second.told)
     assert first.told == [(number, "a") for number in range(1, 31)]
     assert second.told == [(31, "a")]
-
-
-def positions(ledger: Ledger) -> dict[str, int]:
-    return ledger.database.schema("follower").positions
 
 
 async def test_an_event_whose_reaction_failed_is_reacted_to_again() -> None:

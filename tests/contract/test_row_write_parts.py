@@ -13,8 +13,8 @@ from libs.eventstore.failed_messages.ports import park
 from libs.eventstore.ports import Commit, StoreRefused
 from libs.eventstore.read_model_rows import RowWrites, Table
 from libs.eventstore.row_write_parts import texts_of
+from tests.contract.dead_letter_examples import LETTER
 from tests.contract.ledger import ACCOUNTS, opened
-from tests.contract.test_dead_letters import LETTER
 from tests.contract.worlds import PostgresWorld
 
 THINGS = Table("things", json_strings=("raw",))

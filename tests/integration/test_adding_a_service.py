@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from urllib.request import urlopen
@@ -15,11 +14,9 @@ from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import CHECKOUT
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
 from libs.contracts.service_registry import names
+from tests.integration.copied_project import copied_project
 from tests.servers import HeelerInstance
 
-ADDED = Path(__file__).resolve().parent / "added_service"
-DECLARATION = '    Service(name="counter"),\n'
-LAST_DECLARATION = '    Service(\n        name="api",\n'
 # What somebody types who has only the copy: it finds the class by the declaration.
 COUNT_TWICE = """
 import asyncio, sys
@@ -93,21 +90,6 @@ async def micro_services(url: str, least: int) -> set[str]:
             return names
     finally:
         await client.close()
-
-
-def copied_project(folder: Path) -> Path:
-    """The project with one more service: a folder, and a declaration."""
-    copy = folder / "project"
-    for name in ("libs", "services", "deploy"):
-        ignored = shutil.ignore_patterns(".venv")
-        shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
-    (copy / ".venv").symlink_to(CHECKOUT / ".venv")
-    shutil.copytree(ADDED, copy / "services" / "counter")
-    registry = copy / "libs" / "contracts" / "service_registry.py"
-    text = registry.read_text()
-    assert text.count(LAST_DECLARATION) == 1
-    registry.write_text(text.replace(LAST_DECLARATION, DECLARATION + LAST_DECLARATION))
-    return copy
 
 
 def differing(ours: Path, theirs: Path) -> list[str]:

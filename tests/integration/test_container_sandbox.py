@@ -21,7 +21,7 @@ from services.tools.adapters.container_process import ContainerProcess
 from services.tools.adapters.container_sandbox import ContainerSandbox
 from services.tools.sandbox.ports import Limits, Outcome, Program
 from tests.engine import require_containers
-from tests.integration.test_sandbox_sessions import ORG, SessionCases, shell
+from tests.integration.sandbox_sessions import ORG, SessionCases, shell
 from tests.waiting import wait_for
 
 IMAGE = images()["HEELER_PYTHON_IMAGE"]

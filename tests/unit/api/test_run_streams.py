@@ -12,7 +12,7 @@ from libs.bus.clock_and_ids import RandomIds
 from services.api.adapters.run_follower import RunFollower, RunInbox
 from services.api.http.server_sent_events import Showing, events_of
 from tests.clock_and_ids import ManualClock
-from tests.unit.api.test_run_follower import ORG, Scene
+from tests.unit.api.followed_run import ORG, Scene
 from tests.waiting import wait_for
 
 GONE = {"type": "http.disconnect"}

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from deploy.embedded.settings import CHECKOUT
-from tests.integration.test_adding_a_service import copied_project
+from tests.integration.copied_project import copied_project
 
 WRONG = (
     "import psycopg\nimport services.agent.domain.agents.agent\nfrom services.counter import app\n"

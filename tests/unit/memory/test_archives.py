@@ -28,7 +28,7 @@ from services.memory.domain.archive import SETTLED_SECONDS
 from services.memory.handlers.archives import PASSAGES_REMOVED_AT_ONCE
 from tests.contract.examples import AGENT
 from tests.unit.given import fact
-from tests.unit.memory.test_memory_service import Memory
+from tests.unit.memory.memory_service import Memory
 
 ARCHIVE = "archive-1"
 OTHER = "agent-2"

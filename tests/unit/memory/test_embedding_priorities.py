@@ -9,9 +9,10 @@ from libs.contracts.memory.reembedding import ChangeArchiveEmbedding, ReembedChu
 from libs.contracts.memory.semantic_message_search import NearestMessages
 from libs.embeddings.hash_embedder import HashEmbedder, OneEmbedder
 from libs.embeddings.ports import Embedder
-from tests.unit.memory.test_file_processing import FOLDER, World
-from tests.unit.memory.test_memory_service import Memory
-from tests.unit.memory.test_semantic_message_search import MANY, said
+from services.memory.engine.message_embedding import TEXTS_OF_A_SEARCH_MAX
+from tests.contract.file_examples import FOLDER
+from tests.unit.memory.file_world import World
+from tests.unit.memory.memory_service import Memory, said
 
 OTHER = EmbeddingConfig(
     embedding_endpoint_type="openai",
@@ -62,7 +63,7 @@ async def test_a_client_who_waits_goes_first_and_files_and_other_models_later() 
 async def test_a_long_history_of_messages_is_embedded_behind_who_searches() -> None:
     noted = Noted()
     memory = await Memory(noted).start()
-    said(memory, *(f"tea {number}" for number in range(MANY)))
+    said(memory, *(f"tea {number}" for number in range(3 * TEXTS_OF_A_SEARCH_MAX)))
     await memory.ask(NearestMessages(asker="a", query="tea"), "m-1")
     first, later = noted.texts()
     assert first > 1

@@ -20,7 +20,7 @@ from services.memory.handlers.embedding_errors import PROBE
 from services.memory.projections import project
 from tests.contract.file_examples import FILE, FOLDER
 from tests.unit.folders import InMemoryFolderQueries
-from tests.unit.memory.test_file_processing import LONG, Flaky, World
+from tests.unit.memory.file_world import LONG, Flaky, World
 
 HERE = f"{FOLDER}org-1"
 OTHER = EmbeddingConfig(

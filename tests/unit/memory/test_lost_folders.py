@@ -11,7 +11,7 @@ from libs.contracts.memory.agent_folders import AttachFolder
 from libs.contracts.memory.folders import CreateFolder, DeleteFolder
 from libs.contracts.tools.base_tools.file_tools import FILE_TOOLS
 from services.memory.policies import agent_folders
-from tests.unit.memory.test_memory_service import Memory
+from tests.unit.memory.memory_service import Memory
 
 TOOLS = {tool.id for tool in FILE_TOOLS}
 

@@ -25,7 +25,7 @@ from libs.eventstore.event_decoding import event_of
 from libs.eventstore.read_model_rows import RowWrites
 from services.memory.handlers import reembedding
 from services.memory.projections import project
-from tests.unit.memory.test_memory_service import Memory
+from tests.unit.memory.memory_service import Memory
 
 ARCHIVE = "archive-1"
 OTHER = EmbeddingConfig(

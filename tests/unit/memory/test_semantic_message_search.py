@@ -16,9 +16,8 @@ from services.memory.adapters.message_vectors import MessageScope
 from services.memory.engine import message_embedding
 from services.memory.engine.message_embedding import BATCH_TEXTS, TEXTS_OF_A_SEARCH_MAX
 from tests.unit.given import fact
-from tests.unit.memory.test_memory_service import Memory
+from tests.unit.memory.memory_service import ADA, BOB, Memory, said
 
-ADA, BOB = "agent-ada", "agent-bob"
 MANY = 3 * TEXTS_OF_A_SEARCH_MAX
 
 
@@ -33,25 +32,6 @@ class SometimesAway(HashEmbedder):
             raise self.problem
         self.left -= len(texts)
         return await super().embed(texts)
-
-
-def said(memory: Memory, *texts: str, agent: str = ADA, role: str = "user", **more: str) -> None:
-    """Let the agent service's rows say what was said."""
-    rows = memory.database.schema("agent").tables.setdefault("messages", {})
-    for text in texts:
-        number = len(rows)
-        row = {
-            "id": f"message-{number}",
-            "org": DEFAULT_ORG,
-            "agent_id": agent,
-            "conversation_id": f"conv-of-{agent}",
-            "position": number,
-            "role": role,
-            "created_at": f"2026-01-01T00:{number // 60:02}:{number % 60:02}+00:00",
-            "text": text,
-            **more,
-        }
-        rows[(row["id"],)] = row
 
 
 async def asked(memory: Memory, query: str, **fields: Any) -> Accepted | Rejected:

@@ -47,7 +47,7 @@ from services.tools.engine.permission_cleanup import CleanupPorts, PermissionCle
 from services.tools.handlers.tool_permissions import ToolPermissionHandlers
 from tests.clock_and_ids import CountingIds, StandingClock
 from tests.unit.allowed import ToolPermissionRows
-from tests.unit.tools.test_tool_runs import CALL, DICE, TOOL, Process, World, call
+from tests.unit.tools.tool_run_world import CALL, DICE, TOOL, Process, World, call
 
 AGENT = Caller("org-1", "project-1", "agent-1")
 ROLL = CalledTool(TOOL, "roll_dice", "custom")

@@ -1,0 +1,27 @@
+"""A copy of this project that a test may change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from deploy.embedded.settings import CHECKOUT
+
+ADDED = Path(__file__).resolve().parent / "added_service"
+DECLARATION = '    Service(name="counter"),\n'
+LAST_DECLARATION = '    Service(\n        name="api",\n'
+
+
+def copied_project(folder: Path) -> Path:
+    """The project with one more service: a folder, and a declaration."""
+    copy = folder / "project"
+    for name in ("libs", "services", "deploy"):
+        ignored = shutil.ignore_patterns(".venv")
+        shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
+    (copy / ".venv").symlink_to(CHECKOUT / ".venv")
+    shutil.copytree(ADDED, copy / "services" / "counter")
+    registry = copy / "libs" / "contracts" / "service_registry.py"
+    text = registry.read_text()
+    assert text.count(LAST_DECLARATION) == 1
+    registry.write_text(text.replace(LAST_DECLARATION, DECLARATION + LAST_DECLARATION))
+    return copy

@@ -36,3 +36,48 @@ def test_the_index_has_one_line_for_each_page() -> None:
     pages = {path.name for path in DOCS.glob("*.md")} - {"index.md"}
     assert {path for path in listed if "/" not in path} == pages
     assert {path for path in listed if "/" in path} >= {"../CONTRIBUTING.md", "adr/README.md"}
+
+
+# Words with a private meaning, and the word of the field for each.
+PRIVATE_WORDS = {
+    r"turns?": "run",
+    r"drives?|driven|drivers?": "attempt",
+    r"twins?": "in-memory implementation",
+    r"told|retold|pieces?": "chunk; or say who gets what",
+    r"tellings?|tellers?|deltas?": "run stream; `delta` only in subjects of NATS",
+    r"(?<!dead )(?<!dead-)letters?": "dead letter",
+    r"bells?|rings?": "notification",
+    r"patience|patient": "retry, deadline",
+    r"solitude|doubtful": "quarantine, suspect",
+    r"innocent": "transient error",
+    r"excuses?|excused": "uncount",
+    r"vitals": "process metrics",
+    r"crowds?|gather(s|ed|ing)?": "group commit, batching, concurrent",
+    r"given up|gives? up|giving up": "attempt limits, fails, is abandoned",
+    r"silences?": "idle timeout",
+    r"warmest": "LIFO pool",
+    r"(seen|held) by (an |the |its |other )?agents?": "attached",
+}
+GENERATED = {"compatibility.md", "limits.md"}
+# What is no prose: blocks and spans of code, the targets of links, and generated tables.
+NO_PROSE = re.compile(
+    r"```.*?```|`[^`\n]*`|\]\([^)\s]*\)|<!-- score: begin -->.*?<!-- score: end -->", re.DOTALL
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name not in GENERATED | {"CHANGELOG.md"}],
+    ids=lambda page: str(page.relative_to(CHECKOUT)),
+)
+def test_pages_use_the_words_of_the_field(page: Path) -> None:
+    text = page.read_text()
+    if page.name == "glossary.md":  # which names them, to say that they are not used
+        text = text.partition("## Names that are not used")[0].replace("| delta |", "")
+    prose = NO_PROSE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)
+    found = [
+        f"{page.name}:{prose.count('\n', 0, match.start()) + 1}: {match[0]!r}: say {instead}"
+        for private, instead in PRIVATE_WORDS.items()
+        for match in re.finditer(rf"\b(?:{private})\b", prose, re.IGNORECASE)
+    ]
+    assert not found

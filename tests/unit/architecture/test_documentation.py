@@ -81,3 +81,13 @@ def test_pages_use_the_words_of_the_field(page: Path) -> None:
         for match in re.finditer(rf"\b(?:{private})\b", prose, re.IGNORECASE)
     ]
     assert not found
+
+
+def test_the_architecture_names_the_aggregates_of_each_service() -> None:
+    text = (DOCS / "architecture.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+?) \| [^|]+ \|$", text, re.MULTILINE))
+    for folder in (CHECKOUT / "services").iterdir():
+        if (folder / "app.py").exists():
+            modules = "".join(path.read_text() for path in folder.rglob("domain/**/*.py"))
+            classes = set(re.findall(r"^class (\w+)\(Aggregate\[", modules, re.MULTILINE))
+            assert set(re.findall(r"`(\w+)`", rows[folder.name])) == classes, folder.name

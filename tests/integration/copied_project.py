@@ -13,13 +13,19 @@ LAST_DECLARATION = '    Service(\n        name="api",\n'
 
 
 def copied_project(folder: Path) -> Path:
-    """The project with one more service: a folder, and a declaration."""
+    """A copy of the project with the folder of one more service, `counter`."""
     copy = folder / "project"
     for name in ("libs", "services", "deploy"):
         ignored = shutil.ignore_patterns(".venv")
         shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     (copy / ".venv").symlink_to(CHECKOUT / ".venv")
     shutil.copytree(ADDED, copy / "services" / "counter")
+    return copy
+
+
+def project_with_counter(folder: Path) -> Path:
+    """The project with one more service: a folder, and a declaration."""
+    copy = copied_project(folder)
     registry = copy / "libs" / "contracts" / "service_registry.py"
     text = registry.read_text()
     assert text.count(LAST_DECLARATION) == 1

@@ -14,7 +14,7 @@ from deploy.embedded.api_health import read_health
 from deploy.embedded.settings import CHECKOUT
 from libs.contracts.nats_permissions import ADMIN, inbox_prefix
 from libs.contracts.service_registry import names
-from tests.integration.copied_project import copied_project
+from tests.integration.copied_project import project_with_counter
 from tests.servers import HeelerInstance
 
 # What somebody types who has only the copy: it finds the class by the declaration.
@@ -42,7 +42,7 @@ asyncio.run(main(sys.argv[1]))
 def test_an_existing_home_runs_a_service_that_was_added(tmp_path: Path) -> None:
     with HeelerInstance() as heeler:
         heeler.down()
-        copy = heeler.checkout = copied_project(tmp_path)
+        copy = heeler.checkout = project_with_counter(tmp_path)
         heeler.up()
         state = heeler.state()
         assert "counter" in state.parts

@@ -12,7 +12,7 @@ import pytest
 
 from libs.contracts.bus_messages import DEFAULT_ORG
 from tests.e2e.asking import MODEL, NOBODY, says
-from tests.integration.test_adding_a_service import ADDED
+from tests.integration.copied_project import copied_project
 from tests.scripted_model import ScriptedModelProcess
 from tests.servers import HeelerInstance
 from tests.walks import CHECKOUT, walks
@@ -29,12 +29,8 @@ async def model() -> AsyncIterator[ScriptedModelProcess]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project after all walks."""
-    copy = tmp_path_factory.mktemp("walks") / "project"
-    for name in ("libs", "services", "deploy"):
-        shutil.copytree(CHECKOUT / name, copy / name, ignore=shutil.ignore_patterns(".venv"))
+    copy = copied_project(tmp_path_factory.mktemp("walks"))
     shutil.copy(CHECKOUT / "pyproject.toml", copy)
-    (copy / ".venv").symlink_to(CHECKOUT / ".venv")
-    shutil.copytree(ADDED, copy / "services" / "counter")
     for edits in walks().values():
         for edit in edits:
             edit.apply(copy)

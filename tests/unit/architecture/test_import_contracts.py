@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from deploy.embedded.settings import CHECKOUT
-from tests.integration.copied_project import copied_project
+from tests.integration.copied_project import project_with_counter
 
 WRONG = (
     "import psycopg\nimport services.agent.domain.agents.agent\nfrom services.counter import app\n"
@@ -27,7 +27,7 @@ def lint(project: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_an_added_service_keeps_them_or_is_named(tmp_path: Path) -> None:
-    copy = copied_project(tmp_path)
+    copy = project_with_counter(tmp_path)
     shutil.copy(CHECKOUT / "pyproject.toml", copy)
     right = lint(copy)
     domain = copy / "services" / "counter" / "domain.py"

@@ -59,8 +59,8 @@ class WorkPorts:
 class WorkLease[W: Work]:
     """A piece of work that this process may do while its lease is the newest.
 
-    `has_recorded` tells whether a decision was committed under it, `is_released` whether the lease
-    was given back.
+    `has_recorded` tells whether an event was committed under it, `is_released` whether it was given
+    back.
     """
 
     def __init__(self, work: W, fence: Fence, ports: WorkPorts, context: Context) -> None:
@@ -112,7 +112,7 @@ class WorkLease[W: Work]:
                 log.warning("%s waits for the store: %s", self.work.id, outage)
                 await self.ports.clock.sleep(STORE_RETRY_SECONDS)
             else:
-                self.has_recorded = True
+                self.has_recorded |= bool(unit.events)
                 self.is_released |= releases
                 self.ports.committed()
                 return value

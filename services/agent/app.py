@@ -144,7 +144,6 @@ async def wire(
     await bus.hear_events("tools", ToolPermissionsChanged.topic, policies.changed)
     callbacks = CallbackSender(engine.ports, CallbackPoster(guard))
     service.sweepers += [
-        callbacks.sweep,
         engine.sweep,
         handlers.agents.sweep_creations,
         handlers.pauses.sweep,
@@ -157,6 +156,7 @@ async def wire(
         published.sweep,
         policies.look,
     ]
+    callbacks.join(service)
     service.lease_watchers.append(engine.leases_held)
     service.repository.watch(COUNTED_EVENTS, count_run)
     service.repository.watch(BLOCK_GIVING_EVENTS, blocks.committed)
@@ -170,7 +170,9 @@ async def wire(
 
     async def drain() -> None:
         listing.cancel()
-        await asyncio.gather(engine.drain(), handlers.completions.completions.drain())
+        await asyncio.gather(
+            engine.drain(), callbacks.drain(), handlers.completions.completions.drain()
+        )
         await catalogue.close()
 
     return drain

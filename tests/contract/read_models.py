@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from libs.contracts.agent.conversations import main_conversation
 from libs.eventstore.commit_statement import commit_statement
 from libs.eventstore.connection_pool import Database
+from libs.eventstore.in_memory import InMemoryEventStore
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from libs.eventstore.ports import Commit
 from libs.eventstore.read_model_rows import RowWrites, Table
@@ -79,6 +80,10 @@ class Rows(Protocol):
         """Write rows of tables of a service."""
         ...
 
+    async def take_lease(self, service: str, key: str) -> None:
+        """Have a process of a service hold a lease."""
+        ...
+
 
 class InMemoryRows:
     def __init__(self) -> None:
@@ -91,6 +96,9 @@ class InMemoryRows:
     async def write(self, service: str, rows: RowWrites) -> None:
         rows.apply(self.database.schema(service).tables)
 
+    async def take_lease(self, service: str, key: str) -> None:
+        await InMemoryEventStore(self.database, service, "test").take_lease(key)
+
 
 class PostgresRows:
     def __init__(self, database: Database) -> None:
@@ -102,6 +110,9 @@ class PostgresRows:
 
     async def write(self, service: str, rows: RowWrites) -> None:
         await self.database.fetch(*commit_statement(service, "test", [Commit(rows=rows)]))
+
+    async def take_lease(self, service: str, key: str) -> None:
+        await self.database.fetch(*commit_statement(service, "test", [Commit(take_lease=key)]))
 
 
 async def put(rows: Rows, table: Table, *given: dict[str, Any]) -> None:

@@ -340,8 +340,41 @@ async def test_callbacks_are_due_by_turns_in_their_organisation(rows: Rows) -> N
             for number, (run, host) in enumerate(urls)
         ),
     )
-    due = await rows.queries.due_callbacks()
-    assert [one.run_id for one in due] == ["run-1", "run-3", "run-2"]
+
+    async def due(of_org: int, limit: int) -> list[str]:
+        found = await rows.queries.due_callbacks(of_org, limit)
+        return [callback.run_id for callback in found]
+
+    assert await due(12, 16) == ["run-1", "run-3", "run-2"]
+    assert await due(2, 16) == ["run-1", "run-3"], "so many of an organisation"
+    assert await due(12, 1) == ["run-1"]
+
+
+async def test_the_first_callback_of_each_organisation_comes_before_the_second_of_any(
+    rows: Rows,
+) -> None:
+    of = {"run-1": ORG, "run-2": ORG, "run-3": OTHER}
+    await put(
+        rows,
+        agent.RUNS,
+        *({"id": run, "status": "completed", "usage": {}, "org": org} for run, org in of.items()),
+    )
+    await put(
+        rows,
+        agent.CALLBACKS,
+        *(
+            {
+                **{"run_id": run, "org": org, "next_at": at(number)},
+                **{"url": f"https://{run}.example/", "conversation_id": f"conv-{run}"},
+            }
+            for number, (run, org) in enumerate(of.items())
+        ),
+    )
+    due = await rows.queries.due_callbacks(12, 2)
+    assert [callback.run_id for callback in due] == ["run-1", "run-3"]
+    await rows.take_lease("agent", "callback-run-1")
+    due = await rows.queries.due_callbacks(12, 2)
+    assert [callback.run_id for callback in due] == ["run-3", "run-2"], "not what somebody sends"
 
 
 async def test_messages_of_a_run_come_in_their_order(rows: Rows) -> None:

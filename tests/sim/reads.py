@@ -151,8 +151,8 @@ class SimQueries:
         asked = (org, conversation_id, step_id)
         return await self.client.ask(lambda: finished(self.data.run_of_step(*asked)))
 
-    async def due_callbacks(self) -> list[DueCallback]:
-        return await self.client.ask(lambda: finished(self.data.due_callbacks()))
+    async def due_callbacks(self, of_org: int, limit: int) -> list[DueCallback]:
+        return await self.client.ask(lambda: finished(self.data.due_callbacks(of_org, limit)))
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
         return await self.client.ask(lambda: finished(self.data.messages_of_run(org, run_id)))

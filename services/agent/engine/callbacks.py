@@ -1,36 +1,37 @@
 """Tell clients that their runs have ended, as often as it takes, within bounds.
 
 That a client is to be told is a row from the acceptance of its run on. Each attempt is made under a
-lease, and its outcome is an event: whoever dies in between has it made once more by another, so a
-client may be told twice, but not never.
+lease, and its outcome is an event. If the process dies in between, another repeats the attempt:
+delivery is at least once.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Protocol
 
 from pydantic_core import to_json
 
-from libs.bus.unknown_version_delays import log_once
-from libs.contracts.bus_messages import Context, JsonObject, NewerVersion
+from libs.bus.fair_semaphore import FairSemaphore
+from libs.contracts.bus_messages import JsonObject
 from libs.contracts.letta.enums import StopReasonType
 from libs.contracts.letta.messages import only_types
 from libs.contracts.letta.response_and_stream_events import letta_response
-from libs.eventstore.ports import Fence, StaleLease, StoreUnavailable, VersionConflict
-from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
+from libs.eventstore.ports import StoreUnavailable
+from libs.eventstore.unit_of_work import UnitOfWork
+from libs.work.leased_work import LeasedWork
+from libs.work.work_lease import WorkLease
+from services.agent.adapters.callback_queries import DueCallback
 from services.agent.domain.conversations.callback_attempts import CallbackOutcome, record_attempt
 from services.agent.domain.conversations.conversation import Conversation
 from services.agent.engine.ports import EnginePorts
 
 log = logging.getLogger(__name__)
 
-ROUNDS_MAX = 12
+CALLBACKS_AT_ONCE_MAX = 16
+ORGANISATION_CALLBACKS_AT_ONCE_MAX = 12
 BODY_BYTES_MAX = 4 << 20
-CONFLICTS_MAX = 5
 NO_BODY = "The answer of the run could not be put together: the log of the server says why"
 
 
@@ -42,62 +43,48 @@ class Poster(Protocol):
         ...
 
 
-class CallbackSender:
-    """Sends what is due."""
+class CallbackSender(LeasedWork[DueCallback]):
+    """Tells clients. After each attempt it looks anew whose turn it is: a client that does not
+    answer keeps the others waiting for no more than one of its attempts."""
+
+    name = "callback"
+    ports: EnginePorts
 
     def __init__(self, ports: EnginePorts, poster: Poster) -> None:
-        self.ports = ports
+        places = FairSemaphore(
+            CALLBACKS_AT_ONCE_MAX,
+            of_organisation_max=ORGANISATION_CALLBACKS_AT_ONCE_MAX,
+            users="callbacks",
+            thing="place",
+        )
+        super().__init__(ports, places)
         self.poster = poster
 
-    async def sweep(self) -> None:
-        """Tell those whose time has come, some of them at once. After each attempt it is looked
-        anew whose turn it is: a client that does not answer keeps the others waiting for no more
-        than one of its attempts."""
-        for _ in range(ROUNDS_MAX):
-            due = await self.ports.queries.due_callbacks()
-            recorded = await asyncio.gather(*map(self.tell, due))
-            if len(due) < DUE_MAX or not all(recorded):
-                return
+    async def due(self) -> Sequence[DueCallback]:
+        """The callbacks whose time has come, and that nobody sends."""
+        return await self.ports.queries.due_callbacks(
+            ORGANISATION_CALLBACKS_AT_ONCE_MAX, CALLBACKS_AT_ONCE_MAX
+        )
 
-    async def tell(self, due: DueCallback) -> bool:
-        """Make an attempt, unless another process does, and record it. Returns False where the
-        attempt is not recorded: its lease is free again, so that a later sweep repeats it. A
-        process edge: a bug is logged here, once."""
-        store = self.ports.repository.store
-        fence: Fence | None = None
-        try:
-            key = f"callback-{due.run_id}"
-            epoch = await store.take_lease(key)
-            if epoch is None:
-                return True
-            fence = Fence(key, epoch)
-            return await self.attempt(due, fence)
-        except StaleLease:
-            log.info("the callback of %s was taken over elsewhere", due.run_id)
-        except NewerVersion as unknown:
-            log_once(unknown)
-        except StoreUnavailable as problem:
-            log.warning("the callback of %s is not recorded: %s", due.run_id, problem)
-        except Exception:
-            log.exception("the callback of %s is not recorded", due.run_id)
-        finally:
-            if fence is not None:
-                with contextlib.suppress(StoreUnavailable):
-                    await store.release_lease(fence)
-        return False
-
-    async def attempt(self, due: DueCallback, fence: Fence) -> bool:
-        """Tell a client, and record what came of it; returns whether that is recorded."""
-        sent_at = self.ports.clock.now()
+    async def attempt(self, lease: WorkLease[DueCallback]) -> None:
+        """Tell a client that its run has ended, and record what came of it."""
+        due, sent_at = lease.work, self.ports.clock.now()
         outcome = await self.outcome(due)
         log.info("callback of %s: %s", due.run_id, outcome.status or outcome.error)
-        for _ in range(CONFLICTS_MAX):
-            try:
-                await self.record(due, outcome, fence, sent_at)
-                return True
-            except VersionConflict:
-                continue
-        return False
+
+        async def decide(unit: UnitOfWork) -> None:
+            conversation = await unit.load(Conversation, due.conversation_id)
+            if conversation.exists and not conversation.deleted:
+                record_attempt(
+                    conversation,
+                    due.run_id,
+                    outcome,
+                    attempts=due.attempts + 1,
+                    sent_at=sent_at,
+                    at=self.ports.clock.now(),
+                )
+
+        await lease.record(decide, about=due.conversation_id)
 
     async def outcome(self, due: DueCallback) -> CallbackOutcome:
         """What comes of telling a client. Where the answer of the run cannot be put together, for
@@ -110,26 +97,6 @@ class CallbackSender:
             log.exception("the answer of %s cannot be put together", due.run_id)
             return CallbackOutcome(error=NO_BODY)
         return await self.poster.post(due.url, body)
-
-    async def record(
-        self, due: DueCallback, outcome: CallbackOutcome, fence: Fence, sent_at: datetime
-    ) -> None:
-        """Make the outcome of an attempt durable, and give its lease back."""
-        ports = self.ports
-        async with ports.locks.hold(due.conversation_id):
-            work = ports.repository.work(Context(ports.ids.new("callback"), org=due.org))
-            conversation = await work.load(Conversation, due.conversation_id)
-            if conversation.exists and not conversation.deleted:
-                record_attempt(
-                    conversation,
-                    due.run_id,
-                    outcome,
-                    attempts=due.attempts + 1,
-                    sent_at=sent_at,
-                    at=ports.clock.now(),
-                )
-            await work.commit(fence=fence, release_lease=True)
-        ports.committed()
 
     async def body(self, due: DueCallback) -> bytes:
         """What a client is told: how its run ended and, unless that is too long, the answer."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from libs.bus.aggregate_locks import AggregateLocks
-from libs.bus.ports import Bus, Clock, Ids
+from libs.bus.ports import Bus
 from libs.bus.suspect_quarantine import Quarantine
 from libs.contracts.bus_messages import Context
 from libs.eventstore.ports import Fence
-from libs.eventstore.unit_of_work import Repository
+from libs.work.work_lease import WorkPorts
 from services.agent.adapters.all_queries import Queries
 from services.agent.adapters.models.ports import Models
 from services.agent.adapters.tool_permissions import Policies
@@ -20,20 +18,15 @@ from services.agent.settings import Deadlines
 
 
 @dataclass(slots=True, kw_only=True)
-class EnginePorts:
-    """Shared by all attempts of a process. `committed` is called after each commit."""
+class EnginePorts(WorkPorts):
+    """Shared by all attempts of a process."""
 
-    repository: Repository
     models: Models
     tools: Tools
     queries: Queries
     bus: Bus
-    clock: Clock
-    ids: Ids
-    committed: Callable[[], None]
     quarantine: Quarantine
     policies: Policies
-    locks: AggregateLocks = field(default_factory=AggregateLocks)
     deadlines: Deadlines = field(default_factory=Deadlines)
 
 

@@ -13,7 +13,7 @@ from libs.contracts.letta.blocks import BlockState
 from libs.contracts.memory.open_file_rendering import FILES_LISTED_MAX
 from libs.eventstore.in_memory_database import InMemoryDatabase
 from services.agent.adapters.approval_queries import APPROVALS_SEEN_MAX, WaitingApproval
-from services.agent.adapters.callback_queries import DUE_MAX, DueCallback
+from services.agent.adapters.callback_queries import DueCallback
 from services.agent.adapters.called_run_queries import (
     CALLERS,
     WAITING_CALLS_MAX,
@@ -235,7 +235,7 @@ class InMemoryQueries:
         found = [one for one in rows if (one["id"], one["conversation_id"], one["org"]) == known]
         return str(found[0]["run_id"]) if found else None
 
-    async def due_callbacks(self) -> list[DueCallback]:
+    async def due_callbacks(self, of_org: int, limit: int) -> list[DueCallback]:
         runs = {row["id"]: row for row in self.rows("runs")}
         now = NOW + timedelta(seconds=self.database.clock())
         due = [
@@ -251,8 +251,14 @@ class InMemoryQueries:
             of = (row["conversation_id"], row["url"].split("/")[2])
             turns.update(of)
             order[row["run_id"]] = (max(turns[one] for one in of), row["next_at"])
-        due = sorted(due, key=lambda one: order[one[0]["run_id"]])[:DUE_MAX]
-        return [
+        due.sort(key=lambda found: order[found[0]["run_id"]])
+        places: Counter[str] = Counter()
+        placed: list[tuple[int, Any, Any]] = []
+        for row, run in due:
+            places[row["org"]] += 1
+            placed.append((places[row["org"]], row, run))
+        placed.sort(key=lambda found: found[0])
+        callbacks = [
             DueCallback(
                 row["run_id"],
                 row["org"],
@@ -262,8 +268,12 @@ class InMemoryQueries:
                 run["doc"],
                 run.get("usage"),
             )
-            for row, run in due
+            for place, row, run in placed
+            if place <= of_org
         ]
+        leases, clock = self.database.schema("agent").leases, self.database.clock()
+        held = {key for key, lease in leases.items() if lease.expires_at >= clock}
+        return [callback for callback in callbacks if callback.id not in held][:limit]
 
     async def messages_of_run(self, org: str, run_id: str) -> list[dict[str, Any]]:
         rows = [

@@ -412,20 +412,25 @@ class HeelerInstance:
             return False
         return read_health("127.0.0.1", self.port).all_ok
 
+    def service_command(self, name: str, *, port: int | None = None) -> Command:
+        """How one more process of a service is started; an api listens on its own `port`."""
+        settings = Settings(
+            home=self.home,
+            host="127.0.0.1",
+            port=port or self.port,
+            services_package=self.env.get("HEELER_SERVICES_PACKAGE", "services"),
+        )
+        command = service_command(settings, open_secrets(self.home), self.state().ports, name)
+        nobody = {"HEELER_INSTANCE": ""}  # no supervisor starts another in its place
+        return replace(command, environment={**command.environment, **self.env, **nobody})
+
     def spawn_service(
         self, name: str, extra_env: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         """One more process of a service, outside the supervisor; stopped by `down`."""
-        settings = Settings(
-            home=self.home,
-            host="127.0.0.1",
-            port=self.port,
-            services_package=self.env.get("HEELER_SERVICES_PACKAGE", "services"),
-        )
-        command = service_command(settings, open_secrets(self.home), self.state().ports, name)
-        log = settings.log(f"{name}-replica-{len(self._replicas) + 1}")
-        nobody = {"HEELER_INSTANCE": ""}  # no supervisor starts another in its place
-        environment = {**command.environment, **self.env, **nobody, **(extra_env or {})}
+        command = self.service_command(name)
+        log = self.home / "logs" / f"{name}-replica-{len(self._replicas) + 1}.log"
+        environment = {**command.environment, **(extra_env or {})}
         process = spawn(replace(command, log=log, environment=environment))
         self._replicas.append(process)
         return process

@@ -22,10 +22,11 @@ async def admit(request: AnyRequest) -> None:
     Problem that says why not. Runs before each handler, and not as a guard: for those Litestar
     copies the whole handler."""
     check(request)
+    if request.scope["path"].rstrip("/") in OPEN_PATHS:
+        return
     authenticator: Authenticator = request.app.state.authenticator
     request.scope["state"][CALLER] = await authenticator.authenticate(request)
-    if request.scope["path"].rstrip("/") not in OPEN_PATHS:
-        await wait_for_turn(request)
+    await wait_for_turn(request)
 
 
 async def wait_for_turn(request: AnyRequest) -> None:
